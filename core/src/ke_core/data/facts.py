@@ -1,0 +1,136 @@
+"""What is true, and what an edit makes true instead. Pure values: no torch, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from attrs import Attribute, field, frozen, validators
+
+Operation = Literal["add", "delete", "replace", "mixed", "none"]
+SLOT = "{}"
+
+
+def one_slot(_instance: object, attribute: Attribute[str], value: str) -> None:
+    """Attrs validator: a template has exactly one ``{}``, where the subject goes."""
+    if value.count(SLOT) != 1:
+        raise ValueError(f"{attribute.name} needs exactly one {{}}: {value!r}")
+
+
+@frozen(kw_only=True)
+class Entity:
+    """A thing with a name; two spellings of one thing are aliases, not two entities."""
+
+    label: str = field(validator=validators.min_len(1))
+    aliases: tuple[str, ...] = ()
+    id: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The label, then every alias."""
+        return (self.label, *self.aliases)
+
+    @property
+    def key(self) -> str:
+        """What makes two mentions the same thing: the id where there is one, else the label."""
+        return self.id if self.id is not None else self.label
+
+
+@frozen(kw_only=True)
+class Relation:
+    """A relation, with its templates where the benchmark has them (each with one ``{}``)."""
+
+    label: str = field(validator=validators.min_len(1))
+    id: str | None = None
+    cloze: str | None = field(default=None, validator=validators.optional(one_slot))
+    question: str | None = field(default=None, validator=validators.optional(one_slot))
+
+    @property
+    def key(self) -> str:
+        """The id where there is one, else the label."""
+        return self.id if self.id is not None else self.label
+
+
+@frozen(kw_only=True)
+class Fact:
+    """(subject, relation, objects): several objects for one-to-many relations, none for a deleted fact."""
+
+    subject: Entity
+    relation: Relation
+    objects: tuple[Entity, ...] = ()
+    text: str = ""
+
+
+@frozen(kw_only=True)
+class Cloze:
+    """A sentence that stops where the object starts; locate-and-edit methods need its subject span."""
+
+    template: str = field(validator=one_slot)
+    subject: str = field(validator=validators.min_len(1))
+
+    @property
+    def prompt(self) -> str:
+        """The sentence with its subject; ``replace``, since a subject may hold braces."""
+        return self.template.replace(SLOT, self.subject)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Character span of the subject in ``prompt``, end exclusive."""
+        start = self.template.index(SLOT)
+        return start, start + len(self.subject)
+
+
+@frozen(kw_only=True)
+class Edit:
+    """One change of knowledge. ``statement`` always exists; the rest is as rich as the benchmark.
+
+    ``id`` is one per distinct statement, so that a memory holds a fact once however many cases edit it.
+    """
+
+    id: str = field(validator=validators.min_len(1))
+    statement: str = field(validator=validators.min_len(1))
+    before: Fact | None = None
+    after: Fact | None = None
+    cloze: Cloze | None = None
+    question: str | None = None
+
+    @property
+    def added(self) -> tuple[Entity, ...]:
+        """Objects that hold after the edit only."""
+        return _minus(_objects(self.after), _objects(self.before))
+
+    @property
+    def removed(self) -> tuple[Entity, ...]:
+        """Objects that held before the edit only."""
+        return _minus(_objects(self.before), _objects(self.after))
+
+    @property
+    def retained(self) -> tuple[Entity, ...]:
+        """Objects that hold before and after."""
+        return _minus(_objects(self.after), self.added)
+
+    @property
+    def operation(self) -> Operation:
+        """How the object set changes (CompKE section 3); ``replace`` swaps objects one for one."""
+        if not self.added:
+            return "delete" if self.removed else "none"
+        if not self.removed:
+            return "add"
+        return "replace" if not self.retained and len(self.added) == len(self.removed) else "mixed"
+
+
+def distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """Each edit once, by id, in order of first mention (never a set: ties must not depend on hashing)."""
+    first: dict[str, Edit] = {}
+    for edit in edits:
+        first.setdefault(edit.id, edit)
+    return tuple(first.values())
+
+
+def _objects(fact: Fact | None) -> tuple[Entity, ...]:
+    return fact.objects if fact else ()
+
+
+def _minus(these: tuple[Entity, ...], those: tuple[Entity, ...]) -> tuple[Entity, ...]:
+    gone = {entity.key for entity in those}
+    return tuple(entity for entity in these if entity.key not in gone)

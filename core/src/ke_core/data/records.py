@@ -1,0 +1,65 @@
+"""The lines of ``records.jsonl``: what happened, appended batch by batch, never changed.
+
+Everything is keyed by (batch, case, phase, style); ``step`` counts rounds of sequential editing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import Judgement, Reply
+from ke_core.data.runspec import SCHEMA, Component
+
+
+@frozen(kw_only=True)
+class Batch:
+    """An edit was made: which cases it covers, which were left out and why, and what it took.
+
+    ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
+    editor wants on record (context templates, update norms): JSON values.
+    """
+
+    schema: int = SCHEMA
+    step: int = 0
+    batch: str
+    cases: tuple[str, ...]
+    controls: tuple[str, ...] = ()
+    edits: int
+    refused: Mapping[str, str] = field(factory=dict)
+    skipped: Mapping[str, str] = field(factory=dict)
+    seconds: float = 0.0
+    details: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Replied:
+    """The replies of one case in one phase and style, by query id."""
+
+    schema: int = SCHEMA
+    step: int = 0
+    batch: str
+    case: str
+    phase: Phase
+    style: str
+    replies: Mapping[str, Reply]
+
+
+@frozen(kw_only=True)
+class Judged:
+    """The judgements of those replies, with the judge's own specification."""
+
+    schema: int = SCHEMA
+    step: int = 0
+    batch: str
+    case: str
+    phase: Phase
+    style: str
+    judge: Component
+    judgements: Mapping[str, Judgement]
+
+
+Record = Batch | Replied | Judged

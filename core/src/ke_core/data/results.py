@@ -1,0 +1,170 @@
+"""What came back, and what it was worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from ke_core.data.queries import Case, Phase, Query
+
+
+@frozen(kw_only=True)
+class Cost:
+    """What one answer took: model calls, prompt tokens and generated tokens (cached calls count too)."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    tokens: int = 0
+
+
+@frozen(kw_only=True)
+class Step:
+    """One step of a method's way to its answer; ``retrieved`` are edit ids, best first, with ``scores``."""
+
+    kind: str
+    text: str
+    retrieved: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+
+
+@frozen(kw_only=True)
+class Answer:
+    """A text. ``outcome`` says how it ended: anything but ``answered`` is a wrong answer, counted apart.
+
+    ``raw`` is what the model wrote, ``text`` the answer cut out of it.
+    """
+
+    text: str
+    raw: str = ""
+    steps: tuple[Step, ...] = ()
+    outcome: Literal["answered", "unparsed", "hop-cap", "length"] = "answered"
+    cost: Cost = Cost()
+
+
+@frozen(kw_only=True)
+class Scored:
+    """Log-probabilities (natural, summed over tokens) of given continuations, and their token counts."""
+
+    logprobs: tuple[float, ...]
+    tokens: tuple[int, ...]
+
+
+@frozen(kw_only=True)
+class Failure:
+    """An exception or a dead server in place of an answer; in n as wrong, counted apart."""
+
+    error: str
+    message: str
+
+
+Reply = Answer | Scored | Failure
+
+
+class Verdict(Enum):
+    """RIGHT: the gold answer. STALE: the one that was right before the edit. UNSURE: the judge cannot say."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    STALE = "stale"
+    UNSURE = "unsure"
+
+
+@frozen(kw_only=True)
+class Finding:
+    """One thing a judge saw: a set member, an atomic fact, an error type."""
+
+    item: str
+    label: str
+    entity: str | None = None
+
+
+@frozen(kw_only=True)
+class Judgement:
+    """A verdict and what it rests on."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+
+
+@frozen(kw_only=True)
+class Item:
+    """What a judge is given: a query, with the answers that were right at that moment, and the reply."""
+
+    query: Query
+    reply: Reply
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """A reply and its judgement."""
+
+    reply: Reply
+    judgement: Judgement
+
+
+@frozen(kw_only=True)
+class CaseRecord:
+    """All that is on record of one case: what a metric sees.
+
+    ``outcomes`` is keyed by (phase, style, query id). ``edited`` is false for a control. ``batch`` names the
+    group of cases that shared one edited model. ``skipped`` is the reason why the case was not run.
+    """
+
+    case: Case
+    batch: str
+    edited: bool = True
+    outcomes: Mapping[tuple[Phase, str, str], Outcome] = field(factory=dict)
+    skipped: str | None = None
+
+    def styles(self, phase: Phase) -> tuple[str, ...]:
+        """The styles this case was asked in, in that phase, in order of first use."""
+        return tuple(dict.fromkeys(style for at, style, _query in self.outcomes if at == phase))
+
+
+@frozen(kw_only=True)
+class Value:
+    """One observation of a metric: a number, or none and the reason.
+
+    ``unit`` is what the bootstrap draws: observations that depend on one another share it.
+    """
+
+    aspect: str
+    value: float | None
+    phase: Phase = "after"
+    style: str = ""
+    unit: str = ""
+    tags: Mapping[str, str] = field(factory=dict)
+    skipped_because: str = ""
+
+
+@frozen(kw_only=True)
+class Interval:
+    """A confidence interval and how it was made."""
+
+    low: float
+    high: float
+    level: float = 0.95
+
+
+@frozen(kw_only=True)
+class Score:
+    """A metric's value over n observations. ``tags`` names the slice; empty for all."""
+
+    metric: str
+    aspect: str
+    value: float | None
+    n: int
+    phase: Phase = "after"
+    style: str = ""
+    skipped: int = 0
+    skipped_because: Mapping[str, int] = field(factory=dict)
+    interval: Interval | None = None
+    note: str = ""
+    tags: Mapping[str, str] = field(factory=dict)
+
+
+Details = Mapping[str, Any]
+"""What an editor wants on record about an edit: JSON values only."""

@@ -1,0 +1,89 @@
+"""The specification of a run: everything that changes a reply. Its canonical JSON, hashed, is the run id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+
+from ke_core.data.codec import digest, to_json
+from ke_core.data.queries import Form
+
+SCHEMA = 1
+
+
+def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1, not {value}")
+
+
+@frozen(kw_only=True)
+class Component:
+    """A plugin's component with every option resolved, defaults included."""
+
+    name: str
+    distribution: str
+    version: str
+    options: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ModelRef:
+    """A model down to its weights: ``digest`` is of the weights themselves, so a moved folder is the same model."""
+
+    source: str
+    id: str
+    revision: str = ""
+    digest: str = ""
+    dtype: str = ""
+    chat: bool = False
+
+
+@frozen(kw_only=True)
+class DataRef:
+    """A dataset component and the SHA-256 of what it read (files, prompts)."""
+
+    component: Component
+    sha256: str
+
+
+@frozen(kw_only=True)
+class Plan:
+    """Who is edited together, and who is asked.
+
+    ``partition``: groups of ``size`` cases (None: all in one), each group's edits made together, its own
+    cases asked. ``sample``: ``size`` cases are edited, every case is asked, the rest as controls.
+    ``limit`` takes that many cases (drawn with the seed, in file order), ``ask`` asks that many of them.
+    """
+
+    protocol: Literal["partition", "sample"] = "partition"
+    size: int | None = field(default=1, validator=_at_least_one)
+    limit: int | None = field(default=None, validator=_at_least_one)
+    ask: int | None = field(default=None, validator=_at_least_one)
+
+
+@frozen(kw_only=True)
+class RunSpec:
+    """``edited_form``: how the fact of an edit is asked, as a cloze or a question.
+
+    ``joint`` is false where an editor takes one edit at a time, so that a batch's edits are made one after
+    another without restoring. ``oracle`` names the gold material that the method was given.
+    """
+
+    schema: int = SCHEMA
+    ke: str
+    model: ModelRef
+    editor: Component
+    dataset: DataRef
+    styles: tuple[str, ...]
+    plan: Plan
+    edited_form: Form
+    joint: bool = True
+    oracle: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def id(self) -> str:
+        """64 hex digits; the folder shows the first eight."""
+        return digest(to_json(self))

@@ -1,0 +1,144 @@
+"""``-o memit.layers=4,5,6``: options of components, converted by the type of the config's field."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from attrs import NOTHING, fields, frozen
+
+from ke_core.data.codec import from_json, to_json
+from ke_core.errors import BadConfig
+from ke_core.specs import Spec
+
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+@frozen(kw_only=True)
+class Option:
+    """One option of a component, for ``ke show``."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def split(given: Iterable[str]) -> dict[str, dict[str, str]]:
+    """``prefix.field=value`` strings to ``{prefix: {field: value}}``; the same option twice is an error."""
+    found: dict[str, dict[str, str]] = {}
+    for text in given:
+        path, equals, value = text.partition("=")
+        prefix, dot, name = path.strip().partition(".")
+        if not (equals and dot and prefix and name):
+            raise BadConfig(f"bad option {text!r}", hint="write it as -o component.option=value")
+        if name in found.setdefault(prefix, {}):
+            raise BadConfig(f"option {prefix}.{name} is given twice", hint="give it once")
+        found[prefix][name] = value.strip()
+    return found
+
+
+def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
+    """The config of a component: its defaults, with what was given on the command line."""
+    hints = get_type_hints(spec.config)
+    raw: dict[str, Any] = {}
+    for name, text in (given or {}).items():
+        if name not in hints:
+            raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(hints)))
+        raw[name] = _convert(text, hints[name], f"{spec.prefix}.{name}")
+    return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {kind_of(spec)} {spec.name}")
+
+
+def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[Any]]) -> None:
+    """Options for a component that takes no part in this command are a mistake, not a no-op."""
+    prefixes = [spec.prefix for spec in specs]
+    for prefix, options in given.items():
+        if prefix not in prefixes:
+            near = get_close_matches(prefix, prefixes, n=1)
+            raise BadConfig(
+                f"option {prefix}.{next(iter(options))} is for {prefix!r}, which takes no part in this run",
+                hint=f"did you mean {near[0]}.{next(iter(options))}?" if near else f"in use: {', '.join(prefixes)}",
+            )
+
+
+def describe(spec: Spec[Any]) -> list[Option]:
+    """Every option with its type, default and help."""
+    hints = get_type_hints(spec.config)
+    return [
+        Option(name=f.name, type=type_name(hints[f.name]), default=_default(f), help=f.metadata.get("help", ""))
+        for f in fields(spec.config)
+    ]
+
+
+def resolved(config: object) -> dict[str, Any]:
+    """Every option of a config as JSON values, defaults included: what stands in the run's specification."""
+    found: dict[str, Any] = to_json(config)
+    return found
+
+
+def kind_of(spec: Spec[Any]) -> str:
+    """``editor`` for an EditorSpec, and so on."""
+    return type(spec).__name__.removesuffix("Spec").lower()
+
+
+def type_name(hint: Any) -> str:
+    """A type as a user would say it."""
+    if hint in (str, int, float, bool):
+        return {str: "text", int: "whole number", float: "number", bool: "true or false"}[hint]
+    arguments = get_args(hint)
+    if get_origin(hint) is Literal:
+        return " | ".join(str(choice) for choice in arguments)
+    if get_origin(hint) is tuple:
+        return f"{type_name(arguments[0])}s, separated by commas"
+    if _is_union(hint):
+        return " or ".join(type_name(part) for part in arguments if part is not types.NoneType) + ", or none"
+    return getattr(hint, "__name__", str(hint))
+
+
+def _convert(text: str, hint: Any, path: str) -> Any:  # noqa: PLR0911  one return a type
+    if _is_union(hint):
+        if text.lower() == "none" and types.NoneType in get_args(hint):
+            return None
+        return _convert(text, next(part for part in get_args(hint) if part is not types.NoneType), path)
+    if get_origin(hint) is tuple:
+        item = get_args(hint)[0]
+        return [_convert(part.strip(), item, path) for part in text.split(",") if part.strip()]
+    if get_origin(hint) is Literal:
+        choices = [str(choice) for choice in get_args(hint)]
+        if text not in choices:
+            raise BadConfig(f"{path} cannot be {text!r}", hint=f"one of: {', '.join(choices)}")
+        return get_args(hint)[choices.index(text)]
+    if hint is bool:
+        if text.lower() not in TRUE + FALSE:
+            raise BadConfig(f"{path} cannot be {text!r}", hint="true or false")
+        return text.lower() in TRUE
+    if hint in (int, float):
+        try:
+            return hint(text)
+        except ValueError as error:
+            raise BadConfig(f"{path} cannot be {text!r}", hint=f"a {type_name(hint)}") from error
+    return text
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, types.UnionType)
+
+
+def _default(attribute: Any) -> str:
+    value = attribute.default
+    if value is NOTHING:
+        return "required"
+    if getattr(value, "factory", None) is not None:
+        value = value.factory()
+    if value is None:
+        return "derived" if attribute.metadata.get("derived") else "none"
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _hint(spec: Spec[Any], name: str, names: list[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {spec.prefix}.{near[0]}?" if near else f"its options: {', '.join(names) or 'none'}"

@@ -1,0 +1,256 @@
+"""The small interfaces that plugins implement, and what they are handed. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from attrs import field, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.data.prompts import Prompt
+from ke_core.data.queries import Case, Form, Query
+from ke_core.data.results import CaseRecord, Details, Failure, Item, Judgement, Reply, Scored, Value
+from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
+
+T = TypeVar("T")
+
+
+# --- asks: what an edited model is given; never gold, hops or aliases ---------------------------------
+
+
+@frozen(kw_only=True)
+class Question:
+    """A question put to an edited model.
+
+    ``id`` is unique in the run; ``query`` is the query's id within the case. ``prompt`` is the benchmark's
+    own way to ask it (few-shot text and question); a method with prompts of its own reads ``texts``.
+    ``own`` are the ids of the case's own edits, in the case's order; ``hidden`` must not be used.
+    """
+
+    id: str
+    case: str
+    query: str
+    texts: tuple[str, ...]
+    form: Form
+    prompt: Prompt
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+
+@frozen(kw_only=True)
+class Likelihood:
+    """How probable are these continuations of this prompt; replied to with ``Scored``."""
+
+    id: str
+    case: str
+    prompt: str
+    continuations: tuple[str, ...]
+
+
+Ask = Question | Likelihood
+
+
+# --- models and the engine -----------------------------------------------------------------------------
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Something that continues text. A list of requests comes together: batching is the model's business."""
+
+    @property
+    def id(self) -> str:
+        """``source:id@revision``, for people."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """The longest prompt and continuation together, in tokens."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Names the weights as they are now, edits included: the key of everything computed from them."""
+        ...
+
+    def state(self) -> Mapping[str, object]:
+        """Marks that differ when anything about the model differs; empty behind an API.
+
+        Reads the weights afresh, so that ``digest`` is right even if someone changed them behind ``patch``.
+        """
+        ...
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order; what is wrong with one request is returned in its place."""
+        ...
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order. Raises NotImplementedError where a server gives no log-probabilities."""
+        ...
+
+
+class Progress(Protocol):
+    """Where long work says how far it is. The core computes and never prints; the command line draws."""
+
+    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+        """``items``, counted as they are taken."""
+        ...
+
+    def advance(self, label: str, done: int, total: int | None = None) -> None:
+        """``done`` of ``total`` steps of ``label`` are behind us."""
+        ...
+
+
+class Engine(Protocol):
+    """Advances procedures together and batches what they ask for."""
+
+    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
+        """Run each procedure to its end. The ids seed sampled requests, so they must not depend on batches."""
+        ...
+
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+        """``solve`` each ask, in order; an ``Answer`` comes back with its cost filled in."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Files computed once and found again by what determines them (statistics, z vectors, templates)."""
+
+    def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
+        """Where the artifact of that kind and key lives, whether it exists yet or not; its folder exists.
+
+        ``key`` holds everything that determines the content, as JSON values.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class Material:
+    """Something a dataset brings beside its cases. ``oracle`` material rests on gold answers.
+
+    ``value`` is documented by the dataset under the material's name.
+    """
+
+    value: Any
+    oracle: bool = False
+
+
+M_co = TypeVar("M_co", bound=LanguageModel, covariant=True)
+
+
+@frozen(kw_only=True)
+class Session(Generic[M_co]):
+    """What an editor or a judge is given for one run. Frozen; fields may be added, none removed.
+
+    ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's; oracle material is there
+    only if the editor's specification asked for it by name.
+    """
+
+    model: M_co
+    engine: Engine
+    encoder: Callable[[str], Encoder]
+    artifacts: Artifacts
+    progress: Progress
+    seed: int = 0
+    material: Mapping[str, Material] = field(factory=dict)
+
+
+# --- editors ---------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Edited(Protocol):
+    """An edited model is: something that answers."""
+
+    @property
+    def details(self) -> Details:
+        """What the editor wants on record about this edit: JSON values."""
+        ...
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
+        """One reply an ask, in order."""
+        ...
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Take edits on or off while the model stays edited. Raises UnsupportedChange."""
+        ...
+
+
+@runtime_checkable
+class Editor(Protocol):
+    """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Which edits cannot be made, and why, by edit id; called before anything changes."""
+        ...
+
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
+        """Make ``edits`` true for as long as the context is open; its exit leaves the model as it was."""
+        ...
+
+
+# --- datasets, judges, metrics ---------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class DatasetInfo:
+    """Where a dataset comes from, and what its publisher says it holds.
+
+    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts.
+    """
+
+    title: str
+    licence: str
+    source: str
+    cite: str = ""
+    sha256: str = ""
+    published: Mapping[str, int] = field(factory=dict)
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """A benchmark: cases, how they are asked, and which edits each must not see."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the published order; twice over gives equal cases."""
+        ...
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """How ``query.texts[0]`` is put in that style; None if it is not asked in that style."""
+        ...
+
+    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
+        """Case id to part (``edited``, ``unedited`` ...) where the dataset has its own split for k edited cases."""
+        ...
+
+    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
+        """Ids of the edits in ``bank`` that ``case`` must not see (dynamic masking)."""
+        ...
+
+    def material(self) -> Mapping[str, Material]:
+        """Demonstrations, aliases, oracle answers ..., by name."""
+        ...
+
+    def info(self) -> DatasetInfo:
+        """Licence, source, checksum and published counts."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Says what replies are worth. Pure unless its spec says ``needs_model``."""
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order. A ``Failure`` is never RIGHT."""
+        ...
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """Numbers from records alone; the core counts, averages and bootstraps."""
+
+    def values(self, record: CaseRecord) -> Iterable[Value]:
+        """Every observation of this case; one that cannot be made is a Value of None with its reason."""
+        ...

@@ -1,0 +1,121 @@
+"""What a procedure may ask of the engine, and what it receives.
+
+A method that talks to a model is a generator: it yields a request and is sent the result. The engine
+advances hundreds of such procedures together and runs their requests in batches::
+
+    def solve(self, ask: Question) -> Procedure[Answer]:
+        written: Generated = yield Generate(prompt=..., stop=("\\n",), max_tokens=64)
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=written.text)
+        return Answer(text=...)
+
+=========== =====================
+request     result
+=========== =====================
+Generate    Generated
+Score       Scored
+Embed       numpy array [n, d], float32
+Nearest     tuple[Hit, ...], best first
+=========== =====================
+
+A request that fails is raised inside the generator; one that is not caught there becomes a ``Failure``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+from attrs import field, frozen, validators
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+Procedure = Generator["Request", Any, T]
+
+
+class Encoder(Protocol):
+    """Texts to unit-free vectors; ``id`` names the weights and how they are pooled."""
+
+    @property
+    def id(self) -> str:
+        """Names the weights and the pooling: part of the key of everything embedded with it."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors, float32 [n, d]."""
+        ...
+
+
+class Memory(Protocol):
+    """Texts by id, found by meaning (``ke_core.retrieval.FactMemory`` is one)."""
+
+    def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
+        """The ``k`` nearest rows for each text, best first, without that text's hidden ids."""
+        ...
+
+
+@frozen(kw_only=True)
+class Hit:
+    """One retrieved row: its id, its text and its score (higher is nearer)."""
+
+    id: str
+    text: str
+    score: float
+
+
+@frozen(kw_only=True)
+class Generate:
+    """Continue ``prompt`` until a stop string, the end-of-text token or ``max_tokens``.
+
+    The result never holds the stop string, nor anything of the prompt. ``temperature`` 0 is greedy; a
+    sampled request is seeded by the engine from the run's seed, the procedure's id and the call number, so
+    that it does not depend on what else is in the batch (``seed`` is set by the engine).
+    """
+
+    prompt: str
+    max_tokens: int = field(default=64, validator=validators.ge(1))
+    stop: tuple[str, ...] = ()
+    temperature: float = 0.0
+    top_k: int = 0
+    seed: int | None = None
+
+
+@frozen(kw_only=True)
+class Generated:
+    """What was written, why it ended, and how many tokens that took."""
+
+    text: str
+    finish: Literal["stop", "eos", "length"]
+    prompt_tokens: int = 0
+    tokens: int = 0
+
+
+@frozen(kw_only=True)
+class Score:
+    """Log-probabilities of each of ``continuations`` after ``prompt``; they begin with their own space."""
+
+    prompt: str
+    continuations: tuple[str, ...] = field(validator=validators.min_len(1))
+
+
+@frozen(kw_only=True)
+class Embed:
+    """Vectors of texts."""
+
+    encoder: Encoder
+    texts: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class Nearest:
+    """The ``k`` rows of a memory nearest to ``text``, without those in ``hidden``."""
+
+    memory: Memory
+    text: str
+    k: int = field(default=1, validator=validators.ge(1))
+    hidden: frozenset[str] = frozenset()
+
+
+Request = Generate | Score | Embed | Nearest

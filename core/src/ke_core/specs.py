@@ -1,0 +1,136 @@
+"""What a plugin hands to the core: a name, a config class, and a way to build the thing.
+
+Registered light, built late: ``build`` may import torch, the module that defines the spec may not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from attrs import field, frozen, has, validators
+
+from ke_core.data.queries import Form
+from ke_core.protocols import Dataset, Editor, Judge, LanguageModel, Metric
+
+if TYPE_CHECKING:
+    from attrs import Attribute
+
+T = TypeVar("T")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+
+
+def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
+    if not has(value):
+        raise TypeError(f"config must be an attrs class, not {value!r}")
+
+
+def no_oracle(_config: object) -> tuple[str, ...]:
+    """The usual editor asks for no gold material."""
+    return ()
+
+
+@frozen(kw_only=True)
+class Spec(Generic[T]):
+    """``family`` is what stands before the dot in ``-o family.option=value``: the name, unless several
+    components share one config class (``mquake`` for ``mquake-cf-3k``). Each config field carries its help
+    in ``metadata={"help": ...}``.
+    """
+
+    name: str = field(validator=validators.matches_re(NAME))
+    summary: str
+    config: type = field(validator=_is_attrs)
+    build: Callable[[Any], T]
+    cite: str = ""
+    family: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the dot of this component's options."""
+        return self.family or self.name
+
+
+@frozen(kw_only=True)
+class EditorSpec(Spec[Editor]):
+    """``needs_weights``: opens the model. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
+    edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
+    ``edited_form``: how the fact of an edit is asked. ``oracle``: names of gold material its config asks for.
+    """
+
+    needs_weights: bool = False
+    masks: bool = False
+    one_at_a_time: bool = False
+    own_prompt: bool = False
+    edited_form: Form = "question"
+    oracle: Callable[[Any], tuple[str, ...]] = no_oracle
+
+
+@frozen(kw_only=True)
+class DatasetSpec(Spec[Dataset]):
+    """``styles``: every way a query can be asked, the default ones first in ``default_styles``. ``hides``: says
+    from its config whether cases hide edits from the method.
+    """
+
+    aspects: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    judge: str = ""
+    hides: Callable[[Any], bool] = field(default=lambda _config: False)
+
+
+@frozen(kw_only=True)
+class JudgeSpec(Spec[Judge]):
+    """``needs_model``: is a procedure on the engine, e.g. an LLM judge."""
+
+    needs_model: bool = False
+
+
+@frozen(kw_only=True)
+class MetricSpec(Spec[Metric]):
+    """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order."""
+
+    by: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(factory=dict)
+    higher_is_better: bool = True
+
+
+@frozen(kw_only=True)
+class ModelRequest:
+    """What the user asked for: the part of ``--model`` after ``source:``, and how to load it."""
+
+    id: str
+    revision: str | None = None
+    dtype: str = "float32"
+    device: str = ""
+    device_map: str = ""
+    chat: bool = False
+    trust_remote_code: bool = False
+
+
+@frozen(kw_only=True)
+class KnownModel:
+    """A model that a source knows by a bare name."""
+
+    name: str
+    summary: str
+    licence: str
+    size_mb: int
+    kind: str = "language-model"
+
+
+@frozen(kw_only=True)
+class ModelSpec(Spec[LanguageModel]):
+    """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
+
+    ``known`` lists what it offers by name; ``pull`` fetches one into the cache and returns its folder.
+    """
+
+    known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
+    pull: Callable[[str], object] | None = None
+
+
+__all__ = [
+    "NAME", "DatasetSpec", "EditorSpec", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest",
+    "ModelSpec", "Spec", "no_oracle",
+]  # fmt: skip
