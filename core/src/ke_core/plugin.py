@@ -22,7 +22,9 @@ from ke_core.data.results import (
     Value,
     Verdict,
 )
+from ke_core.engine.direct import Direct
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, UnsupportedChange, UnsupportedEdit
+from ke_core.files import find_data
 from ke_core.protocols import (
     Artifacts,
     Ask,
@@ -47,11 +49,11 @@ hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
     "EFFICACY", "Answer", "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Cloze", "Cost", "Dataset",
-    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Edit", "EditFailed", "Edited", "Editor", "EditorSpec",
+    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor", "EditorSpec",
     "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated", "Gold",
     "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel", "Likelihood",
     "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest", "Outcome", "Parse", "Phase", "Probe",
     "Procedure", "Progress", "Prompt", "Query", "Question", "Relation", "Reply", "Request", "Score", "Scored",
     "Session", "Step", "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct",
-    "expected", "hookimpl",
+    "expected", "find_data", "hookimpl",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
+from ke_core.plugins.directory import known
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -54,8 +55,9 @@ class Catalog:
         offers = self.offers[kind]
         if name in offers:
             return offers[name]
+        carriers = {entry.distribution for entry in known(kind) if entry.name == name} | {name, f"ke-plugin-{name}"}
         for plugin in self.broken.values():
-            if plugin.name in (name, f"ke-plugin-{name}"):
+            if carriers & {plugin.name, plugin.distribution}:
                 raise PluginBroken(
                     f"{kind} {name!r} cannot be used: plugin {plugin.name} is broken ({plugin.broken})",
                     hint=f"pip install --force-reinstall {plugin.distribution}, or tell its author",
@@ -67,11 +69,13 @@ class Catalog:
         return self.offer(kind, name).spec
 
     def _hint(self, kind: str, name: str) -> str:
-        near = get_close_matches(name, self.offers[kind], n=1, cutoff=0.7)
-        if near:
-            return f"did you mean {near[0]!r}?"
-        have = ", ".join(self.names(kind)) or "none"
-        return f"pip install ke-plugin-{name} (installed {kind}s: {have})"
+        elsewhere = {entry.name: entry.distribution for entry in known(kind)}
+        if name in elsewhere:
+            return f"pip install {elsewhere[name]}"
+        for near in get_close_matches(name, [*self.offers[kind], *elsewhere], n=1, cutoff=0.6):
+            missing = near not in self.offers[kind]
+            return f"did you mean {near!r}?" + (f" pip install {elsewhere[near]}" if missing else "")
+        return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins --all lists more"
 
 
 def read(plugins: Plugins) -> Catalog:

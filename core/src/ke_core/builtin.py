@@ -1,0 +1,42 @@
+"""What the core itself brings, through the same hooks as any plugin: its commands and its model source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ke_core.plugin import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+    from ke_core.specs import ModelSpec
+
+COMMANDS = {
+    "eval": "Edit a model, ask it a benchmark's questions, score its answers.",
+    "demo": "Compare editors on a small embedded benchmark.",
+    "report": "Print the table of one run, or of several side by side.",
+    "runs": "List the runs in a folder.",
+    "judge": "Judge the replies of a finished run again, with another judge.",
+    "score": "Score a judged run again, with other metrics.",
+    "datasets": "List benchmarks, count and sample their cases.",
+    "models": "List, fetch and describe models.",
+    "show": "Describe one component: its options, citation and origin.",
+    "plugins": "List the installed plugins, what each brings, and why a broken one is broken.",
+}
+
+
+@hookimpl
+def ke_commands(group: click.Group) -> None:
+    """Add the core's commands, each in a module of its own that is imported when the command is used."""
+    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is for the command line alone
+
+    for name, summary in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_core.cli.{name}:command", summary))
+
+
+@hookimpl
+def ke_models() -> list[ModelSpec]:
+    """Offer any causal language model that transformers loads: ``hf:ID``."""
+    from ke_core.models.spec import hf_spec  # noqa: PLC0415  only a command that needs models reads it
+
+    return [hf_spec]

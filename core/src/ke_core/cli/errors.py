@@ -1,0 +1,94 @@
+"""The one place where errors end: a line for what the user can mend, a traceback for what is a bug."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from ke_core.errors import KEError
+from ke_core.report.text import clean
+
+DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
+MACHINE = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
+    errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ETXTBSY, errno.EBUSY,
+})  # fmt: skip
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
+    """Run a command and return the exit status: what it returned, or what its error amounts to.
+
+    ``show_chain`` prints the traceback also of an error that the user can mend.
+    """
+    try:
+        status = run()
+        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted()
+    except BrokenPipeError:
+        return _broken_pipe()
+    except Exception as error:  # noqa: BLE001  every error of the program ends here
+        return _failed(error, show_chain=show_chain)
+    return status if isinstance(status, int) else DONE
+
+
+def _failed(error: Exception, *, show_chain: bool) -> int:
+    if isinstance(error, NoArgsIsHelpError):
+        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
+        return MENDABLE
+    lines = _mendable(error)
+    if lines is None or show_chain:
+        traceback.print_exception(error)
+    if lines is None:
+        # `clean`, because the words of an exception may come from a file or a model
+        _say("error", f"{type(error).__name__}: {clean(str(error))}")
+        _say("hint", "this is a bug in ke or in a plugin: please report it with the traceback above")
+        return FAILED
+    message, hint = lines
+    _say("error", clean(message))
+    if hint:
+        _say("hint", clean(hint))
+    return MENDABLE
+
+
+def _mendable(error: Exception) -> tuple[str, str] | None:
+    """What is wrong and what to do about it; None for a bug."""
+    if isinstance(error, KEError):
+        return str(error), error.hint
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        message = error.format_message().rstrip(".")
+        return message[:1].lower() + message[1:], f"{context.command_path} --help" if context else ""
+    if isinstance(error, MemoryError):
+        return "out of memory", "take a smaller model, --dtype bfloat16, or a smaller --batch"
+    if isinstance(error, OSError) and error.errno in MACHINE:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "free some space, or take another disk with --out" if error.errno in FULL else ""
+        return f"{where}{(error.strerror or str(error)).lower()}", hint
+    return None
+
+
+def _say(label: str, text: str) -> None:
+    colour = {"error": "red", "hint": "cyan"}[label]
+    click.echo(click.style(f"{label}:".ljust(7), fg=colour, bold=True) + text, err=True)
+
+
+def _interrupted() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
+    click.echo("\ninterrupted; what is on record stays: start the same command again and it goes on", err=True)
+    return INTERRUPTED
+
+
+def _broken_pipe() -> int:
+    """The reader has gone (``ke runs | head``): say nothing, also not when the interpreter flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return DONE

@@ -1,0 +1,54 @@
+"""The command ``ke``: find the plugins, collect their commands, run one, turn its end into an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from importlib.metadata import version
+
+import click
+
+from ke_core.cli.app import App
+from ke_core.cli.errors import guarded
+from ke_core.plugins.manager import Plugins, discover
+
+TRACEBACK = "--traceback"
+EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted."
+
+
+def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = None) -> int:
+    """Run ``ke`` and return its exit status. ``plugins`` takes the place of the installed ones (tests)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    show_chain = TRACEBACK in given  # wherever it stands: people add it at the end of the line they repeat
+
+    def run() -> object:
+        if plugins is None:
+            with redirect_stdout(sys.stderr):  # what a plugin prints on import must not end up in a pipe
+                found = discover()
+        else:
+            found = plugins
+        app = App(found)
+        root = build(app)
+        return root.main([word for word in given if word != TRACEBACK], "ke", standalone_mode=False, obj=app)
+
+    return guarded(run, show_chain=show_chain)
+
+
+def build(app: App) -> click.Group:
+    """The root command with the commands of every plugin."""
+
+    @click.group("ke", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+    @click.version_option(version("ke-core"), message="%(prog)s %(version)s")
+    @click.option(TRACEBACK, is_flag=True, expose_value=False, help="Show where an error comes from.")
+    def root() -> None:
+        """Edit what a language model holds true, and measure what follows from it.
+
+        \b
+        A first look:   ke demo
+        One method:     ke eval --editor memit --dataset atlas --model smollm2-135m
+        What there is:  ke plugins
+        """
+
+    app.add_commands(root)
+    return root

@@ -1,0 +1,76 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ke_core.plugins.directory import known
+
+if TYPE_CHECKING:
+    from ke_core.cli.app import App
+
+C = TypeVar("C", bound=Callable[..., Any])
+DEFAULT_MODEL = "smollm2-135m"
+
+component_options = click.option(
+    "-o", "--option", "options", multiple=True, metavar="NAME.OPTION=VALUE",
+    help="Set an option of a component (repeatable); `ke show KIND NAME` lists them.",
+)  # fmt: skip
+data_dir = click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+    help="Where published data files lie (else KE_DATA_DIR, else the cache).",
+)  # fmt: skip
+run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+
+
+def model_options(command: C) -> C:
+    """``--model`` and how to load it."""
+    return _apply(
+        command,
+        click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="[SOURCE:]ID[@REVISION]",
+                     help="A name from `ke models list`, a local folder, or a hub id."),
+        click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit of the model."),
+        click.option("--dtype", default="float32", show_default=True,
+                     type=click.Choice(["float32", "bfloat16", "float16"]), help="Numbers the weights are held in."),
+        click.option("--device", default="", metavar="NAME", help="cpu, cuda, cuda:1, mps; found by itself if empty."),
+        click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto."),
+        click.option("--chat/--no-chat", default=False, show_default=True, help="Ask through the chat template."),
+    )  # fmt: skip
+
+
+def run_options(command: C) -> C:
+    """What stands the same in ``ke eval`` and ``ke demo``: where the run goes and how it is told apart."""
+    return _apply(
+        command,
+        click.option("--seed", default=0, show_default=True, help="Draws cases, orders, sampled tokens, intervals."),
+        click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
+                     help="The run folder; of several editors, the folder of their run folders. "
+                          "[default: runs/EDITOR-DATASET-ID]"),
+    )  # fmt: skip
+
+
+def required(app: App, kind: str, given: object) -> None:
+    """Refuse a command that lacks a component, naming those installed and those to be had."""
+    if given:
+        return
+    have = app.catalog.names(kind)
+    more = [entry for entry in known(kind) if entry.name not in have]
+    lines = [f"installed: {', '.join(have) or 'none'}"]
+    lines += [f"{entry.name}: pip install {entry.distribution}  ({entry.summary})" for entry in more]
+    raise MissingComponent(kind, lines)
+
+
+class MissingComponent(click.UsageError):
+    """A command line without ``--editor`` or ``--dataset``."""
+
+    def __init__(self, kind: str, lines: list[str]) -> None:
+        super().__init__("\n  ".join([f"which {kind}? say --{kind} NAME", *lines]))
+
+
+def _apply(command: C, *options: Callable[[Any], Any]) -> C:
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)  # type: ignore[return-value]

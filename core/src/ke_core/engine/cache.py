@@ -1,0 +1,127 @@
+"""Completions kept on disk by everything that determines them.
+
+The key is a hash of the model's digest (edits included), the prompt and the decoding, so that an edited
+model's completion is never served to another. One small SQLite file: it survives SIGKILL, takes several
+processes, and does not have to fit in memory. Every row carries a checksum; a row that does not match
+counts as absent, and a file that SQLite cannot read is started anew: it is only a cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ke_core.data.codec import canonical, digest, from_json, to_json
+from ke_core.data.results import Scored
+from ke_core.errors import KEError
+from ke_core.files import explained, locked
+from ke_core.requests import Generate, Generated, Score
+
+SCHEMA = 1
+Completion = Generated | Scored
+KINDS: Mapping[str, type[Generated | Scored]] = {"generated": Generated, "scored": Scored}
+TABLE = "CREATE TABLE IF NOT EXISTS completion (key TEXT PRIMARY KEY, value TEXT, checksum TEXT) WITHOUT ROWID"
+AT_ONCE = 500  # variables in one statement; SQLite's oldest limit is 999
+PATIENCE = 60.0  # seconds for another process to finish its writing
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def key_of(model: str, request: Generate | Score) -> str:
+    """64 hex digits of everything that determines the completion; ``model`` is ``LanguageModel.digest``."""
+    asked: dict[str, object] = {"schema": SCHEMA, "model": model, "prompt": request.prompt}
+    if isinstance(request, Score):
+        asked["continuations"] = list(request.continuations)
+    else:
+        asked |= {"max_tokens": request.max_tokens, "stop": list(request.stop)}
+        if request.temperature > 0:  # greedy text depends on neither of these
+            asked |= {"temperature": request.temperature, "top_k": request.top_k, "seed": request.seed}
+    return digest(asked)
+
+
+class CompletionCache:
+    """``path`` is the file; None keeps everything in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        with self._mended():
+            self._open()
+
+    def get(self, keys: Iterable[str]) -> dict[str, Completion]:
+        """What is there of ``keys``. Raises KEError when the file cannot be read."""
+        wanted = list(keys)
+        found: dict[str, Completion] = {}
+        with self._mended():
+            for start in range(0, len(wanted), AT_ONCE):
+                some = wanted[start : start + AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, value, checksum FROM completion WHERE key IN ({marks})"  # noqa: S608  only marks
+                for key, value, checksum in self._base.execute(query, some):
+                    completion = _read(key, value, checksum)
+                    if completion is not None:
+                        found[key] = completion
+        return found
+
+    def put(self, completions: Mapping[str, Completion]) -> None:
+        """Keep these, all in one transaction. Raises KEError when the disk is full."""
+        rows = [row for key, completion in completions.items() if (row := _row(key, completion))]
+        with self._mended(), self._base:
+            self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._base.close()
+
+    def _open(self) -> None:
+        if self._path is not None:
+            with explained(f"cannot write {self._path}"):
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._base = sqlite3.connect(self._path or ":memory:", timeout=PATIENCE)
+        self._inode = self._path.stat().st_ino if self._path else 0
+        with self._base:
+            self._base.execute(TABLE)
+
+    @contextmanager
+    def _mended(self) -> Iterator[None]:
+        """A damaged file is replaced by an empty one; other troubles are the user's to mend."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) not in DAMAGED or self._path is None:
+                raise KEError(
+                    f"cannot use the completion cache {self._path}: {error}",
+                    hint="free some space, wait for the other process, or set KE_CACHE_DIR to a folder on a local disk",
+                ) from error
+            self._replace(self._path)
+
+    def _replace(self, path: Path) -> None:
+        self._base.close()
+        with locked(path.with_name(f"{path.name}.lock")):
+            if path.exists() and path.stat().st_ino == self._inode:  # else another process has done it
+                for name in (path.name, f"{path.name}-journal"):
+                    path.with_name(name).unlink(missing_ok=True)
+            self._open()
+
+
+def _row(key: str, completion: Completion) -> tuple[str, str, str] | None:
+    """The row of a completion; None where it is not JSON (a log-probability of minus infinity)."""
+    kind = "scored" if isinstance(completion, Scored) else "generated"
+    try:
+        value = canonical({kind: to_json(completion)})
+    except ValueError:
+        return None
+    return key, value, _checksum(key, value)
+
+
+def _read(key: str, value: object, checksum: object) -> Completion | None:
+    if not isinstance(value, str) or checksum != _checksum(key, value):
+        return None
+    ((kind, raw),) = json.loads(value).items()
+    return from_json(raw, KINDS[kind], of="a cached completion")
+
+
+def _checksum(key: str, value: str) -> str:
+    return hashlib.sha256(f"{key}{value}".encode()).hexdigest()[:16]

@@ -1,0 +1,136 @@
+"""Serve many requests at once, each kind by the one call that suits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+from attrs import define
+
+from ke_core.engine.advance import NOT_AN_ANSWER
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.protocols import LanguageModel, Progress
+from ke_core.requests import Embed, Generate, Nearest, Request, Score
+
+T = TypeVar("T")
+SLICE = 512
+"""Requests given to the model at once: what a killed run loses is at most this many completions."""
+
+
+@define(kw_only=True)
+class Stats:
+    """What an engine has done so far.
+
+    ``requests`` counts what procedures asked of the model, ``waves`` how often they were served together.
+    Of the requests, ``hits`` came from the cache and ``shared`` were equal to another one of the same wave.
+    """
+
+    requests: int = 0
+    waves: int = 0
+    hits: int = 0
+    shared: int = 0
+
+    @property
+    def mean_wave(self) -> float:
+        """Requests served together, on average; 0 before the first."""
+        return self.requests / self.waves if self.waves else 0.0
+
+
+@define(kw_only=True)
+class Server:
+    """Requests in, results out, in order; an exception stands in the place of what failed."""
+
+    model: LanguageModel
+    cache: CompletionCache | None
+    stats: Stats
+    progress: Progress | None
+
+    def serve(self, requests: Sequence[Request]) -> list[Any]:
+        """One result a request."""
+        results: list[Any] = [None] * len(requests)
+        by_kind: dict[type[Request], Callable[[Any], list[Any]]] = {
+            Embed: _embed,
+            Nearest: _nearest,
+            Generate: self._complete,
+            Score: self._complete,
+        }
+        for kind, serve in by_kind.items():
+            places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
+            if places:
+                _put(results, places, serve([requests[place] for place in places]))
+        return results
+
+    def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
+        """From the cache, or from the model; equal requests are asked once."""
+        digest = self.model.digest  # read anew for each wave: an edit may have been made since the last one
+        keys = [key_of(digest, request) for request in requests]
+        distinct = dict(zip(keys, requests, strict=True))
+        known: dict[str, Any] = dict(self.cache.get(distinct)) if self.cache else {}
+        self.stats.requests += len(requests)
+        self.stats.waves += 1
+        hits = sum(key in known for key in keys)
+        missing = [key for key in distinct if key not in known]
+        self.stats.hits += hits
+        self.stats.shared += len(requests) - hits - len(missing)
+        for start in range(0, len(missing), SLICE):
+            some = missing[start : start + SLICE]
+            asked = [distinct[key] for key in some]
+            ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
+            fresh = dict(zip(some, _guarded(ask, asked), strict=True))
+            if self.cache:
+                self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
+            known |= fresh
+            if self.progress:
+                self.progress.advance("model calls", start + len(some), len(missing))
+        return [known[key] for key in keys]
+
+
+def _embed(requests: Sequence[Embed]) -> list[Any]:
+    """All texts of one encoder in one call; each request gets its own rows."""
+
+    def together(group: Sequence[Embed]) -> list[Any]:
+        vectors = group[0].encoder.embed([text for request in group for text in request.texts])
+        ends, end = [], 0
+        for request in group:
+            end += len(request.texts)
+            ends.append(end)
+        return [vectors[end - len(request.texts) : end] for request, end in zip(group, ends, strict=True)]
+
+    return _grouped(requests, lambda request: id(request.encoder), together)
+
+
+def _nearest(requests: Sequence[Nearest]) -> list[Any]:
+    """All look-ups in one memory in one call."""
+
+    def together(group: Sequence[Nearest]) -> list[Any]:
+        first = group[0]
+        return first.memory.search([r.text for r in group], k=first.k, hidden=[r.hidden for r in group])
+
+    return _grouped(requests, lambda request: (id(request.memory), request.k), together)
+
+
+def _grouped(
+    requests: Sequence[T], key: Callable[[T], Hashable], together: Callable[[Sequence[T]], list[Any]]
+) -> list[Any]:
+    groups: dict[Hashable, list[int]] = {}
+    for place, request in enumerate(requests):
+        groups.setdefault(key(request), []).append(place)
+    results: list[Any] = [None] * len(requests)
+    for places in groups.values():
+        _put(results, places, _guarded(together, [requests[place] for place in places]))
+    return results
+
+
+def _put(results: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
+    for place, result in zip(places, found, strict=True):
+        results[place] = result
+
+
+def _guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> Sequence[Any]:
+    """What ``call`` returns; a call that fails as a whole fails for each of its requests."""
+    try:
+        return call(requests)
+    except NOT_AN_ANSWER:
+        raise
+    except Exception as error:  # noqa: BLE001  a dead server or a method's memory: each procedure is told
+        return [error] * len(requests)

@@ -1,0 +1,212 @@
+"""Where files live, how they are written whole or not at all, and how a pinned one is fetched.
+
+Environment: ``KE_CACHE_DIR`` (everything that can be made again: models, statistics, completions) and
+``KE_DATA_DIR`` (data files you put there yourself, as ``DIR/<family>/<published file name>``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import secrets
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ke_core.errors import BadData, KEError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover  Windows: two processes may then do the same work twice
+    fcntl = None  # type: ignore[assignment]
+
+CACHE, DATA = "KE_CACHE_DIR", "KE_DATA_DIR"
+CHUNK = 1 << 20
+TIMEOUT = 60.0  # seconds without a byte
+FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
+
+
+def cache_dir() -> Path:
+    """``KE_CACHE_DIR``, else ``ke`` in ``XDG_CACHE_HOME``, else ``~/.cache/ke``; it need not exist yet."""
+    own = os.environ.get(CACHE)
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "ke"
+
+
+def data_dirs(explicit: Path | None = None) -> tuple[Path, ...]:
+    """Where data files are looked for, in order: ``explicit``, ``KE_DATA_DIR``, the cache's ``data`` folder."""
+    own = os.environ.get(DATA)
+    given = [explicit] if explicit else []
+    return tuple(given + ([Path(own).expanduser()] if own else []) + [cache_dir() / "data"])
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
+    """Put ``content`` at ``path`` whole, or leave what is there as it is.
+
+    ``content`` may be a function that writes the file whose path it is given. The new file is complete and
+    on the disk before it takes the old one's name. Raises KEError on a full disk and other troubles of the
+    file system.
+    """
+    with explained(f"cannot write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = beside(path)
+        try:
+            new.touch()
+            mode = new.stat().st_mode  # some writers make their files private
+            if isinstance(content, bytes):
+                new.write_bytes(content)
+            else:
+                content(new)
+            _to_disk(new)
+            new.chmod(mode)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def move_folder(new: Path, to: Path) -> None:
+    """Give the finished folder ``new`` the name ``to``; no half folder ever stands under that name."""
+    with explained(f"cannot write {to}"):
+        for path in new.rglob("*"):
+            if path.is_file():
+                _to_disk(path)
+        old = beside(to)
+        if to.exists():
+            to.rename(old)
+        new.rename(to)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def beside(path: Path) -> Path:
+    """A hidden name in the same folder that nobody else uses."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file ``path``; a second process waits. The system drops it with the process that held it."""
+    with explained(f"cannot write {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stream = path.open("ab")
+    with stream:
+        if fcntl is not None:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """Turn the file system's errors into one line that begins with ``doing``."""
+    try:
+        yield
+    except OSError as error:
+        raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=FULL_DISK) from error
+
+
+def fetch(url: str, sha256: str, to: Path) -> Path:
+    """Download ``url`` to ``to``, unless the file is there already; its content must have that SHA-256.
+
+    An interrupted download goes on where it stopped. Raises BadData when the server cannot be reached, stops
+    in the middle or sends something else.
+    """
+    if to.is_file() and sha256_of(to) == sha256:
+        return to
+    part = to.with_name(f"{to.name}.{sha256[:12]}.part")  # the pin in the name: no rest of another version
+    with locked(to.with_name(f"{to.name}.lock")):
+        if to.is_file() and sha256_of(to) == sha256:
+            return to  # another process was faster
+        _download(url, part)
+        found = sha256_of(part)
+        if found != sha256:
+            part.unlink()
+            raise BadData(
+                f"{url} is not the pinned file: sha256 is {found}, expected {sha256}",
+                hint="it was changed where it is published, or on the way; fetch it by hand and compare",
+            )
+        with explained(f"cannot write {to}"):
+            _to_disk(part)
+            part.replace(to)
+    return to
+
+
+def find_data(family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "") -> Path:
+    """The data file ``file`` of the benchmark family ``family``.
+
+    Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
+    ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
+    Raises BadData, which says where the file is published and where to put it.
+    """
+    folders = data_dirs(explicit)
+    for folder in folders:
+        for path in (folder / file, folder / family / file):
+            if path.is_file():
+                return path
+    to = folders[-1] / family / file
+    put = f"{url and f'get it from {url} and '}put it at {to}, or pass --data-dir or set {DATA}"
+    if not (url and sha256):
+        raise BadData(f"{file} of {family} is not here", hint=put)
+    try:
+        return fetch(url, sha256, to)
+    except KEError as error:
+        raise BadData(f"{file} of {family} is neither here nor to be fetched: {error.message}", hint=put) from error
+
+
+def _download(url: str, part: Path) -> None:
+    """Append to ``part`` what is missing of ``url``."""
+    have = part.stat().st_size if part.exists() else 0
+    try:
+        with _open(url, have) as answer:
+            size = int(answer.headers.get("Content-Length") or -1)
+            got = _copy(answer, part, "ab" if answer.status == http.client.PARTIAL_CONTENT else "wb")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = getattr(error, "reason", None) or str(error) or type(error).__name__
+        raise BadData(f"cannot fetch {url}: {why}", hint="check the network and run it again") from error
+    if size not in (-1, got):
+        raise BadData(
+            f"cannot fetch {url}: the server stopped after {got} of {size} bytes",
+            hint="run it again: it goes on where it stopped",
+        )
+
+
+def _open(url: str, have: int) -> Any:
+    """The server's answer, from byte ``have`` on where it knows how to do that."""
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310  http(s) and file are what a pin may name
+    try:
+        return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310  as above
+    except urllib.error.HTTPError as error:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        error.close()  # nothing is missing, or the rest is of another size: the checksum will tell
+        return _open(url, 0)
+
+
+def _copy(answer: Any, part: Path, mode: str) -> int:
+    """Bytes copied. What came before the connection broke stays written."""
+    got, doing = 0, f"cannot write {part}"
+    with explained(doing):
+        stream = part.open(mode)
+    with stream:
+        while chunk := answer.read(CHUNK):
+            with explained(doing):
+                stream.write(chunk)
+                stream.flush()
+            got += len(chunk)
+    return got
+
+
+def _to_disk(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())

@@ -1,0 +1,103 @@
+"""Values to scores: a mean, its n, what was skipped and why, and an interval; overall and by slices."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import CaseRecord, Score, Value
+from ke_core.errors import PluginBroken
+from ke_core.protocols import Metric
+from ke_core.results.intervals import bootstrap
+from ke_core.specs import MetricSpec
+
+PART = "part"
+"""The tag that keeps edited cases and controls apart: ``edited`` or ``control``."""
+
+
+@frozen(kw_only=True)
+class _Group:
+    """What one score is of."""
+
+    aspect: str
+    phase: Phase
+    style: str
+
+
+def aggregate(metric: Metric, spec: MetricSpec, records: Iterable[CaseRecord], *, seed: int) -> list[Score]:
+    """Every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
+
+    Where there are controls, also by part (edited, control). ``seed`` draws the bootstrap. Raises
+    PluginBroken for a value of NaN and for a missing value without a reason: nothing is dropped in silence.
+    """
+    cases = list(records)
+    unit, lonely = _unit(cases)
+    groups: dict[_Group, list[Value]] = {}
+    for record in cases:
+        for value in metric.values(record):
+            _check(value, spec.name, record.case.id)
+            group = _Group(aspect=value.aspect, phase=value.phase, style=value.style)
+            tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
+            own = record.batch if unit == "batch" else value.unit or record.case.id
+            groups.setdefault(group, []).append(evolve(value, unit=own, tags=tags))
+    by = (*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)
+    return [
+        evolve(_score(spec.name, group, some, seed=seed, lonely=lonely), tags=tags)
+        for group, values in groups.items()
+        for tags, some in _slices(values, tuple(dict.fromkeys(by)))
+    ]
+
+
+def _unit(records: Sequence[CaseRecord]) -> tuple[str, str]:
+    """What the bootstrap draws, and the note where there is only one.
+
+    Cases that shared one edited model depend on one another: where batches hold several cases, whole
+    batches are drawn.
+    """
+    sizes = Counter(record.batch for record in records if record.skipped is None)
+    if any(size > 1 for size in sizes.values()):
+        return "batch", "one batch, no interval"
+    return "value", "one unit, no interval"
+
+
+def _slices(values: Sequence[Value], by: Sequence[str]) -> Iterator[tuple[Mapping[str, str], Sequence[Value]]]:
+    """All values, then those of each value of each tag, sorted (2 before 10)."""
+    yield {}, values
+    for tag in by:
+        found: dict[str, list[Value]] = {}
+        for value in values:
+            if tag in value.tags:
+                found.setdefault(value.tags[tag], []).append(value)
+        for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
+            yield {tag: name}, found[name]
+
+
+def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, lonely: str) -> Score:
+    seen = [(value.value, value.unit) for value in values if value.value is not None]
+    reasons = Counter(value.skipped_because for value in values if value.value is None)
+    numbers, units = [number for number, _unit in seen], [unit for _number, unit in seen]
+    interval = bootstrap(numbers, units, seed=seed) if numbers else None
+    return Score(
+        metric=metric,
+        aspect=group.aspect,
+        phase=group.phase,
+        style=group.style,
+        value=math.fsum(numbers) / len(numbers) if numbers else None,
+        n=len(numbers),
+        skipped=reasons.total(),
+        skipped_because=dict(sorted(reasons.items())),
+        interval=interval,
+        note=lonely if numbers and interval is None else "",
+    )
+
+
+def _check(value: Value, metric: str, case: str) -> None:
+    where = f"metric {metric!r}, case {case}, aspect {value.aspect!r}"
+    if value.value is None and not value.skipped_because:
+        raise PluginBroken(f"{where}: no value and no reason", hint=f"tell the author of {metric!r}")
+    if value.value is not None and not math.isfinite(value.value):
+        raise PluginBroken(f"{where}: the value is {value.value}", hint=f"tell the author of {metric!r}")

@@ -1,0 +1,160 @@
+"""Stand-ins that need no download and no GPU: models that echo or follow a script, and an encoder of words."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ke_core.data.codec import digest
+from ke_core.data.results import Scored
+from ke_core.protocols import LanguageModel, Material, Session
+from ke_core.requests import Encoder, Generate, Generated, Score
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+class EchoModel:
+    """A model without weights that repeats the last line of its prompt, and finds short texts probable."""
+
+    id = "fake:echo"
+    context = 100_000
+
+    @property
+    def digest(self) -> str:
+        """The same for every EchoModel: they all answer alike."""
+        return digest({"fake": self.id})
+
+    def state(self) -> Mapping[str, object]:
+        """Nothing can change."""
+        return {}
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """The last line of each prompt."""
+        return [cut(f" {request.prompt.splitlines()[-1]}", request) for request in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """Minus the number of characters; a token is a word."""
+        return [
+            Scored(
+                logprobs=tuple(-float(len(text)) for text in request.continuations),
+                tokens=tuple(max(1, len(text.split())) for text in request.continuations),
+            )
+            for request in requests
+        ]
+
+
+class ScriptedModel(EchoModel):
+    """Says what it is told to say, in order or by a function of the prompt; remembers every request.
+
+    A script item that is an exception is returned in place of a text. Running past the script's end is a
+    test's mistake and raises.
+    """
+
+    id = "fake:scripted"
+
+    def __init__(self, script: Iterable[str | Exception] | Callable[[str], str | Exception]) -> None:
+        self._answer = script if callable(script) else None
+        self._script = [] if callable(script) else list(script)
+        self.requests: list[Generate] = []
+
+    @property
+    def prompts(self) -> list[str]:
+        """Every prompt so far, in order."""
+        return [request.prompt for request in self.requests]
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """The next items of the script, cut at stop strings as a real model's would be."""
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Generate) -> Generated | Exception:
+        self.requests.append(request)
+        if self._answer is not None:
+            said = self._answer(request.prompt)
+        elif self._script:
+            said = self._script.pop(0)
+        else:
+            raise AssertionError(f"the script has no reply left for {request.prompt[-200:]!r}")
+        return said if isinstance(said, Exception) else cut(said, request)
+
+
+def cut(text: str, request: Generate) -> Generated:
+    """``text`` as a model would have written it: up to the earliest stop string, at most ``max_tokens`` words."""
+    ends = [at for at in (text.find(stop) for stop in request.stop) if at >= 0]
+    finish: Literal["stop", "eos", "length"] = "stop" if ends else "eos"
+    text = text[: min(ends)] if ends else text
+    words = text.split(" ")
+    if len(words) > request.max_tokens:
+        text, finish = " ".join(words[: request.max_tokens]), "length"
+    return Generated(
+        text=text,
+        finish=finish,
+        prompt_tokens=len(request.prompt.split()),
+        tokens=len(text.split()),
+    )
+
+
+class WordEncoder:
+    """Vectors of hashed words: texts that share words are near. Deterministic in every process."""
+
+    def __init__(self, dimension: int = 256) -> None:
+        self.dimension = dimension
+
+    @property
+    def id(self) -> str:
+        """Names the dimension."""
+        return f"fake:words-{self.dimension}"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, float32 [n, dimension]."""
+        import numpy as np
+
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                vectors[row, zlib.crc32(word.strip(".,?!\"'").encode()) % self.dimension] += 1
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float32] = vectors / np.maximum(norms, 1e-12)
+        return unit
+
+
+class Silence:
+    """Progress that nobody watches."""
+
+    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+        """Just the items."""
+        del label, total
+        return items
+
+    def advance(self, label: str, done: int, total: int | None = None) -> None:
+        """Nothing."""
+
+
+def make_session(
+    model: LanguageModel,
+    *,
+    material: Mapping[str, Material] | None = None,
+    encoder: Encoder | None = None,
+    seed: int = 0,
+    root: Path | None = None,
+) -> Session[Any]:
+    """A session around ``model`` with the real engine, no completion cache, and artifacts under ``root``."""
+    from ke_core.engine.artifacts import ArtifactStore
+    from ke_core.engine.engine import Engine
+
+    words = encoder or WordEncoder()
+    return Session(
+        model=model,
+        engine=Engine(model, seed=seed),
+        encoder=lambda _name: words,
+        artifacts=ArtifactStore(root or Path(mkdtemp(prefix="ke-artifacts-"))),
+        progress=Silence(),
+        seed=seed,
+        material=material or {},
+    )

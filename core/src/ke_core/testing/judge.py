@@ -1,0 +1,76 @@
+"""The contract of judges."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Gold, Query
+from ke_core.data.results import Answer, Failure, Item, Judgement, Verdict
+from ke_core.protocols import Judge, Session
+from ke_core.specs import JudgeSpec
+from ke_core.testing.contract import ComponentContract
+
+QUERY = Query(
+    id="q",
+    texts=("In which city is the Eiffel Tower?",),
+    gold=Gold(entities=(Entity(label="Rome", aliases=("Roma", "Città Eterna")),)),
+    stale=Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),)),
+)
+
+
+class JudgeContract(ComponentContract):
+    """Set ``name``; override ``session`` for a judge that needs a model."""
+
+    kind: ClassVar[str] = "judge"
+
+    @pytest.fixture
+    def session(self) -> Session[Any] | None:
+        return None
+
+    @pytest.fixture
+    def judge(self, spec: JudgeSpec, config: Any) -> Judge:
+        return spec.build(config)
+
+    def test_one_judgement_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
+        items = [item("Rome"), item("Paris"), item("Oslo")]
+        judgements = judge.judge(session, items)
+        assert len(items) == len(judgements)
+        assert all(isinstance(judgement, Judgement) for judgement in judgements)
+        assert judgements[::-1] == judge.judge(session, items[::-1])
+
+    def test_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
+        names = QUERY.gold.entities[0].names
+        assert [Verdict.RIGHT] * len(names) == verdicts(judge, session, *map(item, names))
+
+    def test_what_was_right_before_is_not_right_now(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.STALE, Verdict.WRONG}
+
+    def test_a_failure_is_never_right(self, judge: Judge, session: Session[Any] | None) -> None:
+        failure = Item(query=QUERY, reply=Failure(error="Rome", message="Rome"))
+        assert verdicts(judge, session, failure) == [Verdict.WRONG]
+
+    def test_an_unparsed_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
+        unparsed = Item(query=QUERY, reply=Answer(text="Rome", outcome="unparsed"))
+        assert verdicts(judge, session, unparsed) == [Verdict.WRONG]
+
+    def test_an_empty_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert verdicts(judge, session, item("")) == [Verdict.WRONG]
+
+    def test_same_input_same_verdict(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert judge.judge(session, [item("Rome")]) == judge.judge(session, [item("Rome")])
+
+    def test_no_items_no_judgements(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert judge.judge(session, []) == []
+
+
+def item(text: str) -> Item:
+    """An answer to the contract's question."""
+    return Item(query=QUERY, reply=Answer(text=text))
+
+
+def verdicts(judge: Judge, session: Session[Any] | None, *items: Item) -> list[Verdict]:
+    """The verdicts alone."""
+    return [judgement.verdict for judgement in judge.judge(session, items)]

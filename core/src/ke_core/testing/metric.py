@@ -1,0 +1,66 @@
+"""The contract of metrics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import CaseRecord, Outcome, Value, Verdict
+from ke_core.protocols import Metric
+from ke_core.specs import MetricSpec
+from ke_core.testing.contract import ComponentContract
+from ke_core.testing.toy import toy_record
+
+
+class MetricContract(ComponentContract):
+    """Set ``name``; override ``record`` where the toy benchmark's case says nothing to the metric."""
+
+    kind: ClassVar[str] = "metric"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        return toy_record()
+
+    @pytest.fixture
+    def metric(self, spec: MetricSpec, config: Any) -> Metric:
+        return spec.build(config)
+
+    def test_sees_something(self, metric: Metric, record: CaseRecord) -> None:
+        values = list(metric.values(record))
+        assert values
+        assert all(isinstance(value, Value) for value in values)
+
+    def test_is_pure(self, metric: Metric, record: CaseRecord) -> None:
+        assert list(metric.values(record)) == list(metric.values(record))
+
+    def test_order_of_outcomes_does_not_matter(self, metric: Metric, record: CaseRecord) -> None:
+        turned = evolve(record, outcomes=dict(reversed(list(record.outcomes.items()))))
+        by_name = lambda value: (value.aspect, value.phase, value.style, value.unit, str(value.value))  # noqa: E731
+        assert sorted(metric.values(record), key=by_name) == sorted(metric.values(turned), key=by_name)
+
+    def test_values_are_finite(self, metric: Metric, record: CaseRecord) -> None:
+        for value in metric.values(record):
+            assert value.value is None or math.isfinite(value.value)
+
+    def test_none_always_has_its_reason(self, metric: Metric, record: CaseRecord) -> None:
+        nothing = evolve(record, outcomes={})
+        skipped = evolve(nothing, skipped="the editor refused the edit")
+        for value in (*metric.values(nothing), *metric.values(skipped)):
+            assert value.value is not None or value.skipped_because
+
+    def test_a_skipped_case_is_counted(self, metric: Metric, record: CaseRecord) -> None:
+        values = list(metric.values(evolve(record, outcomes={}, skipped="the editor refused the edit")))
+        assert values
+        assert all(value.value is None for value in values)
+
+
+def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:
+    """The same record with one verdict everywhere: an oracle's or an anti-oracle's."""
+    outcomes = {
+        key: Outcome(reply=outcome.reply, judgement=evolve(outcome.judgement, verdict=verdict))
+        for key, outcome in record.outcomes.items()
+    }
+    return evolve(record, outcomes=outcomes)

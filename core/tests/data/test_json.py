@@ -1,0 +1,78 @@
+"""Everything survives JSON and back, whatever it holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ke_core.data.codec import canonical, digest, from_json, to_json
+from ke_core.data.facts import Edit, Entity
+from ke_core.data.queries import Case
+from ke_core.data.records import Record
+from ke_core.data.results import Reply
+from ke_core.data.runspec import Plan, RunSpec
+from ke_core.errors import BadConfig, BadData
+from ke_core.testing import strategies as ours
+
+KINDS = [
+    (ours.cases, Case),
+    (ours.edits, Edit),
+    (ours.replies, Reply),
+    (ours.records, Record),
+    (ours.runspecs, RunSpec),
+]
+
+
+@pytest.mark.parametrize(("values", "kind"), KINDS, ids=["case", "edit", "reply", "record", "runspec"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(data=st.data())
+def test_survives_json_and_back(values: st.SearchStrategy[Any], kind: Any, data: st.DataObject) -> None:
+    value = data.draw(values)
+    assert value == from_json(json.loads(json.dumps(to_json(value, kind))), kind, of="value")
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(spec=ours.runspecs)
+def test_a_runs_id_is_the_hash_of_its_canonical_json(spec: RunSpec) -> None:
+    assert spec.id == digest(json.loads(canonical(to_json(spec))))
+
+
+def test_extra_and_missing_fields_are_named_with_their_path() -> None:
+    raw = {"id": "e", "statement": "s", "before": {"subject": {"label": "x", "lable": 1}, "relation": {"label": "r"}}}
+    with pytest.raises(BadData) as caught:
+        from_json(raw, Edit, of="record 7", error=BadData)
+    assert "lable" in str(caught.value)
+    assert "record 7.before.subject" in str(caught.value)
+
+
+def test_a_validators_own_words_are_kept() -> None:
+    with pytest.raises(BadConfig, match="size must be at least 1, not 0"):
+        from_json({"size": 0}, Plan, of="plan")
+
+
+def test_nan_has_no_canonical_json() -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        canonical({"x": float("nan")})
+
+
+def test_schema_numbers_are_always_written() -> None:
+    spec = {"name": "n", "distribution": "d", "version": "1"}
+    made = from_json(
+        {
+            "ke": "0",
+            "model": {"source": "hf", "id": "m"},
+            "editor": spec,
+            "dataset": {"component": spec, "sha256": ""},
+            "styles": [],
+            "plan": {},
+            "edited_form": "cloze",
+        },
+        RunSpec,
+        of="run.json",
+    )
+    assert to_json(made)["schema"] == 1
+    assert to_json(Entity(label="x"))["aliases"] == []
