@@ -49,9 +49,9 @@ hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
     "EFFICACY", "Answer", "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Cloze", "Cost", "Dataset",
-    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor", "EditorSpec",
-    "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated", "Gold",
-    "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel", "Likelihood",
+    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
+    "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated",
+    "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel", "Likelihood",
     "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest", "Outcome", "Parse", "Phase", "Probe",
     "Procedure", "Progress", "Prompt", "Query", "Question", "Relation", "Reply", "Request", "Score", "Scored",
     "Session", "Step", "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct",

@@ -19,6 +19,7 @@ class App:
 
     def __init__(self, plugins: Plugins) -> None:
         self.plugins = plugins
+        self._owners: dict[str, str] = {}  # command -> plugin
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -33,7 +34,6 @@ class App:
         Each plugin fills a group of its own, so that one that fails half-way leaves nothing behind, and two
         that claim one name are noticed. Raises PluginConflict.
         """
-        owners: dict[str, str] = {}
         for impl in self.plugins.manager.hook.ke_commands.get_hookimpls():
             own = click.Group("ke")
             try:
@@ -42,10 +42,14 @@ class App:
                 self.plugins.mark_broken(impl.plugin_name, error)
                 continue
             for name, command in own.commands.items():
-                if name in owners:
+                if name in self._owners:
                     raise PluginConflict(
-                        f"command {name!r} is offered by {owners[name]} and by {impl.plugin_name}",
+                        f"command {name!r} is offered by {self._owners[name]} and by {impl.plugin_name}",
                         hint="uninstall one, or skip one with KE_DISABLE_PLUGINS",
                     )
-                owners[name] = impl.plugin_name
+                self._owners[name] = impl.plugin_name
                 root.add_command(command)
+
+    def commands_of(self, plugin: str) -> list[str]:
+        """The commands that one plugin brought."""
+        return sorted(name for name, owner in self._owners.items() if owner == plugin)

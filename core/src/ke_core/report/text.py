@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 from rich.text import Text
 
 HIDDEN = frozenset({"Cc", "Cs"})  # Unicode categories: control characters, lone surrogates
@@ -30,3 +32,11 @@ def _shown(mark: str) -> str:
     if mark in TURNING or (mark not in "\n\t" and unicodedata.category(mark) in HIDDEN):
         return mark.encode("unicode_escape").decode("ascii")
     return mark
+
+
+def plain_table(*headings: str, title: str = "") -> Table:
+    """An empty table without frame: fine in 100 columns, in a file, and without colour."""
+    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", header_style="bold")
+    return table

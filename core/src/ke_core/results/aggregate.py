@@ -35,33 +35,31 @@ def aggregate(metric: Metric, spec: MetricSpec, records: Iterable[CaseRecord], *
     PluginBroken for a value of NaN and for a missing value without a reason: nothing is dropped in silence.
     """
     cases = list(records)
-    unit, lonely = _unit(cases)
+    together = _together(cases)
     groups: dict[_Group, list[Value]] = {}
     for record in cases:
         for value in metric.values(record):
             _check(value, spec.name, record.case.id)
             group = _Group(aspect=value.aspect, phase=value.phase, style=value.style)
             tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
-            own = record.batch if unit == "batch" else value.unit or record.case.id
+            own = record.batch if together and value.phase == "after" else value.unit or record.case.id
             groups.setdefault(group, []).append(evolve(value, unit=own, tags=tags))
     by = (*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)
     return [
-        evolve(_score(spec.name, group, some, seed=seed, lonely=lonely), tags=tags)
+        evolve(_score(spec.name, group, some, seed=seed, unit=unit), tags=tags)
         for group, values in groups.items()
+        for unit in ["batch" if together and group.phase == "after" else "unit"]
         for tags, some in _slices(values, tuple(dict.fromkeys(by)))
     ]
 
 
-def _unit(records: Sequence[CaseRecord]) -> tuple[str, str]:
-    """What the bootstrap draws, and the note where there is only one.
+def _together(records: Sequence[CaseRecord]) -> bool:
+    """Whether some batch holds several cases. The bootstrap then draws whole batches for the edited model.
 
-    Cases that shared one edited model depend on one another: where batches hold several cases, whole
-    batches are drawn.
+    Cases that shared one edited model depend on one another; before editing they do not.
     """
     sizes = Counter(record.batch for record in records if record.skipped is None)
-    if any(size > 1 for size in sizes.values()):
-        return "batch", "one batch, no interval"
-    return "value", "one unit, no interval"
+    return any(size > 1 for size in sizes.values())
 
 
 def _slices(values: Sequence[Value], by: Sequence[str]) -> Iterator[tuple[Mapping[str, str], Sequence[Value]]]:
@@ -76,7 +74,7 @@ def _slices(values: Sequence[Value], by: Sequence[str]) -> Iterator[tuple[Mappin
             yield {tag: name}, found[name]
 
 
-def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, lonely: str) -> Score:
+def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, unit: str) -> Score:
     seen = [(value.value, value.unit) for value in values if value.value is not None]
     reasons = Counter(value.skipped_because for value in values if value.value is None)
     numbers, units = [number for number, _unit in seen], [unit for _number, unit in seen]
@@ -91,7 +89,7 @@ def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, lo
         skipped=reasons.total(),
         skipped_because=dict(sorted(reasons.items())),
         interval=interval,
-        note=lonely if numbers and interval is None else "",
+        note=f"one {unit}, no interval" if numbers and interval is None else "",
     )
 
 

@@ -26,7 +26,7 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int) -> In
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
         return None
-    sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64))
+    sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     counts = np.bincount(index).astype(np.float64)
     low, high = np.quantile(_means(sums, counts, seed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)

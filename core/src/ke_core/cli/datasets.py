@@ -1,0 +1,145 @@
+"""``ke datasets``: what a benchmark is, what it holds, and what its cases look like."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from pathlib import Path
+
+import click
+from attrs import fields
+from rich.console import Group, RenderableType
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+from ke_core.cli.console import out
+from ke_core.plugins.options import configure, reject_unused, split
+from ke_core.protocols import Dataset
+from ke_core.report.cases import case_sheet
+from ke_core.report.text import literal, plain_table
+
+
+@click.group("datasets")
+def command() -> None:
+    """List benchmarks, count and sample their cases.
+
+    \b
+    Example: ke datasets stats atlas
+    """
+
+
+@command.command("list")
+@click.pass_obj
+def list_(app: App) -> None:
+    """List the installed datasets."""
+    table = plain_table("dataset", "summary", "judge", "metrics", "from")
+    for name in app.catalog.names("dataset"):
+        offer = app.catalog.offer("dataset", name)
+        judge, metrics = getattr(offer.spec, "judge", ""), getattr(offer.spec, "metrics", ())
+        row = (name, offer.spec.summary, judge, ", ".join(metrics), offer.plugin.distribution or offer.plugin.name)
+        table.add_row(*(literal(text) for text in row))
+    shared.require_some(app, "dataset")
+    out().print(table)
+
+
+@command.command("info")
+@click.argument("name")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -> None:
+    """Print licence, source, citation and checksum of a dataset.
+
+    \b
+    Example: ke datasets info mquake-cf-3k --data-dir ~/data
+    """
+    about = _build(app, name, options, data_dir).info()
+    lines = {
+        "title": about.title,
+        "licence": about.licence,
+        "source": about.source,
+        "cite": about.cite,
+        "sha256": about.sha256,
+    }
+    out().print(Group(*(literal(f"{label:8} {text}") for label, text in lines.items() if text)))
+
+
+@command.command("stats")
+@click.argument("name")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -> int:
+    """Count a dataset, beside the counts that its publishers print.
+
+    Exit status 1 if a count differs from the published one.
+
+    \b
+    Example: ke datasets stats mquake-cf-3k --data-dir ~/data
+    """
+    from ke_core.data.statistics import count  # noqa: PLC0415  only here
+
+    dataset = _build(app, name, options, data_dir)
+    counted, published = count(dataset.cases()), dataset.info().published
+    table = plain_table("count", "here", "published", "")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    differ = 0
+    for label in dict.fromkeys((*counted, *published)):
+        here, there = counted.get(label), published.get(label)
+        differs = there is not None and here != there
+        differ += differs
+        table.add_row(literal(label), _number(here), _number(there), "differs" if differs else "")
+    shown: list[RenderableType] = [literal(f"{name}: {dataset.info().title}", "bold"), table]
+    if published:
+        what = "every published count is met" if not differ else f"{differ} published counts are not met"
+        shown.append(literal(what))
+    out().print(Group(*shown))
+    return int(differ > 0)
+
+
+@command.command("sample")
+@click.argument("name")
+@click.option("-n", "number", type=click.IntRange(1), default=3, show_default=True, help="How many cases.")
+@click.option("--seed", default=None, type=int, help="Draw them; without it, the first ones.")
+@click.option("--case", "case_id", default="", metavar="ID", help="This case alone.")
+@click.option("--prompts", "with_prompts", is_flag=True, help="Also the text put to the model, whole.")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def sample(  # noqa: PLR0913  one parameter an option
+    app: App, name: str, *, number: int, seed: int | None, case_id: str, with_prompts: bool,
+    options: tuple[str, ...], data_dir: Path | None,
+) -> None:  # fmt: skip
+    """Print cases of a dataset as a person reads them: edits, questions, right answers.
+
+    \b
+    Example: ke datasets sample atlas -n 1 --prompts
+    """
+    dataset = _build(app, name, options, data_dir)
+    if case_id:
+        cases = [case for case in dataset.cases() if case.id == case_id]
+        if not cases:
+            raise click.UsageError(f"{name} has no case {case_id!r}")
+    elif seed is None:
+        cases = list(islice(dataset.cases(), number))
+    else:
+        every = list(dataset.cases())
+        cases = random.Random(seed).sample(every, min(number, len(every)))  # noqa: S311  not a secret
+    styles = getattr(app.catalog.spec("dataset", name), "styles", ())
+    for case in cases:
+        out().print(case_sheet(case, dataset, styles if with_prompts else ()))
+
+
+def _build(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Dataset:
+    spec = app.catalog.spec("dataset", name)
+    options = split(given)
+    reject_unused(options, [spec])
+    own = options.get(spec.prefix, {})
+    if data_dir is not None and "data_dir" in {field.name for field in fields(spec.config)}:
+        own = {"data_dir": str(data_dir), **own}
+    dataset: Dataset = spec.build(configure(spec, own))
+    return dataset
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"

@@ -1,0 +1,76 @@
+"""``ke show KIND NAME``: one component in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Group, RenderableType
+
+from ke_core.cli.app import App
+from ke_core.cli.console import out
+from ke_core.plugins.catalog import KINDS, Offer
+from ke_core.plugins.options import describe
+from ke_core.report.text import literal, plain_table
+from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+
+
+@click.command("show")
+@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("name")
+@click.pass_obj
+def command(app: App, kind: str, name: str) -> None:
+    """Describe one component: its options, citation and origin.
+
+    \b
+    Example: ke show editor memit
+    """
+    offer = app.catalog.offer(kind, name)
+    out().print(Group(*_description(kind, offer)))
+
+
+def _description(kind: str, offer: Offer) -> list[RenderableType]:
+    spec, plugin = offer.spec, offer.plugin
+    origin = f"from {plugin.distribution or plugin.name} {plugin.version}".rstrip()
+    shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{kind}, {origin}")]
+    shown += [literal(line) for line in _traits(spec)]
+    if kind != "model":  # how a model is loaded is said by ke eval's own options
+        shown += ["", _options(spec)]
+    if spec.cite:
+        shown += ["", literal(f"cite: {spec.cite}")]
+    return shown
+
+
+def _options(spec: Spec[Any]) -> RenderableType:
+    options = describe(spec)
+    if not options:
+        return literal("no options")
+    table = plain_table(f"option (-o {spec.prefix}.OPTION=VALUE)", "default", "type", "what it does")
+    for option in options:
+        table.add_row(*(literal(text) for text in (option.name, option.default, option.type, option.help)))
+    return table
+
+
+def _traits(spec: Spec[Any]) -> list[str]:
+    match spec:
+        case EditorSpec():
+            told = {
+                "changes the model's weights": spec.needs_weights,
+                "leaves the weights alone": not spec.needs_weights,
+                "takes one edit at a time": spec.one_at_a_time,
+                "can hide edits from a case": spec.masks,
+                "asks with prompts of its own": spec.own_prompt,
+                f"the fact of an edit is asked as a {spec.edited_form}": True,
+            }
+            return [trait for trait, holds in told.items() if holds]
+        case DatasetSpec():
+            named = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
+            return [f"{what}: {', '.join(names)}" for what, names in named.items() if any(names)]
+        case MetricSpec():
+            return [f"{aspect}: {heading}" for aspect, heading in spec.columns.items()]
+        case JudgeSpec():
+            return ["asks a model"] if spec.needs_model else []
+        case ModelSpec():
+            return [f"knows {model.name}: {model.summary}" for model in spec.known()]
+        case _:
+            return []

@@ -1,0 +1,141 @@
+"""Attention to a prefix that a whole batch shares, without copying it into the batch.
+
+A row's attention splits over its keys: the shared prefix's, which are the same for all rows, so that the
+queries of the whole batch fold into rows of one matrix product; and the row's own. With scores s, the two parts
+give ``m = max s``, ``l = sum exp(s - m)`` and ``o = sum exp(s - m) v``, and the whole is
+
+    (o1 exp(m1 - M) + o2 exp(m2 - M)) / (l1 exp(m1 - M) + l2 exp(m2 - M)),   M = max(m1, m2),
+
+which is what softmax over both gives (the merge of FlashAttention, Dao et al. 2022, section 3.1).
+
+transformers calls a registered function in place of its own wherever a decoder goes through its
+``AttentionInterface``. Some accept the setting and never call it: hence the count, and ``verify``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from attrs import define
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+NAME = "ke_shared_prefix"
+BLOCK = 2**19  # scores at a time (2 MiB in float32), so that they stay in a processor's cache
+KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states", "cu_seq_lens_q",
+                   "cu_seq_lens_k", "max_length_q", "max_length_k", "is_causal", "sliding_window",
+                   "logits_to_keep", "cache_position"})  # fmt: skip
+
+
+class Unfit(Exception):
+    """This model's attention asks for something the shared form does not compute."""
+
+
+@define(eq=False)
+class Shared:
+    """What one forward pass attends to: ``layers`` of prefix keys and values, each [kv heads, P, d].
+
+    ``mask`` is True where a row's query may see one of its own keys: [B, 1, 1, Q, S].
+    """
+
+    layers: Sequence[tuple[Tensor, Tensor]]
+    mask: Tensor
+    calls: int = 0
+
+
+_active: ContextVar[Shared | None] = ContextVar("shared prefix", default=None)
+
+
+@contextmanager
+def active(shared: Shared) -> Iterator[Shared]:
+    """Forward passes inside attend to this prefix."""
+    token = _active.set(shared)
+    try:
+        yield shared
+    finally:
+        _active.reset(token)
+
+
+@contextmanager
+def switched(module: nn.Module) -> Iterator[None]:
+    """The model attends through us inside, and as it did before outside."""
+    configs = list({id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values())
+    before = [getattr(config, "_attn_implementation", None) for config in configs]
+    try:
+        for config in configs:
+            config._attn_implementation = NAME  # noqa: SLF001  the setter that set_attn_implementation ends in
+        yield
+    finally:
+        for config, setting in zip(configs, before, strict=True):
+            config._attn_implementation = setting  # noqa: SLF001
+
+
+def attend(  # noqa: PLR0917  the signature is the interface's
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+    scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None, **extra: Any,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """The registered function. ``query`` [B, H, Q, d], ``key`` and ``value`` [B, kv heads, S, d]: own keys only.
+
+    Returns [B, Q, H, d] in the query's dtype; scores and sums are made in float32 at least. Raises Unfit for
+    arguments it does not know, such as attention sinks and position biases.
+    """
+    shared = _active.get()
+    strange = sorted(name for name, given in extra.items() if given is not None and name not in KNOWN)
+    if shared is None or attention_mask is not None or dropout or strange:
+        raise Unfit(f"attention called with {strange or 'a mask, dropout or no prefix'}")
+    shared.calls += 1
+    batch, heads, length, width = query.shape
+    kv_heads = key.shape[1]
+    group = heads // kv_heads
+    query = query * (width**-0.5 if scaling is None else scaling)
+    rows = query.reshape(batch, kv_heads, group * length, width)
+
+    prefix_keys, prefix_values = shared.layers[int(module.layer_idx)]  # type: ignore[arg-type]
+    folded = rows.transpose(0, 1).reshape(kv_heads, batch * group * length, width)
+    top, total, out = _partial(folded, prefix_keys, prefix_values, softcap)
+    top, total, out = (part.view(kv_heads, batch, group * length, -1).transpose(0, 1) for part in (top, total, out))
+
+    scores = _scores(rows, key, softcap)
+    if length > 1 or not bool(shared.mask.is_meta):
+        spread = scores.view(batch, kv_heads, group, length, -1)
+        spread.masked_fill_(~shared.mask.to(spread.device), torch.finfo(scores.dtype).min)
+    own_top = scores.amax(-1, keepdim=True)
+    weights = scores.sub_(own_top).exp_()
+    own_total = weights.sum(-1, keepdim=True)
+    own = torch.matmul(weights.to(value.dtype), value).to(out.dtype)
+
+    most = torch.maximum(top, own_top)
+    left, right = (top - most).exp_(), (own_top - most).exp_()
+    merged = (out * left + own * right) / (total * left + own_total * right)
+    merged = merged.reshape(batch, heads, length, -1).transpose(1, 2)
+    return merged.to(query.dtype).contiguous(), None
+
+
+def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
+    """Scores in float32 at least, [..., Q, S]; capped as Gemma 2 does: cap tanh(s / cap)."""
+    scores = torch.matmul(query, key.transpose(-1, -2))
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return scores if softcap is None else torch.tanh(scores / softcap) * softcap
+
+
+def _partial(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    """m and l, [kv heads, N, 1], and o, [kv heads, N, d], of N folded queries over the prefix."""
+    step = max(1, BLOCK // (key.shape[0] * key.shape[1]))
+    parts = []
+    for some in query.split(step, dim=1):
+        scores = _scores(some, key, softcap)
+        top = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(top).exp_()
+        total = weights.sum(-1, keepdim=True)
+        parts.append((top, total, torch.bmm(weights.to(value.dtype), value).to(total.dtype)))
+    if len(parts) == 1:
+        return parts[0]
+    top, total, out = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    return top, total, out
+
+
+AttentionInterface.register(NAME, attend)

@@ -1,0 +1,18 @@
+"""A command of your own: ``ke hello NAME``."""
+
+import click
+
+from ke_core.plugin import hookimpl
+
+
+@click.command()
+@click.argument("name")
+def hello(name: str) -> None:
+    """Greet NAME."""
+    click.echo(f"hello {name}")
+
+
+@hookimpl
+def ke_commands(group: click.Group) -> None:
+    """Add the command."""
+    group.add_command(hello)

@@ -1,0 +1,90 @@
+"""The verdict on an answer: it names what is right after the edit, what was right before it, or neither.
+
+Only ``Answer.text`` is read, never ``raw`` nor the question: a name that stands in the prompt is no answer (V3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import Answer, Failure, Finding, Gold, Item, Judgement, Query, Session, Verdict
+from ke_plugin_alias import AliasConfig, Rule
+from ke_plugin_alias.names import Names, named
+from ke_plugin_alias.numbers import number, numbers
+from ke_plugin_alias.text import normal
+
+
+@frozen(kw_only=True)
+class Seen:
+    """What an answer holds of one gold: the findings, and whether they are all it takes."""
+
+    findings: tuple[Finding, ...] = ()
+    enough: bool = False
+
+
+@frozen(kw_only=True)
+class Alias:
+    """Compares each answer with the gold names, then with the stale ones."""
+
+    config: AliasConfig
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order; needs no session."""
+        del session
+        return [self._one(item) for item in items]
+
+    def _one(self, item: Item) -> Judgement:
+        reply = item.reply
+        if isinstance(reply, Failure):
+            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
+        if not isinstance(reply, Answer):
+            return _judgement(Verdict.UNSURE, Finding(item="log-probabilities", label="not-a-text"))
+        if reply.outcome != "answered":
+            return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
+        return self._compare(item.query, reply.text)
+
+    def _compare(self, query: Query, answer: str) -> Judgement:
+        gold, stale = self._names(query.gold), self._names(query.stale)
+        if not gold.spelled:
+            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
+        rule = self.config.cloze if query.form == "cloze" else self.config.match
+        seen = self._look(answer, rule, query.gold, gold, stale, label="gold")
+        if seen.enough:
+            return _judgement(Verdict.RIGHT, *seen.findings)
+        old = Seen() if query.stale is None else self._look(answer, rule, query.stale, stale, gold, label="stale")
+        verdict = Verdict.STALE if old.enough else Verdict.WRONG
+        return _judgement(verdict, *seen.findings, *old.findings)
+
+    def _look(self, answer: str, rule: Rule, gold: Gold, names: Names, other: Names, *, label: str) -> Seen:
+        """The names of ``gold`` in the answer; a longer name of the ``other`` gold is not taken for a shorter one."""
+        if gold.require == "number":
+            found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
+        else:
+            found = named(normal(answer, self.config.normalise), rule, names, other)
+        spelled = [names.spelled[name] for name in dict.fromkeys(found)]
+        findings = tuple(Finding(item=name, label=label, entity=gold.entities[at[0]].key) for name, at in spelled)
+        order = list(dict.fromkeys(index for _name, at in spelled for index in at))
+        return Seen(findings=findings, enough=_enough(gold, order))
+
+    def _names(self, gold: Gold | None) -> Names:
+        if gold is None:
+            return Names()
+        if gold.require == "number":
+            return Names.of(gold.entities, lambda name: str(value) if (value := number(name)) is not None else "")
+        return Names.of(gold.entities, lambda name: normal(name, self.config.normalise))
+
+
+def _enough(gold: Gold, order: list[int]) -> bool:
+    """Whether these entities (indexes, in order of first mention) are what the gold answer requires."""
+    if not order:
+        return False  # an empty gold requires nothing, which is no reason to call everything right
+    if gold.require == "ordered":
+        return order == list(range(len(gold.entities)))
+    return gold.require != "all" or len(order) == len(gold.entities)
+
+
+def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
+    return Judgement(verdict=verdict, findings=findings)

@@ -1,0 +1,71 @@
+"""Finding names in an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import Entity
+from ke_plugin_alias import Rule
+
+# A hyphen joins: "Guinea" does not stand in "Guinea-Bissau".
+BEFORE, AFTER = r"(?<!\w)(?<!\w-)", r"(?!\w|-\w)"
+SEPARATOR = re.compile(r"(?:[\s,;&/]|\band\b)+")
+END = re.compile(r"\s*\.?")
+
+
+@frozen(kw_only=True)
+class Names:
+    """The names of a gold answer's entities: normalised name to (as the data spell it, indexes of its entities)."""
+
+    spelled: Mapping[str, tuple[str, tuple[int, ...]]] = field(factory=dict)
+
+    @classmethod
+    def of(cls, entities: Sequence[Entity], normalised: Callable[[str], str]) -> Names:
+        """Label and every alias of each entity; a name of which nothing is left is in every answer, so in none (V4)."""
+        spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
+        for index, entity in enumerate(entities):
+            for name in entity.names:
+                if key := normalised(name):
+                    first, at = spelled.get(key, (name, ()))
+                    spelled[key] = (first, at if index in at else (*at, index))
+        return cls(spelled=spelled)
+
+
+def named(text: str, rule: Rule, names: Names, other: Names) -> list[str]:
+    """Which of ``names`` the text gives under the rule, in order.
+
+    ``contains``: anywhere between word borders. ``prefix``: the text begins with a name, or with a list of
+    names. ``exact``: it is a name or a list of names and nothing else, but for one final full stop.
+    """
+    found = _mentions(text, [*names.spelled, *other.spelled])
+    if rule == "contains":
+        return [match.group() for match in found if match.group() in names.spelled]
+    listed, end = _list(text, found, names)
+    return listed if rule == "prefix" or END.fullmatch(text, end) else []
+
+
+def _list(text: str, found: Iterator[re.Match[str]], names: Names) -> tuple[list[str], int]:
+    """The names that ``text`` begins with, each entity once, and where they end."""
+    listed: list[str] = []
+    seen: set[int] = set()
+    end = 0
+    for match in found:
+        name = match.group()
+        joined = SEPARATOR.fullmatch(text, end, match.start()) if listed else match.start() == 0
+        if not joined or name not in names.spelled or seen & set(names.spelled[name][1]):
+            break
+        seen.update(names.spelled[name][1])
+        listed.append(name)
+        end = match.end()
+    return listed, end
+
+
+def _mentions(text: str, names: Sequence[str]) -> Iterator[re.Match[str]]:
+    """Mentions from left to right that do not overlap; of names that start together, the longest."""
+    if not names:
+        return iter(())
+    longest_first = sorted(set(names), key=lambda name: (-len(name), name))
+    return re.finditer(BEFORE + "(?:" + "|".join(map(re.escape, longest_first)) + ")" + AFTER, text)

@@ -1,0 +1,14 @@
+"""The alias judge keeps the contract of judges, with every way of matching."""
+
+from typing import ClassVar
+
+from ke_core.testing.judge import JudgeContract
+
+
+class TestDefault(JudgeContract):
+    name = "alias"
+
+
+class TestLenient(JudgeContract):
+    name = "alias"
+    options: ClassVar[dict[str, str]] = {"match": "contains", "normalise": "text"}

@@ -1,0 +1,170 @@
+"""What counts as naming the gold entity: one line a case, with the rule it stands for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Answer, Entity, Gold, Item, Query, Verdict
+from ke_plugin_alias import AliasConfig
+from ke_plugin_alias.judge import Alias
+
+RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+EXACT, CASE, TEXT = {}, {"normalise": "case"}, {"normalise": "text"}
+CONTAINS, LOOSE = {"match": "contains"}, {"match": "contains", "normalise": "text"}
+
+USA = ("United States of America", "the United States", "U.S.", "US", "America")
+CROATIA = ("Croatia", "HR", "Republic of Croatia")
+DC = ("Washington, D.C.", "Washington")
+PRESIDENT = ("Kolinda Grabar-Kitarović", "Grabar-Kitarović")
+
+# (answer, names of the gold entity, options, verdict)
+QUESTIONS = {
+    "MQuAKE runner: equality with the label": ("Croatia", CROATIA, EXACT, RIGHT),
+    "MQuAKE runner: equality with the first alias": ("HR", CROATIA, EXACT, RIGHT),
+    "V4, RAE: the last alias is tried too": ("Republic of Croatia", CROATIA, EXACT, RIGHT),
+    "MQuAKE runner: case matters": ("croatia", CROATIA, EXACT, WRONG),
+    "case-insensitive variant, GWalk": ("cROATIA", CROATIA, CASE, RIGHT),
+    "case folds an alias as well": ("hr", CROATIA, CASE, RIGHT),
+    "case: sharp s folds to two letters": ("STRASSE", ("Straße",), CASE, RIGHT),
+    "space around the answer is not part of it": ("  Croatia \n", CROATIA, EXACT, RIGHT),
+    "one final full stop is punctuation": ("Croatia.", CROATIA, EXACT, RIGHT),
+    "a second full stop is not": ("Croatia..", CROATIA, EXACT, WRONG),
+    "an exclamation mark is not either": ("Croatia!", CROATIA, EXACT, WRONG),
+    "a name may end with a full stop": ("U.S.", USA, EXACT, RIGHT),
+    "the full stop of a name is not given away": ("U.S", USA, EXACT, WRONG),
+    "a sentence's stop after the name's own": ("U.S..", USA, EXACT, RIGHT),
+    "a name may hold a comma": ("Washington, D.C.", DC, EXACT, RIGHT),
+    "exact: more text is wrong": ("Croatia, in Europe", CROATIA, EXACT, WRONG),
+    "exact: a sentence is wrong": ("It is Croatia", CROATIA, EXACT, WRONG),
+    "exact: a leading article is another string": ("The United States", ("United States",), EXACT, WRONG),
+    "exact: punctuation inside matters": ("Guinea Bissau", ("Guinea-Bissau",), EXACT, WRONG),
+    "exact: diacritics matter": ("Kolinda Grabar-Kitarovic", PRESIDENT, EXACT, WRONG),
+    "exact: one name twice is not the name": ("Croatia, Croatia", CROATIA, EXACT, WRONG),
+    "exact: two names of one thing are not one name": ("Croatia (HR)", CROATIA, EXACT, WRONG),
+    "empty answer": ("", CROATIA, EXACT, WRONG),
+    "answer of spaces": ("   ", CROATIA, CONTAINS, WRONG),
+    "answer of a full stop": (".", CROATIA, LOOSE, WRONG),
+    "text: diacritics": ("Kolinda Grabar-Kitarovic", PRESIDENT, TEXT, RIGHT),
+    "text: composed and decomposed letters are one": ("Me\u0301xico", ("México",), TEXT, RIGHT),
+    "text: leading article": ("The United States", ("United States",), TEXT, RIGHT),
+    "text: article of the alias": ("United States", USA, TEXT, RIGHT),
+    "text: hyphen and space": ("Guinea Bissau", ("Guinea-Bissau",), TEXT, RIGHT),
+    "text: points in initials": ("US", ("U.S.",), TEXT, RIGHT),
+    "text: apostrophes, straight and curly": ("O\u2019Brien", ("O'Brien",), TEXT, RIGHT),
+    "text: quotation marks": ('"Croatia"', CROATIA, TEXT, RIGHT),
+    "text: spaces inside": ("Republic  of\tCroatia", CROATIA, TEXT, RIGHT),
+    "text: a letter more is another name": ("Croatian", CROATIA, TEXT, WRONG),
+    "text: a name that is all articles": ("the the", ("The The",), TEXT, RIGHT),
+    "text: other scripts are compared, not erased": ("Москва", ("Moscow", "Москва"), TEXT, RIGHT),
+    "text: other scripts do not match one another": ("東京", ("Moscow", "Москва"), TEXT, WRONG),
+    "contains: the name inside a sentence": ("She is a citizen of Croatia today", CROATIA, CONTAINS, RIGHT),
+    "contains: at the end, before punctuation": ("I think it is Croatia.", CROATIA, CONTAINS, RIGHT),
+    "contains: an alias inside a sentence": ("It is the Republic of Croatia", CROATIA, CONTAINS, RIGHT),
+    "contains: not inside a word (Niger, Nigeria)": ("She lives in Nigeria", ("Niger",), CONTAINS, WRONG),
+    "contains: not in a compound": ("He is from Guinea-Bissau", ("Guinea",), CONTAINS, WRONG),
+    "contains: a two-letter alias needs its case": ("the answer is hr", CROATIA, CONTAINS, WRONG),
+    "contains: a two-letter alias not in a word": ("HRH the King", CROATIA, CONTAINS, WRONG),
+    "contains: possessive": ("Croatia's president", CROATIA, CONTAINS, RIGHT),
+    "contains: pattern characters are letters": ("C++ (1998)", ("C++",), CONTAINS, RIGHT),
+    "contains: a point is not any letter": ("UxSx", ("U.S.",), CONTAINS, WRONG),
+    "contains and text together": ("he leads the US of today", ("U.S.",), LOOSE, RIGHT),
+    "V4: an empty alias is in no answer": ("Paris", ("Croatia", ""), CONTAINS, WRONG),
+    "V4: an alias of spaces is in no answer": ("Paris is nice", ("Croatia", "  "), CONTAINS, WRONG),
+    "V4: an alias that normalises to nothing": ("Paris!?", ("Croatia", "?!"), LOOSE, WRONG),
+    "V4: nor does it equal an empty answer": ("", ("Croatia", ""), EXACT, WRONG),
+}  # fmt: skip
+
+# continuations of "Ellie Kemper is a citizen of"
+CLOZES = {
+    "cloze: the name, then more": (" Croatia, and she lives there", CROATIA, EXACT, RIGHT),
+    "cloze: nothing but the name": (" Croatia", CROATIA, EXACT, RIGHT),
+    "cloze: an alias first": (" HR and", CROATIA, EXACT, RIGHT),
+    "cloze: a longer word is another word": (" Croatiania", CROATIA, EXACT, WRONG),
+    "cloze: the name must come first": (" the old Croatia", CROATIA, EXACT, WRONG),
+    "cloze: case matters": (" croatia", CROATIA, EXACT, WRONG),
+    "cloze: under case it does not": (" croatia and", CROATIA, CASE, RIGHT),
+    "cloze: under text an article may stand before it": (" the Croatia of today", CROATIA, TEXT, RIGHT),
+    "cloze exact: more text is wrong": (" Croatia, and", CROATIA, {"cloze": "exact"}, WRONG),
+    "cloze contains: anywhere": (" the old Croatia", CROATIA, {"cloze": "contains"}, RIGHT),
+    "cloze: how questions are matched has no say": (" the old Croatia", CROATIA, CONTAINS, WRONG),
+    "cloze: empty continuation": ("", CROATIA, EXACT, WRONG),
+    "cloze: a negation is a continuation too": (" not Croatia", CROATIA, EXACT, WRONG),
+}  # fmt: skip
+
+
+def entity(*names: str, key: str | None = None) -> Entity:
+    return Entity(label=names[0], aliases=names[1:], id=key)
+
+
+def ask(gold: Gold, stale: Gold | None = None, form: str = "question") -> Query:
+    text = "Is Croatia, HR or the U.S. the country of Ellie Kemper?" if form == "question" else "She is a citizen of"
+    return Query(id="q", texts=(text,), gold=gold, stale=stale, form=form)
+
+
+def verdict(answer: str, query: Query, **options: str) -> Verdict:
+    return Alias(config=AliasConfig(**options)).judge(None, [Item(query=query, reply=Answer(text=answer))])[0].verdict
+
+
+@pytest.mark.parametrize(("answer", "names", "options", "expected"), QUESTIONS.values(), ids=QUESTIONS)
+def test_answer_to_a_question(answer, names, options, expected) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity(*names),))), **options) is expected
+
+
+@pytest.mark.parametrize(("answer", "names", "options", "expected"), CLOZES.values(), ids=CLOZES)
+def test_continuation_of_a_cloze(answer, names, options, expected) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity(*names),)), form="cloze"), **options) is expected
+
+
+A, B, C = entity("Ann", "Annie"), entity("Bob"), entity("Cleo")
+SETS = {
+    "all: every member, commas": ("Ann, Bob, Cleo", "all", EXACT, RIGHT),
+    "all: any order, and": ("Cleo, Ann and Bob", "all", EXACT, RIGHT),
+    "all: serial comma, full stop": ("Bob, Annie, and Cleo.", "all", EXACT, RIGHT),
+    "all: lines": ("Ann\nBob\nCleo", "all", EXACT, RIGHT),
+    "all: one is missing": ("Ann, Bob", "all", EXACT, WRONG),
+    "all: an alias does not count for a second member": ("Ann, Annie, Bob", "all", EXACT, WRONG),
+    "all, exact: one too many": ("Ann, Bob, Cleo, Dan", "all", EXACT, WRONG),
+    "all, contains: one too many is not seen": ("Ann, Bob, Cleo, Dan", "all", CONTAINS, RIGHT),
+    "all, contains: inside sentences": ("It was Bob. Then Ann came with Cleo", "all", CONTAINS, RIGHT),
+    "any: one is enough": ("Bob", "any", EXACT, RIGHT),
+    "any: two are fine": ("Bob and Ann", "any", EXACT, RIGHT),
+    "any: none of them": ("Dan", "any", EXACT, WRONG),
+    "any, exact: a stranger spoils it": ("Bob and Dan", "any", EXACT, WRONG),
+    "any, contains: a stranger does not": ("Bob and Dan", "any", CONTAINS, RIGHT),
+    "ordered: in order": ("Ann, Bob, Cleo", "ordered", EXACT, RIGHT),
+    "ordered: out of order": ("Bob, Ann, Cleo", "ordered", EXACT, WRONG),
+    "ordered: one is missing": ("Ann, Cleo", "ordered", EXACT, WRONG),
+    "ordered, contains": ("first Ann, later Bob, then Cleo", "ordered", CONTAINS, RIGHT),
+    "ordered, contains: first mentions count": ("Bob, Ann, Cleo, Bob", "ordered", CONTAINS, WRONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "require", "options", "expected"), SETS.values(), ids=SETS)
+def test_answer_with_several_entities(answer, require, options, expected) -> None:
+    assert verdict(answer, ask(Gold(entities=(A, B, C), require=require)), **options) is expected
+
+
+NUMBERS = {
+    "digits": ("1234", EXACT, RIGHT),
+    "thousands separator": ("1,234", EXACT, RIGHT),
+    "decimal zeros": ("1234.0", EXACT, RIGHT),
+    "full stop": ("1234.", EXACT, RIGHT),
+    "another number that begins alike": ("12345", EXACT, WRONG),
+    "a fraction more": ("1234.5", EXACT, WRONG),
+    "negative": ("-1234", EXACT, WRONG),
+    "exact: a unit is more text": ("1234 km", EXACT, WRONG),
+    "contains: a unit is fine": ("about 1,234 km", CONTAINS, RIGHT),
+    "contains: not inside a longer number": ("it is 51234", CONTAINS, WRONG),
+    "text does not take the point out of a number": ("123.4", TEXT, WRONG),
+    "no number": ("many", CONTAINS, WRONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "options", "expected"), NUMBERS.values(), ids=NUMBERS)
+def test_number(answer, options, expected) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity("1,234"),), require="number")), **options) is expected
+
+
+@pytest.mark.parametrize("answer", ["3", "three", "Three.", "3.0", "03"])
+def test_small_number_in_words(answer) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity("3"),), require="number"))) is RIGHT

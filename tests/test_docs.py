@@ -1,0 +1,143 @@
+"""The documentation cannot drift: hooks are documented with their arguments, examples are files that run."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ke_core import hookspecs
+from ke_core.data.results import CaseRecord, Outcome
+from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugins.manager import bare
+from ke_core.plugins.options import configure, describe
+from ke_core.protocols import Question
+from ke_core.requests import Generate, Score
+from ke_core.specs import ModelRequest
+from ke_core.testing.fakes import EchoModel, make_session
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("ke_")}
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    plugins = bare()
+    for path in EXAMPLES:
+        plugins.register(load(path), path.stem)
+    return read(plugins)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_documented_with_its_arguments(name: str) -> None:
+    signature = f"{name}({', '.join(inspect.signature(HOOKS[name]).parameters)})"
+    assert f"\n## {signature}\n" in (DOCS / "hooks.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_has_an_example_that_implements_it(name: str) -> None:
+    section = (DOCS / "hooks.md").read_text(encoding="utf-8").split(f"\n## {name}(")[1].split("\n## ")[0]
+    named = re.findall(r"\(examples/(\w+\.py)\)", section)
+    assert len(named) == 1
+    assert f"\ndef {name}(" in (DOCS / "examples" / named[0]).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_argument_of_a_hook_is_explained(name: str) -> None:
+    hook = HOOKS[name]
+    for argument in inspect.signature(hook).parameters:
+        assert f":param {argument}:" in (hook.__doc__ or "")
+    if inspect.signature(hook).return_annotation not in ("None", None):
+        assert ":return:" in (hook.__doc__ or "")
+
+
+def test_examples_offer_one_component_of_each_kind(catalog: Catalog) -> None:
+    assert {kind: catalog.names(kind) for kind in catalog.offers} == {
+        "editor": ["recall"],
+        "dataset": ["teams"],
+        "metric": ["accuracy"],
+        "judge": ["first-word"],
+        "model": ["reverse"],
+    }
+    assert [option.help for option in describe(catalog.spec("editor", "recall"))] == [
+        "match the subject whatever its case"
+    ]
+
+
+def test_example_editor_judge_and_metric_score_the_example_dataset(catalog: Catalog, tmp_path: Path) -> None:
+    dataset, editor, judge, metric = (
+        (spec := catalog.spec(kind, catalog.names(kind)[0])).build(configure(spec))
+        for kind in ("dataset", "editor", "judge", "metric")
+    )
+    session = make_session(EchoModel(), root=tmp_path)
+    values = []
+    for case in dataset.cases():
+        queries = [query for probe in case.probes for query in probe.queries]
+        asks = [
+            Question(
+                id=query.id,
+                case=case.id,
+                query=query.id,
+                texts=query.texts,
+                form=query.form,
+                prompt=dataset.prompt(query, "zero-shot"),
+            )
+            for query in queries
+        ]
+        with editor.edit(session, case.edits) as edited:
+            replies = edited.answer(asks)
+        judgements = judge.judge(None, [_item(q, r) for q, r in zip(queries, replies, strict=True)])
+        outcomes = {
+            ("after", "zero-shot", query.id): Outcome(reply=reply, judgement=judgement)
+            for query, reply, judgement in zip(queries, replies, judgements, strict=True)
+        }
+        values += metric.values(CaseRecord(case=case, batch="0", outcomes=outcomes))
+    assert [value.value for value in values] == [1.0] * 6
+
+
+def test_example_model_answers(catalog: Catalog) -> None:
+    model = catalog.spec("model", "reverse").build(ModelRequest(id="x"))
+    assert model.generate([Generate(prompt="one two three", max_tokens=2)])[0].text == "three two"
+    with pytest.raises(NotImplementedError, match="log-probabilities"):
+        model.score([Score(prompt="a", continuations=("b",))])
+
+
+def test_example_command_runs() -> None:
+    group = click.Group("ke")
+    load(DOCS / "examples/command.py").ke_commands(group)
+    assert CliRunner().invoke(group, ["hello", "world"]).output == "hello world\n"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*DOCS.glob("**/*.md"), DOCS.parent / "README.md"]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_json_in_the_pages_is_json() -> None:
+    for page in DOCS.glob("**/*.md"):
+        for block in re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            json.loads(block)
+
+
+def _item(query: object, reply: object) -> object:
+    from ke_core.plugin import Item
+
+    return Item(query=query, reply=reply)  # type: ignore[arg-type]
