@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
 def build(app: App) -> click.Group:
     """The root command with the commands of every plugin."""
 
-    @click.group("ke", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+    @click.group(
+        "ke", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    )
     @click.version_option(version("ke-core"), message="%(prog)s %(version)s")
     @click.option(TRACEBACK, is_flag=True, expose_value=False, help="Show where an error comes from.")
     def root() -> None:

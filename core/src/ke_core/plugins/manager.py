@@ -105,5 +105,5 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
     try:
         plugins.manager.register(point.load(), name=point.name)
         plugins.manager.check_pending()
-    except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
         plugins.mark_broken(point.name, error)

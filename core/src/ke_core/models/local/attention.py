@@ -39,11 +39,11 @@ class Unfit(Exception):
 class Shared:
     """What one forward pass attends to: ``layers`` of prefix keys and values, each [kv heads, P, d].
 
-    ``mask`` is True where a row's query may see one of its own keys: [B, 1, 1, Q, S].
+    ``mask`` is True where a row's query may see one of its own keys: [B, 1, 1, Q, S]; None if it sees them all.
     """
 
     layers: Sequence[tuple[Tensor, Tensor]]
-    mask: Tensor
+    mask: Tensor | None
     calls: int = 0
 
 
@@ -60,10 +60,14 @@ def active(shared: Shared) -> Iterator[Shared]:
         _active.reset(token)
 
 
+def configs_of(module: nn.Module) -> list[Any]:
+    """Every configuration that says how a part of the model attends."""
+    return list({id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values())
+
+
 @contextmanager
-def switched(module: nn.Module) -> Iterator[None]:
+def switched(configs: Sequence[Any]) -> Iterator[None]:
     """The model attends through us inside, and as it did before outside."""
-    configs = list({id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values())
     before = [getattr(config, "_attn_implementation", None) for config in configs]
     try:
         for config in configs:
@@ -100,7 +104,7 @@ def attend(  # noqa: PLR0917  the signature is the interface's
     top, total, out = (part.view(kv_heads, batch, group * length, -1).transpose(0, 1) for part in (top, total, out))
 
     scores = _scores(rows, key, softcap)
-    if length > 1 or not bool(shared.mask.is_meta):
+    if shared.mask is not None:
         spread = scores.view(batch, kv_heads, group, length, -1)
         spread.masked_fill_(~shared.mask.to(spread.device), torch.finfo(scores.dtype).min)
     own_top = scores.amax(-1, keepdim=True)

@@ -1,0 +1,51 @@
+"""How many rows fit: a guess from free memory, halved when it was too much, and remembered."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from attrs import define, field
+
+CAP = {"cpu": 64, "cuda": 256}
+SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
+UNKNOWN = 4 * 2**30
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this says that an allocation failed, on whichever device."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free on ``device`` now; a cautious guess where nobody says."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return UNKNOWN
+
+
+@define
+class BatchSize:
+    """The number of rows to run together. ``limit``: the most that is known not to fail, None until one failed."""
+
+    device: torch.device
+    limit: int | None = field(default=None)
+    last: int = field(default=0, init=False)
+
+    def rows(self, row_bytes: int) -> int:
+        """Rows to run together, if each takes ``row_bytes`` for its keys, values and logits."""
+        guess = int(free_bytes(self.device) * SHARE) // max(row_bytes, 1)
+        self.last = max(1, min(guess, CAP.get(self.device.type, 64), self.limit or guess))
+        return self.last
+
+    def failed(self, tried: int) -> None:
+        """``tried`` rows were too many."""
+        self.limit = max(1, tried // 2)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()

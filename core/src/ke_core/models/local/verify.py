@@ -1,0 +1,126 @@
+"""Which way of running a model holds: tried on a small probe at first use, never taken on trust.
+
+The probe goes through everything decoding does: rows of unequal length, a second step, rows leaving, rows
+joining. Its logits must equal those of a whole forward pass over each row alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from ke_core.errors import ModelUnavailable
+from ke_core.models.local.attention import Unfit
+from ke_core.models.local.forward import Forward, Mode
+from ke_core.models.local.memory import out_of_memory
+
+PREFIX, SUFFIXES, STEPS = 20, (3, 7, 5), 2
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3}  # rotary angles and norms are float32 in a float64 LLaMA
+HALF_TOLERANCE = 0.1  # bfloat16 keeps 8 bits; a prefix left out changes logits by more than half
+
+
+@define(eq=False)
+class Modes:
+    """The ways of one model that hold. ``why``: for each way tried, empty if it holds, else what was wrong."""
+
+    module: Any
+    why: dict[Mode, str] = field(factory=dict, init=False)
+    _probe: list[tuple[tuple[int, ...], Tensor]] = field(factory=list, init=False)
+
+    def best(self, length: int) -> Forward | None:
+        """The fastest way that holds for texts of ``length`` tokens; None if none does (one row at a time then)."""
+        for mode in ("shared", "copied", "plain"):
+            if mode == "shared" and length > reach(self.module):
+                continue
+            forward = Forward(self.module, mode)
+            if mode not in self.why:
+                self.why[mode] = self._try(forward)
+            if not self.why[mode]:
+                return forward
+        return None
+
+    def _try(self, forward: Forward) -> str:
+        if not self._probe:
+            self._probe = _references(self.module)
+        try:
+            return _compare(forward, self._probe)
+        except Exception as error:  # whatever a model raises that cannot be run this way: it is run another
+            if out_of_memory(error):
+                raise
+            return f"{type(error).__name__}: {error}"
+
+
+def reach(module: Any) -> int:
+    """The longest text whose every token every layer sees: the shared form knows no windows."""
+    config = module.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and set(kinds) == {"full_attention"}:
+        return 2**31
+    limits = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((limit for limit in limits if isinstance(limit, int)), default=2**31)
+
+
+def _references(module: Any) -> list[tuple[tuple[int, ...], Tensor]]:
+    """Rows of random tokens that begin alike, each with its logits [T, vocabulary] from a forward pass alone."""
+    draw = torch.Generator().manual_seed(0)
+    vocabulary = int(module.get_input_embeddings().weight.shape[0])
+    device = module.get_input_embeddings().weight.device
+    prefix = torch.randint(vocabulary, (PREFIX,), generator=draw)
+    rows = []
+    for length in SUFFIXES:
+        ids = torch.cat([prefix, torch.randint(vocabulary, (length + STEPS,), generator=draw)]).to(device)
+        with torch.no_grad():
+            logits = module(input_ids=ids[None], use_cache=False).logits[0]
+            short = module(input_ids=ids[None, :PREFIX], use_cache=False).logits[0]
+        if _distance(logits[:PREFIX], short) > tolerance(logits.dtype):
+            raise ModelUnavailable(
+                "the model looks ahead: what it says of a token depends on later ones",
+                hint="it is an encoder, not a causal language model; choose one that continues text",
+            )
+        rows.append((tuple(ids.tolist()), logits))
+    return rows
+
+
+def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> str:
+    """Two rows, a step, a third row, a step, one row less, all compared; empty if they agree."""
+    (first, want_first), (second, want_second), (third, want_third) = rows
+    ends = [PREFIX + length for length in SUFFIXES]
+    prefix = forward.prefix(first[:PREFIX])
+    if forward.mode == "plain":
+        prefix = prefix.cut(0)
+    begin = len(prefix.ids)
+
+    logits, state = forward.prefill(prefix, [first[begin : ends[0]], second[begin : ends[1]]])
+    pairs = [(logits[:, -1], torch.stack([want_first[ends[0] - 1], want_second[ends[1] - 1]]))]
+    logits, joined = forward.prefill(prefix, [third[begin : ends[2]]])
+    pairs.append((logits[:, -1], want_third[ends[2] - 1][None]))
+    state.join(joined)
+    tokens = [first[ends[0]], second[ends[1]], third[ends[2]]]
+    wanted = torch.stack([want_first[ends[0]], want_second[ends[1]], want_third[ends[2]]])
+    pairs.append((forward.step(state, tokens), wanted))
+    state.keep([1, 2])
+    tokens = [second[ends[1] + 1], third[ends[2] + 1]]
+    wanted = torch.stack([want_second[ends[1] + 1], want_third[ends[2] + 1]])
+    pairs.append((forward.step(state, tokens), wanted))
+    worst = max(_distance(got, want) for got, want in pairs)
+    if not worst <= tolerance(wanted.dtype):
+        return f"logits differ from a whole forward pass by {worst:.1e} of their spread"
+    return ""
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """How far logits may be from the reference, as a share of their spread."""
+    return TOLERANCE.get(dtype, HALF_TOLERANCE)
+
+
+def _distance(got: Tensor, want: Tensor) -> float:
+    """The difference's norm over the norm of the reference around its mean, worst row."""
+    got, want = got.double(), want.double()
+    spread = torch.linalg.vector_norm(want - want.mean(-1, keepdim=True), dim=-1)
+    return float((torch.linalg.vector_norm(got - want, dim=-1) / spread).max())
+
+
+__all__ = ["Modes", "Unfit", "reach", "tolerance"]

@@ -1,0 +1,96 @@
+"""Looking into a forward pass, and leaving no trace of having looked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+
+class Stopped(Exception):  # noqa: N818  no error: the forward pass has shown what was wanted
+    """Raised by a hook to end a forward pass early; ``forward`` catches it."""
+
+
+class Hooks:
+    """Forward hooks that are gone when the block ends, also after an exception."""
+
+    def __init__(self) -> None:
+        self._handles: list[RemovableHandle] = []
+
+    def __enter__(self) -> Hooks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def before(self, module: nn.Module, see: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
+        """Call ``see(args, kwargs)`` before each call of ``module``."""
+
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            see(args, kwargs)
+
+        self._handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+
+    def after(self, module: nn.Module, see: Callable[[Tensor], None]) -> None:
+        """Call ``see(output)`` after each call of ``module``; of a tuple, the hidden states alone."""
+
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+            see(first(output))
+
+        self._handles.append(module.register_forward_hook(hook))
+
+    def stop_after(self, module: nn.Module) -> None:
+        """End the pass when ``module`` has run; register it after the hooks that look at ``module``."""
+
+        def hook(_module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
+            raise Stopped
+
+        self._handles.append(module.register_forward_hook(hook))
+
+
+def first(output: Any) -> Tensor:
+    """The hidden states of a module's output.
+
+    Blocks of some families return a tensor, of others a tuple. ``output[0]`` of a tensor would be its first
+    batch row: a silent error, so the two are told apart here and nowhere else.
+    """
+    found: Tensor = output if isinstance(output, Tensor) else output[0]
+    return found
+
+
+def hidden_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """The hidden states a block was called with."""
+    found: Tensor = args[0] if args else kwargs["hidden_states"]
+    return found
+
+
+def forward(module: nn.Module, ids: Tensor, mask: Tensor, **more: Any) -> Any:
+    """Run the whole model on token ids [rows, T] with mask [rows, T]; None if a hook ended the pass."""
+    try:
+        return module(input_ids=ids, attention_mask=mask, **({"use_cache": False} | more))
+    except Stopped:
+        return None
+
+
+@contextmanager
+def frozen_module(module: nn.Module) -> Iterator[None]:
+    """No dropout and no gradients for parameters while the block runs; every flag is put back."""
+    training = {child: child.training for child in module.modules()}
+    wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
+    try:
+        module.eval()
+        for parameter in wanted:
+            parameter.requires_grad_(requires_grad=False)
+        with torch.no_grad():
+            yield
+    finally:
+        for child, mode in training.items():
+            child.training = mode
+        for parameter, grad in wanted.items():
+            parameter.requires_grad_(requires_grad=grad)

@@ -1,0 +1,104 @@
+"""Names to specs: clashes name both sides, unknown names get the word to type or the command to run."""
+
+import pytest
+from attrs import frozen
+
+from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
+from ke_core.plugin import DatasetSpec, EditorSpec, hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.directory import known
+from ke_core.plugins.manager import Installed, bare, discover
+from ke_core.specs import NAME
+
+
+@frozen
+class Config:
+    pass
+
+
+def plugin(*editors, datasets=()):
+    class Plugin:
+        @hookimpl
+        def ke_editors(self):
+            return [EditorSpec(name=name, summary=name, config=Config, build=lambda config: None) for name in editors]
+
+        @hookimpl
+        def ke_datasets(self):
+            return [DatasetSpec(name=name, summary=name, config=Config, build=lambda config: None) for name in datasets]
+
+    return Plugin()
+
+
+def catalog(**brought):
+    plugins = bare()
+    for name, object_ in brought.items():
+        plugins.register(object_, name)
+    return read(plugins)
+
+
+def hint(found, kind, name):
+    with pytest.raises(UnknownComponent, match=f"no {kind} called '{name}'") as caught:
+        found.spec(kind, name)
+    return caught.value.hint
+
+
+def test_a_component_is_found_by_kind_and_name():
+    found = catalog(one=plugin("swap"))
+    assert found.spec("editor", "swap").summary == "swap"
+    assert found.offer("editor", "swap").plugin.name == "one"
+    assert [(kind, spec.name) for kind, spec in found.of("one")] == [("editor", "swap")]
+
+
+def test_two_components_of_one_name_are_an_error_that_names_both_plugins():
+    with pytest.raises(PluginConflict, match=r"editor 'swap' is offered by two and by one|by one and by two"):
+        catalog(one=plugin("swap"), two=plugin("swap"))
+
+
+def test_one_name_in_two_kinds_is_fine():
+    found = catalog(one=plugin("swap", datasets=["swap"]))
+    assert found.names("editor") == found.names("dataset") == ["swap"]
+
+
+def test_a_near_name_that_is_installed_is_suggested():
+    assert hint(catalog(one=plugin("swapper")), "editor", "swaper") == "did you mean 'swapper'?"
+
+
+def test_a_known_name_that_is_not_installed_gets_its_pip_command():
+    assert hint(catalog(), "dataset", "mquake-cf-3k") == "pip install ke-plugin-mquake"
+
+
+def test_a_near_name_that_is_not_installed_gets_both():
+    assert hint(catalog(), "dataset", "mquake-cf3k") == "did you mean 'mquake-cf-3k'? pip install ke-plugin-mquake"
+
+
+def test_an_unknown_name_gets_the_list_of_what_is_installed():
+    found = catalog(one=plugin("swap"))
+    assert hint(found, "editor", "xyzzy") == "installed editors: swap; ke plugins --all lists more"
+
+
+def test_a_component_of_a_broken_plugin_says_why_it_is_broken():
+    plugins = bare()
+    plugins.installed["ke-plugin-mquake"] = Installed(
+        name="ke-plugin-mquake", module="m", distribution="ke-plugin-mquake", broken="ImportError: no orjson"
+    )
+    with pytest.raises(PluginBroken, match=r"plugin ke-plugin-mquake is broken \(ImportError: no orjson\)") as caught:
+        read(plugins).spec("dataset", "mquake-cf-3k")
+    assert "pip install --force-reinstall ke-plugin-mquake" in caught.value.hint
+
+
+def test_the_directory_is_well_formed():
+    assert len({(entry.kind, entry.name) for entry in known()}) == len(known())
+    for entry in known():
+        assert NAME.match(entry.name), entry
+        assert entry.distribution.startswith("ke-plugin-"), entry
+        assert entry.summary
+        assert entry.kind in {"editor", "dataset", "metric", "judge"}
+
+
+def test_the_directory_tells_the_truth_about_every_plugin_that_is_installed():
+    said = {(entry.kind, entry.name): entry.distribution for entry in known()}
+    found = read(discover(disabled=frozenset()))
+    for kind, offers in found.offers.items():
+        for name, offer in offers.items():
+            if (kind, name) in said:
+                assert said[kind, name] == offer.plugin.distribution

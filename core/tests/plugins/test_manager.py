@@ -1,0 +1,145 @@
+"""Discovery at three depths: objects, entry points of modules written here, and what is really installed."""
+
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import pytest
+
+from ke_core.errors import PluginConflict
+from ke_core.plugin import EditorSpec, hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import GROUP, bare, discover
+
+from attrs import frozen
+
+GOOD = """
+from attrs import frozen
+from ke_core.plugin import EditorSpec, hookimpl
+
+@frozen
+class Config:
+    pass
+
+@hookimpl
+def ke_editors():
+    return [EditorSpec(name={name!r}, summary="an editor", config=Config, build=lambda config: None)]
+"""
+
+
+@frozen
+class Config:
+    pass
+
+
+class Plugin:
+    """An editor registered as an object."""
+
+    @hookimpl
+    def ke_editors(self):
+        return [EditorSpec(name="by-hand", summary="an editor", config=Config, build=lambda config: None)]
+
+
+@pytest.fixture
+def point(tmp_path, monkeypatch):
+    """Write a module and return an entry point of it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made = []
+
+    def write(name, source, module=""):
+        module = module or f"toy_plugin_{name.replace('-', '_')}"
+        (tmp_path / f"{module}.py").write_text(source)
+        made.append(module)
+        return EntryPoint(name=name, value=module, group=GROUP)
+
+    yield write
+    for module in made:
+        sys.modules.pop(module, None)
+
+
+def good(point, name):
+    return point(name, GOOD.format(name=name))
+
+
+def test_an_object_is_a_plugin():
+    plugins = bare()
+    plugins.register(Plugin(), "mine")
+    assert read(plugins).names("editor") == ["by-hand"]
+
+
+def test_an_entry_point_is_a_plugin(point):
+    assert read(discover([good(point, "swap")])).names("editor") == ["swap"]
+
+
+def test_what_is_installed_is_found():
+    plugins = discover(disabled=frozenset())
+    core = plugins.installed["ke-core"]
+    assert (core.distribution, core.broken) == ("ke-core", "")
+    assert core.version
+    assert set(plugins.installed) == {found.name for found in entry_points(group=GROUP)}
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("def broken(:", "SyntaxError"),
+        ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "ke_editor"),
+        ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors(wanted):\n    return []", "wanted"),
+    ],
+    ids=["import", "raises", "exits", "syntax", "misspelt hook", "wrong argument"],
+)
+def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, source, reason):
+    plugins = discover([good(point, "first"), point("bad", source), good(point, "last")])
+    assert reason in plugins.installed["bad"].broken
+    assert "\n" not in plugins.installed["bad"].broken
+    assert list(plugins.broken) == ["bad"]
+    assert read(plugins).names("editor") == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return ['memit']", "TypeError: ke_editors returned 'memit', not a EditorSpec"),
+        ("return None", "TypeError"),
+        ("raise ValueError('no')", "ValueError: no"),
+    ],
+    ids=["wrong type", "nothing", "raises"],
+)
+def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
+    source = f"from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors():\n    {body}\n"
+    plugins = discover([point("bad", source), good(point, "fine")])
+    catalog = read(plugins)
+    assert catalog.names("editor") == ["fine"]
+    assert reason in catalog.broken["bad"].broken
+
+
+def test_a_plugin_whose_second_hook_fails_loses_what_the_first_offered(point):
+    source = GOOD.format(name="half") + "\n@hookimpl\ndef ke_judges():\n    raise ValueError('no')\n"
+    catalog = read(discover([point("half", source), good(point, "fine")]))
+    assert catalog.names("editor") == ["fine"]
+
+
+def test_a_plugin_that_prints_on_import_works(point, capsys):
+    found = read(discover([point("loud", "print('hello')\n" + GOOD.format(name="loud"))]))
+    assert found.names("editor") == ["loud"]
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_two_entry_points_of_one_name_are_an_error_that_names_both(point):
+    one, two = good(point, "swap"), point("swap", GOOD.format(name="other"), module="toy_plugin_other")
+    with pytest.raises(PluginConflict, match=r"'swap': toy_plugin_swap and toy_plugin_other") as caught:
+        discover([one, two])
+    assert "KE_DISABLE_PLUGINS=swap" in caught.value.hint
+
+
+def test_one_distribution_on_the_path_twice_is_no_clash(point):
+    assert list(discover([good(point, "swap"), good(point, "swap")]).installed) == ["swap"]
+
+
+def test_ke_disable_plugins_leaves_plugins_out(point, monkeypatch):
+    monkeypatch.setenv("KE_DISABLE_PLUGINS", " bad , worse,")
+    points = [point("bad", "raise ValueError"), point("worse", "raise ValueError"), good(point, "fine")]
+    plugins = discover(points)
+    assert list(plugins.installed) == ["fine"]

@@ -1,0 +1,135 @@
+"""``-o component.option=value``, by the type of the config's field."""
+
+from typing import Literal
+
+import pytest
+from attrs import field, frozen, validators
+
+from ke_core.errors import BadConfig
+from ke_core.plugin import EditorSpec
+from ke_core.plugins.options import configure, describe, reject_unused, resolved, split
+
+
+@frozen(kw_only=True)
+class Config:
+    layers: tuple[int, ...] | None = field(default=None, metadata={"help": "which layers", "derived": True})
+    words: tuple[str, ...] = ("a", "b")
+    rate: float = field(default=0.5, validator=validators.gt(0))
+    steps: int = 25
+    flag: bool = True
+    mode: Literal["fast", "exact"] = "fast"
+    name: str = ""
+    limit: int | None = None
+
+
+SPEC = EditorSpec(name="swap-large", summary="s", config=Config, build=lambda config: None, family="swap")
+
+
+def config(**given):
+    return configure(SPEC, given)
+
+
+def test_nothing_given_is_every_default():
+    assert config() == Config()
+
+
+@pytest.mark.parametrize("text", ["false", "False", "no", "off", "0"])
+def test_x6_a_switch_set_to_false_is_false(text):
+    assert config(flag=text).flag is False
+
+
+@pytest.mark.parametrize("text", ["true", "YES", "on", "1"])
+def test_x6_a_switch_set_to_true_is_true(text):
+    assert config(flag=text).flag is True
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("layers", "4,5, 6", (4, 5, 6)),
+        ("layers", "none", None),
+        ("words", "x", ("x",)),
+        ("words", "", ()),
+        ("rate", "1e-3", 0.001),
+        ("steps", "7", 7),
+        ("mode", "exact", "exact"),
+        ("name", "none", "none"),
+        ("name", "a=b", "a=b"),
+        ("limit", "3", 3),
+        ("limit", "None", None),
+    ],
+)
+def test_a_value_takes_the_type_of_its_field(name, text, value):
+    assert getattr(config(**{name: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        ("flag", "maybe", "true or false"),
+        ("steps", "1.5", "a whole number"),
+        ("rate", "much", "a number"),
+        ("layers", "4,five", "a whole number"),
+        ("mode", "slow", "one of: fast, exact"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint):
+    with pytest.raises(BadConfig, match=f"swap.{name} cannot be") as caught:
+        config(**{name: text})
+    assert caught.value.hint == hint
+
+
+def test_a_value_that_the_config_itself_refuses_is_told_in_its_words():
+    with pytest.raises(BadConfig, match="options of swap-large") as caught:
+        config(rate="-1")
+    assert "must be > 0" in str(caught.value)
+    assert caught.value.hint == "ke show editor swap-large"
+
+
+def test_an_unknown_option_gets_the_near_one():
+    with pytest.raises(BadConfig, match="swap-large has no option 'layer'") as caught:
+        config(layer="4")
+    assert caught.value.hint == "did you mean swap.layers?"
+
+
+def test_an_unknown_option_that_is_near_nothing_gets_the_list():
+    with pytest.raises(BadConfig) as caught:
+        config(xyzzy="4")
+    assert caught.value.hint.startswith("its options: layers, words")
+
+
+def test_options_are_split_at_the_first_dot_and_the_first_equals_sign():
+    assert split(["swap.words=a.b=c", "toy.x= 1 "]) == {"swap": {"words": "a.b=c"}, "toy": {"x": "1"}}
+
+
+@pytest.mark.parametrize("text", ["layers=4", "swap.layers", "swap=4", ".layers=4", "swap.=4", "="])
+def test_what_is_no_option_is_refused(text):
+    with pytest.raises(BadConfig, match="bad option") as caught:
+        split([text])
+    assert caught.value.hint == "write it as -o component.option=value"
+
+
+def test_one_option_twice_is_refused():
+    with pytest.raises(BadConfig, match=r"swap\.steps is given twice"):
+        split(["swap.steps=1", "swap.steps=2"])
+
+
+def test_an_option_for_a_component_outside_the_run_is_refused():
+    with pytest.raises(BadConfig, match=r"option swp\.steps is for 'swp', which takes no part in this run") as caught:
+        reject_unused({"swp": {"steps": "1"}}, [SPEC])
+    assert caught.value.hint == "did you mean swap.steps?"
+    reject_unused({"swap": {"steps": "1"}}, [SPEC])
+
+
+def test_options_are_described_with_type_default_and_help():
+    told = {option.name: (option.type, option.default, option.help) for option in describe(SPEC)}
+    assert told["layers"] == ("whole numbers, separated by commas, or none", "derived", "which layers")
+    assert told["flag"][:2] == ("true or false", "true")
+    assert told["mode"][:2] == ("fast | exact", "fast")
+    assert told["words"][1] == "a,b"
+    assert told["limit"][1] == "none"
+
+
+def test_a_resolved_config_holds_every_option():
+    assert resolved(config(steps="3"))["steps"] == 3
+    assert set(resolved(config())) == {option.name for option in describe(SPEC)}
