@@ -17,7 +17,18 @@ WORDS = 75_000  # about 100,000 tokens of a byte-pair tokenizer
 PARAGRAPH = 1_500  # characters: long enough that few tokens stand at the start of a text
 SEED = 1
 # A statistic needs no coarse language.
-UNSUITABLE = ("slur", "obscen", "offensive", "vulgar", "disparag", "derogat", "sexual", "intercourse", "genital", "excre")
+UNSUITABLE = (
+    "slur",
+    "obscen",
+    "offensive",
+    "vulgar",
+    "disparag",
+    "derogat",
+    "sexual",
+    "intercourse",
+    "genital",
+    "excre",
+)
 
 
 def glosses(path: Path) -> list[str]:
@@ -66,7 +77,9 @@ def main() -> None:
     documents = paragraphs(excerpt(every, WORDS))
     random.Random(SEED).shuffle(documents)  # noqa: S311  so that any beginning of the file mixes nouns, verbs, adjectives
     given.to.write_text("\n".join(documents) + "\n", encoding="utf-8")
-    print(f"{len(documents)} documents, {sum(len(d.split()) for d in documents)} words, {given.to.stat().st_size} bytes")
+    print(
+        f"{len(documents)} documents, {sum(len(d.split()) for d in documents)} words, {given.to.stat().st_size} bytes"
+    )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from attrs import field, frozen, has, validators
 
 from ke_core.data.queries import Form
-from ke_core.protocols import Dataset, Editor, Judge, LanguageModel, Metric
+from ke_core.protocols import Dataset, Editor, Judge, LanguageModel, Metric, Progress
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -123,11 +123,12 @@ class KnownModel:
 class ModelSpec(Spec[LanguageModel]):
     """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
 
-    ``known`` lists what it offers by name; ``pull`` fetches one into the cache and returns its folder.
+    ``known`` lists what it offers by name; ``pull`` fetches one into the cache, says how
+    far it is, and returns its folder.
     """
 
     known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
-    pull: Callable[[str], object] | None = None
+    pull: Callable[[str, Progress | None], object] | None = None
 
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -119,7 +119,7 @@ def progress(console: Console) -> Iterator[Progress]:
 
 
 def _counted(to: Progress, items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
-    if total is None and hasattr(items, "__len__"):
+    if total is None and isinstance(items, Sized):
         total = len(items)
     done = 0
     to.advance(label, done, total)

@@ -7,16 +7,16 @@ from itertools import islice
 from pathlib import Path
 
 import click
-from attrs import fields
 from rich.console import Group, RenderableType
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.cli.console import out
-from ke_core.plugins.options import configure, reject_unused, split
+from ke_core.plugins.options import reject_unused, split
 from ke_core.protocols import Dataset
 from ke_core.report.cases import case_sheet
 from ke_core.report.text import literal, plain_table
+from ke_core.run.components import DATA_DIR, choose, with_flag
 
 
 @click.group("datasets")
@@ -106,7 +106,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
 @shared.component_options
 @shared.data_dir
 @click.pass_obj
-def sample(  # noqa: PLR0913  one parameter an option
+def sample(
     app: App, name: str, *, number: int, seed: int | None, case_id: str, with_prompts: bool,
     options: tuple[str, ...], data_dir: Path | None,
 ) -> None:  # fmt: skip
@@ -131,13 +131,10 @@ def sample(  # noqa: PLR0913  one parameter an option
 
 
 def _build(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Dataset:
-    spec = app.catalog.spec("dataset", name)
-    options = split(given)
+    spec, options = app.catalog.spec("dataset", name), split(given)
     reject_unused(options, [spec])
-    own = options.get(spec.prefix, {})
-    if data_dir is not None and "data_dir" in {field.name for field in fields(spec.config)}:
-        own = {"data_dir": str(data_dir), **own}
-    dataset: Dataset = spec.build(configure(spec, own))
+    options = with_flag(spec, options, DATA_DIR, str(data_dir or ""))
+    dataset: Dataset = choose(app.catalog, "dataset", name, options).build()
     return dataset
 
 

@@ -42,7 +42,7 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
 
 def _failed(error: Exception, *, show_chain: bool) -> int:
     if isinstance(error, NoArgsIsHelpError):
-        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
+        click.echo(error.ctx.get_help())
         return MENDABLE
     lines = _mendable(error)
     if lines is None or show_chain:
@@ -64,9 +64,7 @@ def _mendable(error: Exception) -> tuple[str, str] | None:
     if isinstance(error, KEError):
         return str(error), error.hint
     if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        message = error.format_message().rstrip(".")
-        return message[:1].lower() + message[1:], f"{context.command_path} --help" if context else ""
+        return _usage(error)
     if isinstance(error, MemoryError):
         return "out of memory", "take a smaller model, --dtype bfloat16, or a smaller --batch"
     if isinstance(error, OSError) and error.errno in MACHINE:
@@ -74,6 +72,19 @@ def _mendable(error: Exception) -> tuple[str, str] | None:
         hint = "free some space, or take another disk with --out" if error.errno in FULL else ""
         return f"{where}{(error.strerror or str(error)).lower()}", hint
     return None
+
+
+def _usage(error: click.ClickException) -> tuple[str, str]:
+    """click's complaint in the words of the house."""
+    message = error.message.rstrip(".")
+    context, near = getattr(error, "ctx", None), getattr(error, "possibilities", None)
+    if near:
+        hint = f"did you mean {' or '.join(repr(name) for name in near)}?"
+    else:
+        hint = f"{context.command_path} --help" if context else ""
+    if isinstance(error, click.BadParameter):
+        message = error.format_message().rstrip(".")
+    return message[:1].lower() + message[1:], hint
 
 
 def _say(label: str, text: str) -> None:

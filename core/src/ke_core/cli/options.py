@@ -40,6 +40,7 @@ def model_options(command: C) -> C:
         click.option("--device", default="", metavar="NAME", help="cpu, cuda, cuda:1, mps; found by itself if empty."),
         click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto."),
         click.option("--chat/--no-chat", default=False, show_default=True, help="Ask through the chat template."),
+        click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model."),
     )  # fmt: skip
 
 
@@ -54,23 +55,28 @@ def run_options(command: C) -> C:
     )  # fmt: skip
 
 
-def required(app: App, kind: str, given: object) -> None:
-    """Refuse a command that lacks a component, naming those installed and those to be had."""
-    if given:
-        return
+def require(app: App, kind: str, given: object) -> None:
+    """Refuse a command line without a component, naming what is installed and what brings more."""
+    if not given:
+        raise click.UsageError(f"which {kind}? say --{kind} NAME\n{_offers(app, kind)}")
+
+
+def require_some(app: App, kind: str) -> None:
+    """Refuse to go on where no component of that kind is installed, naming what brings one."""
+    if not app.catalog.names(kind):
+        raise click.UsageError(f"no {kind} is installed\n{_offers(app, kind)}")
+
+
+def _offers(app: App, kind: str) -> str:
     have = app.catalog.names(kind)
-    more = [entry for entry in known(kind) if entry.name not in have]
-    lines = [f"installed: {', '.join(have) or 'none'}"]
-    lines += [f"{entry.name}: pip install {entry.distribution}  ({entry.summary})" for entry in more]
-    raise MissingComponent(kind, lines)
-
-
-class MissingComponent(click.UsageError):
-    """A command line without ``--editor`` or ``--dataset``."""
-
-    def __init__(self, kind: str, lines: list[str]) -> None:
-        super().__init__("\n  ".join([f"which {kind}? say --{kind} NAME", *lines]))
+    carriers: dict[str, list[str]] = {}
+    for entry in known(kind):
+        if entry.name not in have:
+            carriers.setdefault(entry.distribution, []).append(entry.name)
+    lines = [f"  installed: {', '.join(have)}"] if have else []
+    lines += [f"  pip install {name}  brings {', '.join(brought)}" for name, brought in carriers.items()]
+    return "\n".join(lines)
 
 
 def _apply(command: C, *options: Callable[[Any], Any]) -> C:
-    return reduce(lambda decorated, option: option(decorated), reversed(options), command)  # type: ignore[return-value]
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)

@@ -45,16 +45,17 @@ def _options(spec: Spec[Any]) -> RenderableType:
     options = describe(spec)
     if not options:
         return literal("no options")
-    table = plain_table(f"option (-o {spec.prefix}.OPTION=VALUE)", "default", "type", "what it does")
+    table = plain_table("option", "default", "what it does", title=f"set with -o {spec.prefix}.OPTION=VALUE")
     for option in options:
-        table.add_row(*(literal(text) for text in (option.name, option.default, option.type, option.help)))
+        told = literal(option.help).append(literal(f"\n({option.type})", "dim"))
+        table.add_row(literal(option.name), literal(option.default), told)
     return table
 
 
 def _traits(spec: Spec[Any]) -> list[str]:
     match spec:
         case EditorSpec():
-            told = {
+            traits = {
                 "changes the model's weights": spec.needs_weights,
                 "leaves the weights alone": not spec.needs_weights,
                 "takes one edit at a time": spec.one_at_a_time,
@@ -62,12 +63,13 @@ def _traits(spec: Spec[Any]) -> list[str]:
                 "asks with prompts of its own": spec.own_prompt,
                 f"the fact of an edit is asked as a {spec.edited_form}": True,
             }
-            return [trait for trait, holds in told.items() if holds]
+            return [trait for trait, holds in traits.items() if holds]
         case DatasetSpec():
-            named = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
-            return [f"{what}: {', '.join(names)}" for what, names in named.items() if any(names)]
+            told = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
+            return [f"{what}: {', '.join(names)}" for what, names in told.items() if any(names)]
         case MetricSpec():
-            return [f"{aspect}: {heading}" for aspect, heading in spec.columns.items()]
+            told = {"columns": spec.columns.values(), "broken down by": spec.by}
+            return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         case JudgeSpec():
             return ["asks a model"] if spec.needs_model else []
         case ModelSpec():

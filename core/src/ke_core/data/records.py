@@ -20,7 +20,8 @@ class Batch:
     """An edit was made: which cases it covers, which were left out and why, and what it took.
 
     ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
-    editor wants on record (context templates, update norms): JSON values.
+    editor wants on record (context templates, update norms): JSON values. ``unasked`` are cases whose edits
+    were made but which the plan does not ask.
     """
 
     schema: int = SCHEMA
@@ -28,6 +29,7 @@ class Batch:
     batch: str
     cases: tuple[str, ...]
     controls: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
     edits: int
     refused: Mapping[str, str] = field(factory=dict)
     skipped: Mapping[str, str] = field(factory=dict)

@@ -14,7 +14,7 @@ from ke_core.data.records import Batch, Judged, Record, Replied
 from ke_core.data.runspec import SCHEMA
 from ke_core.errors import BadConfig, BadRun, PluginBroken
 
-KINDS: Mapping[str, type[Batch] | type[Replied] | type[Judged]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged)}
+KINDS: Mapping[str, type[Batch | Replied | Judged]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged)}
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
 SHORTEST = 8  # a shorter value is a switch, not a secret, and could stand in any text
 

@@ -1,0 +1,24 @@
+"""Finding texts by meaning: sentence encoders, and a memory of facts with rows hidden per question.
+
+The encoder is imported when it is first asked for: a memory alone needs neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ke_core.retrieval.memory import FactMemory
+
+if TYPE_CHECKING:
+    from ke_core.retrieval.encoder import SentenceEncoder, load_encoder
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ke_core.retrieval import encoder  # noqa: PLC0415  seconds of torch and transformers
+
+    return getattr(encoder, name)
+
+
+__all__ = ["FactMemory", "SentenceEncoder", "load_encoder"]

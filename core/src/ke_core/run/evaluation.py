@@ -1,4 +1,4 @@
-"""The whole of a run, as the command line asks for it: prepare, evaluate, judge, score.
+"""The whole of a run, as the command line asks for it: prepare, ask, judge, score.
 
 ::
 
@@ -12,35 +12,29 @@ and afterwards, without the edited model: ``judge(...)`` and ``score(...)``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
 from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
 from ke_core.data.runspec import Plan
+from ke_core.errors import BadConfig, BadData, BadRun
 from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import LanguageModel, Progress
+from ke_core.plugins.options import reject_unused
+from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
-from ke_core.run.job import Job
+from ke_core.run.components import DATA_DIR, Chosen, Options, choose, choose_again, with_flag
+from ke_core.run.job import Finished, Job, Judging, Measure
+from ke_core.run.judging import judge_run
+from ke_core.run.loop import evaluate, planned, refuse
+from ke_core.run.plan import select
+from ke_core.run.scoring import score_run
+from ke_core.run.session import ModelChoice, allowed, open_session
+from ke_core.run.specify import choose_styles, specify
+from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
 
-Options = Mapping[str, Mapping[str, str]]
-"""``{prefix: {field: text}}``, as ``ke_core.plugins.options.split`` makes it."""
-
-
-@frozen(kw_only=True)
-class ModelChoice:
-    """``--model`` and how to load it. ``reference`` is ``source:id@revision``.
-
-    Without a source it is a local folder, else a name from ``ke models list``, else a hub id.
-    """
-
-    reference: str
-    dtype: str = "float32"
-    device: str = ""
-    device_map: str = ""
-    chat: bool = False
-    trust_remote_code: bool = False
+NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 @frozen(kw_only=True)
@@ -54,7 +48,7 @@ class EvalRequest:
     dataset: str
     model: ModelChoice
     options: Options = field(factory=dict)
-    plan: Plan = Plan()
+    plan: Plan = field(factory=Plan)
     styles: tuple[str, ...] = ()
     edited_form: Form | None = None
     judge: str = ""
@@ -64,35 +58,75 @@ class EvalRequest:
     data_dir: str = ""
 
 
-@frozen(kw_only=True)
-class Finished:
-    """How a run ended. ``failures``: replies that are a ``Failure`` (exit status 1 if any), ``skipped``: cases.
+def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None) -> Job:
+    """Resolve, validate and build everything, and load the model unless it is given. Nothing is written.
 
-    ``seconds`` is the wall time of this call, not of what was recorded before it.
+    Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read, a model that
+    cannot be loaded, parts that do not go together.
     """
-
-    failures: int
-    skipped: int
-    seconds: float
-    scores: tuple[Score, ...] = ()
-
-
-def load_model(choice: ModelChoice, catalog: Catalog) -> LanguageModel:
-    """Load the model: where several editors are compared, once for all of them."""
-
-
-def prepare(
-    request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
-) -> Job:
-    """Resolve, validate and build everything, and load the model unless it is given. Nothing is written."""
+    spec = catalog.spec("dataset", request.dataset)
+    options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
+    options = with_flag(spec, options, "prompts", request.prompts)
+    editor, data = (
+        choose(catalog, "editor", request.editor, options),
+        choose(catalog, "dataset", request.dataset, options),
+    )
+    assert isinstance(editor.spec, EditorSpec)
+    assert isinstance(data.spec, DatasetSpec)
+    judging = _judge(catalog, data.spec, request.judge, options)
+    measures = _metrics(catalog, data.spec, request.metrics, options)
+    reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
+    styles = choose_styles(data.spec, request.styles)
+    dataset: Dataset = data.build()
+    cases = select(_cases(dataset, request.dataset), request.plan, request.seed)
+    material = allowed(dataset.material(), editor.spec.oracle(editor.config), editor=request.editor)
+    loaded = request.model.load(catalog) if model is None else model
+    run_spec = specify(
+        model=request.model.describe(catalog, loaded),
+        editor=editor,
+        dataset=data,
+        sha256=dataset.info().sha256,
+        styles=styles,
+        plan=request.plan,
+        edited_form=request.edited_form,
+        seed=request.seed,
+    )
+    job = Job(
+        spec=run_spec,
+        session=open_session(loaded, seed=request.seed, progress=progress, material=material),
+        editor=editor.build(),
+        editor_spec=editor.spec,
+        dataset=dataset,
+        cases=cases,
+        hides=data.spec.hides(data.config),
+        judging=Judging(component=judging.component, judge=judging.build()),
+        measures=_measures(measures),
+    )
+    refuse(job)
+    planned(job)
+    return job
 
 
 def run(job: Job, folder: RunFolder) -> Finished:
-    """Ask what is not yet on record, judge what is not yet judged, score."""
+    """Ask what is not yet on record, judge what is not yet judged, score.
+
+    Started again on the same folder it goes on where it stopped.
+    """
+    finished = evaluate(job, folder)
+    judge_run(folder, job.cases, job.judging.judge, job.judging.component)
+    return evolve(finished, scores=tuple(score_run(folder, job.cases, job.measures)))
 
 
-def judge(folder: RunFolder, catalog: Catalog, *, name: str = "", options: Options = {}, data_dir: str = "") -> int:
-    """``ke judge RUN``: judge the recorded replies again, by ``name`` or the dataset's judge; lines written."""
+def judge(folder: RunFolder, catalog: Catalog, *, name: str = "", options: Options = NONE, data_dir: str = "") -> int:
+    """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge).
+
+    Returns how many lines were written; none where this judge, with these options, has judged them all. Either
+    way it counts as the last judge from now on.
+    """
+    spec, cases = _recorded(folder, catalog, data_dir)
+    chosen = _judge(catalog, spec, name, options)
+    reject_unused(options, [chosen.spec])
+    return judge_run(folder, cases, chosen.build(), chosen.component)
 
 
 def score(
@@ -101,7 +135,65 @@ def score(
     *,
     metrics: Sequence[str] = (),
     judge: str = "",
-    options: Options = {},
+    options: Options = NONE,
     data_dir: str = "",
 ) -> list[Score]:
-    """``ke score RUN``: write ``scores.json`` from the records alone (default: the dataset's metrics, the last judge)."""
+    """``ke score RUN``: write ``scores.json`` from the records alone.
+
+    Without ``metrics`` the dataset's, without ``judge`` the one that judged last.
+    """
+    spec, cases = _recorded(folder, catalog, data_dir)
+    chosen = _metrics(catalog, spec, tuple(metrics), options)
+    reject_unused(options, [each.spec for each in chosen])
+    return score_run(folder, cases, _measures(chosen), judge=judge)
+
+
+def _judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> Chosen:
+    if not (name or dataset.judge):
+        raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
+    chosen = choose(catalog, "judge", name or dataset.judge, options)
+    assert isinstance(chosen.spec, JudgeSpec)
+    if chosen.spec.needs_model:
+        raise BadConfig(f"judge {chosen.spec.name} needs a model of its own", hint="choose another with --judge")
+    return chosen
+
+
+def _metrics(catalog: Catalog, dataset: DatasetSpec, names: tuple[str, ...], options: Options) -> list[Chosen]:
+    if not (names or dataset.metrics):
+        raise BadConfig(f"dataset {dataset.name} names no metric", hint="choose one with --metric")
+    return [choose(catalog, "metric", name, options) for name in dict.fromkeys(names or dataset.metrics)]
+
+
+def _measures(chosen: Sequence[Chosen]) -> tuple[Measure, ...]:
+    return tuple(
+        Measure(component=each.component, spec=each.spec, metric=each.build())
+        for each in chosen
+        if isinstance(each.spec, MetricSpec)
+    )
+
+
+def _recorded(folder: RunFolder, catalog: Catalog, data_dir: str) -> tuple[DatasetSpec, list[Case]]:
+    """The dataset of a recorded run, unless it has changed since."""
+    recorded = folder.spec.dataset
+    chosen = choose_again(catalog, "dataset", recorded.component, data_dir=data_dir)
+    assert isinstance(chosen.spec, DatasetSpec)
+    dataset: Dataset = chosen.build()
+    cases = _cases(dataset, recorded.component.name)
+    found = dataset.info().sha256
+    if found != recorded.sha256:
+        raise BadRun(
+            f"{recorded.component.name} is not what {folder.path} was made with: "
+            f"sha256 {found[:12]}, recorded {recorded.sha256[:12]}",
+            hint="point --data-dir to the files the run was made with",
+        )
+    return chosen.spec, cases
+
+
+def _cases(dataset: Dataset, name: str) -> list[Case]:
+    cases = list(dataset.cases())
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise BadData(f"dataset {name} has two cases called {case.id}", hint="case ids are unique in a dataset")
+        seen.add(case.id)
+    return cases

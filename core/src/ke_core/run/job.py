@@ -7,6 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.data.queries import Case
+from ke_core.data.results import Score
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.protocols import Dataset, Editor, Judge, Metric, Session
 from ke_core.specs import EditorSpec, MetricSpec
@@ -46,3 +47,16 @@ class Job:
     hides: bool = False
     judging: Judging
     measures: tuple[Measure, ...] = ()
+
+
+@frozen(kw_only=True)
+class Finished:
+    """How a run ended. ``failures``: replies that are a ``Failure`` (exit status 1 if any), ``skipped``: cases.
+
+    ``seconds`` is the wall time of this asking, not of what was recorded before it.
+    """
+
+    failures: int
+    skipped: int
+    seconds: float
+    scores: tuple[Score, ...] = ()

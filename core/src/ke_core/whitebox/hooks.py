@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 
-class Stopped(Exception):  # noqa: N818  no error: the forward pass has shown what was wanted
+class Stopped(Exception):
     """Raised by a hook to end a forward pass early; ``forward`` catches it."""
 
 
@@ -21,7 +21,7 @@ class Hooks:
     def __init__(self) -> None:
         self._handles: list[RemovableHandle] = []
 
-    def __enter__(self) -> Hooks:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,11 +86,11 @@ def frozen_module(module: nn.Module) -> Iterator[None]:
     try:
         module.eval()
         for parameter in wanted:
-            parameter.requires_grad_(requires_grad=False)
+            parameter.requires_grad = False
         with torch.no_grad():
             yield
     finally:
         for child, mode in training.items():
             child.training = mode
         for parameter, grad in wanted.items():
-            parameter.requires_grad_(requires_grad=grad)
+            parameter.requires_grad = grad

@@ -74,6 +74,11 @@ class ModuleMap:
     config: Any = field(repr=False)
 
     @property
+    def rms_norm(self) -> bool:
+        """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT)."""
+        return not isinstance(self.final_norm, nn.LayerNorm)
+
+    @property
     def device(self) -> torch.device:
         """Where token ids go."""
         return next(self.module.parameters()).device
@@ -102,7 +107,8 @@ def module_map(module: nn.Module) -> ModuleMap:
     """Take a causal language model apart. Raises KEError for one that does not have the expected form."""
     if getattr(module.config, "is_encoder_decoder", False):
         raise _unmapped(module, "it is an encoder-decoder")
-    config: Any = module.config.get_text_config() if hasattr(module.config, "get_text_config") else module.config
+    whole: Any = module.config
+    config = whole.get_text_config() if hasattr(whole, "get_text_config") else whole
     prefix, blocks = _blocks(module, config)
     probe = _Probe(module, blocks)
     hidden = int(getattr(config, "hidden_size", probe.states_in[0].shape[-1]))
@@ -126,13 +132,13 @@ class _Probe:
 
     def __init__(self, module: nn.Module, blocks: list[nn.Module]) -> None:
         self.module = module
-        self.unembedding: nn.Module = module.get_output_embeddings()  # type: ignore[operator]  transformers' method
+        self.unembedding: nn.Module = module.get_output_embeddings()  # type: ignore[operator]  # transformers' own
         self.executed: dict[nn.Module, list[nn.Module]] = {block: [] for block in blocks}
         self.outputs: dict[nn.Module, Tensor] = {}
         self.states_in: list[Tensor] = []
         self.states_out: list[Tensor] = []
         self.after_blocks: list[nn.Module] = []
-        embedding: nn.Embedding = module.get_input_embeddings()  # type: ignore[operator]  as above
+        embedding: nn.Embedding = module.get_input_embeddings()  # type: ignore[operator]  # as above
         count = embedding.weight.shape[0]
         ids = torch.arange(1, PROBE_TOKENS + 1, device=embedding.weight.device)[None] * count // (PROBE_TOKENS + 2)
         with frozen_module(module), Hooks() as hooks:

@@ -74,10 +74,8 @@ def unmakeable(edits: Sequence[Edit], tokenizer: Any, room: int) -> Mapping[str,
 
 
 def _unfit(edit: Edit) -> str:
-    if edit.cloze is None:
-        return "it has no cloze, so its subject's place is unknown"
-    if not edit.cloze.subject.strip():
-        return "its subject is blank"
+    if edit.cloze is None or not edit.cloze.subject.strip():
+        return "its subject is blank" if edit.cloze else "it has no cloze, so its subject's place is unknown"
     if edit.after is None or not edit.after.objects:
         return "it names no new object"
     if len(edit.after.objects) > 1:

@@ -28,18 +28,23 @@ class Modes:
 
     module: Any
     why: dict[Mode, str] = field(factory=dict, init=False)
+    _ways: dict[Mode, Forward] = field(factory=dict, init=False)
     _probe: list[tuple[tuple[int, ...], Tensor]] = field(factory=list, init=False)
 
-    def best(self, length: int) -> Forward | None:
-        """The fastest way that holds for texts of ``length`` tokens; None if none does (one row at a time then)."""
-        for mode in ("shared", "copied", "plain"):
+    def best(self, length: int, *, prefix: bool) -> Forward | None:
+        """The fastest way that holds for texts of ``length`` tokens that share a prefix or share none.
+
+        None if none holds: each row must then run alone.
+        """
+        modes: tuple[Mode, ...] = ("shared", "copied", "plain") if prefix else ("plain",)
+        for mode in modes:
             if mode == "shared" and length > reach(self.module):
                 continue
-            forward = Forward(self.module, mode)
             if mode not in self.why:
-                self.why[mode] = self._try(forward)
+                self._ways[mode] = Forward(self.module, mode)
+                self.why[mode] = self._try(self._ways[mode])
             if not self.why[mode]:
-                return forward
+                return self._ways[mode]
         return None
 
     def _try(self, forward: Forward) -> str:

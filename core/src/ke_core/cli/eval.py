@@ -1,0 +1,71 @@
+"""``ke eval``: the whole of an evaluation, for one editor or several side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+
+
+class BatchSize(click.ParamType[int | str]):
+    """A number of cases, or ``all``."""
+
+    name = "N|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """``all`` or a positive whole number."""
+        if value == "all":
+            return "all"
+        return click.IntRange(1).convert(value, param, ctx)
+
+
+@click.command("eval")
+@click.option("--editor", "editors", multiple=True, metavar="NAME", help="The method (repeatable: side by side).")
+@click.option("--dataset", default="", metavar="NAME", help="The benchmark.")
+@shared.model_options
+@shared.component_options
+@click.option(
+    "--protocol",
+    type=click.Choice(["partition", "sample"]),
+    default="partition",
+    show_default=True,
+    help="Edit and ask every case in groups, or edit some and ask all.",
+)
+@click.option("--batch", type=BatchSize(), default=None, help="partition: cases edited together. [default: 1]")
+@click.option("--edited", type=click.IntRange(1), default=None, metavar="K", help="sample: how many cases are edited.")
+@click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Take N cases, drawn with the seed.")
+@click.option("--ask", type=click.IntRange(1), default=None, metavar="N", help="Ask only N of the cases taken.")
+@click.option("--style", "styles", multiple=True, metavar="NAME", help="How questions are put (repeatable).")
+@click.option(
+    "--edited-form",
+    type=click.Choice(["question", "cloze"]),
+    default=None,
+    help="How the fact of an edit is asked. [default: the editor's own]",
+)
+@click.option("--prompts", default="", metavar="NAME", help="Which prompts of the dataset, e.g. published.")
+@shared.data_dir
+@click.option("--judge", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What is computed. [default: the dataset's]")
+@shared.run_options
+@click.pass_obj
+def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Path | None, **given: Any) -> int:
+    """Edit a model, ask it a benchmark's questions, score its answers.
+
+    Several editors are compared on the same questions, each in a run folder of its own. A run that was
+    interrupted goes on where it stopped when the same command is given again.
+
+    \b
+    Examples:
+      ke eval --editor memit --dataset atlas --limit 50
+      ke eval --editor none --editor memit --editor mello --dataset mquake-cf-3k --batch 100
+      ke eval --editor memit --dataset atlas -o memit.layers=4,5,6 --model ./my-model
+    """  # fmt: skip
+    from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
+
+    shared.require(app, "editor", editors)
+    shared.require(app, "dataset", dataset)
+    return evaluate(app, Asked.of(editors, dataset, data_dir, given))

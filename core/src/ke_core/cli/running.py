@@ -1,0 +1,148 @@
+"""What ``ke eval`` and ``ke demo`` share: prepare every run before the first begins, run them, show the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import click
+from attrs import evolve, frozen
+
+from ke_core.cli.app import App
+from ke_core.cli.console import err, out, progress
+from ke_core.cli.errors import DONE, FAILED
+from ke_core.data.runspec import Plan, RunSpec
+from ke_core.plugins.options import split
+from ke_core.protocols import Progress
+from ke_core.report.load import load
+from ke_core.report.numbers import counted, duration
+from ke_core.report.page import page
+from ke_core.report.run import plan_words
+from ke_core.report.text import literal
+from ke_core.results.folder import RunFolder
+from ke_core.run.evaluation import EvalRequest, prepare, run
+from ke_core.run.job import Finished, Job
+from ke_core.run.session import ModelChoice
+
+ROOT = Path("runs")
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A command line: the editors, what they share, and where the runs go.
+
+    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``.
+    """
+
+    editors: tuple[str, ...]
+    request: EvalRequest
+    out: Path | None
+    root: Path
+
+    @classmethod
+    def of(
+        cls,
+        editors: Sequence[str],
+        dataset: str,
+        data_dir: Path | None,
+        given: Mapping[str, Any],
+        *,
+        root: Path | None = None,
+    ) -> Self:
+        """From the values of the options, by their names in ``ke eval``. Raises UsageError where they don't fit."""
+        for name in editors:
+            if list(editors).count(name) > 1:
+                raise click.UsageError(f"--editor {name} is given twice; runs with other options go in another command")
+        request = EvalRequest(
+            editor=editors[0],
+            dataset=dataset,
+            model=_model(given),
+            options=split(given["options"]),
+            plan=_plan(given),
+            styles=given.get("styles", ()),
+            edited_form=given.get("edited_form"),
+            judge=given.get("judge", ""),
+            metrics=given.get("metrics", ()),
+            seed=given["seed"],
+            prompts=given.get("prompts", ""),
+            data_dir=str(data_dir) if data_dir else "",
+        )
+        folder = given.get("out")
+        alone = len(editors) == 1 and root is None
+        return cls(
+            editors=tuple(editors),
+            request=request,
+            out=folder if alone else None,
+            root=root or folder or ROOT,
+        )
+
+    def place(self, spec: RunSpec) -> Path:
+        """The folder of one run."""
+        if self.out is not None:
+            return self.out
+        return self.root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
+
+
+def evaluate(app: App, asked: Asked) -> int:
+    """Run all, print the report, return the exit status: 1 if any reply is a failure."""
+    console = err()
+    with progress(console) as shown:
+        jobs = _prepare(app, asked, shown)
+        folders = [RunFolder.create(asked.place(job.spec), job.spec) for job in jobs]
+        finished: list[Finished] = []
+        for job, folder in zip(jobs, folders, strict=True):
+            console.print(literal(_intention(job, folder)))
+            finished.append(run(job, folder))
+            console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
+    out().print(page([load(folder, app.catalog) for folder in folders]))
+    return FAILED if any(ended.failures for ended in finished) else DONE
+
+
+def _prepare(app: App, asked: Asked, shown: Progress) -> list[Job]:
+    """Every job before the first is run, so that a mistake in the last costs nothing. One model for all."""
+    specs = {name: app.catalog.spec("editor", name) for name in asked.editors}
+    prefixes = {spec.prefix for spec in specs.values()}
+    jobs: list[Job] = []
+    for name, spec in specs.items():
+        others = prefixes - {spec.prefix}
+        own = {prefix: given for prefix, given in asked.request.options.items() if prefix not in others}
+        model = jobs[0].session.model if jobs else None
+        jobs.append(prepare(evolve(asked.request, editor=name, options=own), app.catalog, shown, model=model))
+    return jobs
+
+
+def _intention(job: Job, folder: RunFolder) -> str:
+    """What is going to be done, in a line."""
+    spec = job.spec
+    begun = any(True for _record in folder.read())
+    what = f"{spec.editor.name} on {counted(len(job.cases), 'case')} of {spec.dataset.component.name}"
+    how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, with {spec.model.id}"
+    return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
+
+
+def _model(given: Mapping[str, Any]) -> ModelChoice:
+    reference, revision = given["model"], given["revision"]
+    if revision and "@" in reference:
+        raise click.UsageError("the revision is given twice: in --model and in --revision")
+    return ModelChoice(
+        reference=f"{reference}@{revision}" if revision else reference,
+        dtype=given["dtype"],
+        device=given["device"],
+        device_map=given["device_map"],
+        chat=given["chat"],
+        trust_remote_code=given["trust_remote_code"],
+    )
+
+
+def _plan(given: Mapping[str, Any]) -> Plan:
+    """Raises UsageError for an option of the other protocol: it would change nothing, in silence."""
+    protocol, batch, edited = given.get("protocol", "partition"), given.get("batch"), given.get("edited")
+    if protocol == "partition" and edited is not None:
+        raise click.UsageError("--edited belongs to --protocol sample; say --batch N for partition")
+    if protocol == "sample" and batch is not None:
+        raise click.UsageError("--batch belongs to --protocol partition; say --edited K for sample")
+    if protocol == "sample" and edited is None:
+        raise click.UsageError("--protocol sample needs --edited K: how many cases are edited")
+    size = edited if protocol == "sample" else 1 if batch is None else None if batch == "all" else batch
+    return Plan(protocol=protocol, size=size, limit=given.get("limit"), ask=given.get("ask"))

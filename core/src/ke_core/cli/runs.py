@@ -1,0 +1,84 @@
+"""``ke runs``: what is on record in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ke_core.cli.app import App
+
+if TYPE_CHECKING:
+    from ke_core.results.folder import RunFolder
+
+
+@click.command("runs")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[FOLDER]")
+@click.pass_obj
+def command(app: App, *, folder: Path) -> None:
+    """List the runs in a folder: what each is, how far it got, its first scores.
+
+    \b
+    Example: ke runs runs/demo
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
+    from ke_core.errors import BadRun  # noqa: PLC0415
+    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
+    from ke_core.results.folder import runs_in  # noqa: PLC0415
+
+    if not folder.is_dir():
+        raise BadRun(
+            f"there is no folder {folder}", hint="ke eval and ke demo make runs; ke runs FOLDER looks elsewhere"
+        )
+    table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores")
+    for path, found in runs_in(folder):
+        if isinstance(found, BadRun):
+            table.add_row(literal(path.name), "", literal(f"damaged: {found.message}", "red"))
+        else:
+            table.add_row(*(literal(cell) for cell in _row(app, found)))
+    if not table.row_count:
+        raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
+    out().print(table)
+
+
+def _row(app: App, folder: RunFolder) -> tuple[str, ...]:
+    from ke_core.errors import BadRun  # noqa: PLC0415
+    from ke_core.report.tally import tally  # noqa: PLC0415
+
+    spec = folder.spec
+    try:
+        counted = tally(folder.read())
+        progress = f"{counted.done}/{counted.total or '?'}" + (f", {counted.failed} failed" if counted.failed else "")
+        scores = _scores(app, folder)
+    except BadRun as error:
+        progress, scores = "?", f"damaged: {error.message}"
+    return (
+        str(folder.path),
+        spec.id[:8],
+        spec.editor.name,
+        spec.dataset.component.name,
+        spec.model.id,
+        progress,
+        scores,
+    )
+
+
+def _scores(app: App, folder: RunFolder) -> str:
+    """The first three columns of its metrics, after editing, in the first style that has them."""
+    from ke_core.report.load import load  # noqa: PLC0415
+    from ke_core.report.numbers import share  # noqa: PLC0415
+    from ke_core.report.run import columns  # noqa: PLC0415
+    from ke_core.results.folder import SCORES  # noqa: PLC0415
+
+    if not (folder.path / SCORES).exists():
+        return "not scored"
+    run = load(folder, app.catalog)
+    found = []
+    for column in columns([run])[:3]:
+        for style in run.styles("after"):
+            score = run.score(column, "after", style)
+            if score is not None and score.n:
+                found.append(f"{column.heading} {share(score)} (n {score.n:,})")
+                break
+    return "\n".join(found)

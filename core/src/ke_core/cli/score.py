@@ -1,0 +1,37 @@
+"""``ke score RUN``: other numbers from the same judgements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+
+
+@click.command("score")
+@shared.run_argument
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What is computed. [default: the dataset's]")
+@click.option("--judge", default="", metavar="NAME", help="Whose judgements. [default: the last on record]")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def command(
+    app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None
+) -> None:
+    """Score a judged run again, with other metrics, from its records alone.
+
+    \b
+    Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
+    from ke_core.plugins.options import split  # noqa: PLC0415
+    from ke_core.report.load import load  # noqa: PLC0415
+    from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.results.folder import RunFolder  # noqa: PLC0415
+    from ke_core.run.evaluation import score  # noqa: PLC0415
+
+    folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
+    score(folder, app.catalog, metrics=metrics, judge=judge, options=split(options), data_dir=where)
+    out().print(page([load(folder, app.catalog)]))

@@ -1,0 +1,1 @@
+"""Models that transformers loads, from the hub or a local folder."""

@@ -1,0 +1,154 @@
+"""Loading a causal language model, and saying in one line why one cannot be loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from ke_core.errors import ModelUnavailable
+from ke_core.models.hf.model import HFModel
+from ke_core.specs import ModelRequest
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+
+
+def load(request: ModelRequest, where: str) -> HFModel:
+    """The model at ``where``, a local folder or a hub id, loaded as ``request`` says.
+
+    Evaluation mode, no gradients. Raises ModelUnavailable.
+    """
+    dtype = DTYPES.get(request.dtype)
+    if dtype is None:
+        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"one of {', '.join(DTYPES)}")
+    device = _device(request)
+    common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
+    _look(where)
+    with _quiet():
+        config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
+        _check_causal(request, config)
+        tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
+        _check_tokenizer(request, tokenizer)
+        placed = {"device_map": request.device_map} if request.device_map else {}
+        module, report = _attempt(
+            request,
+            "weights",
+            lambda: AutoModelForCausalLM.from_pretrained(
+                where, config=config, dtype=dtype, output_loading_info=True, **placed, **common
+            ),
+        )
+    _check_whole(request, report)
+    if not request.device_map:
+        module.to(device)
+    return HFModel.from_parts(module, tokenizer, id=_name(request), chat=_chat(request, tokenizer))
+
+
+def _device(request: ModelRequest) -> torch.device:
+    if not request.device:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(request.device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelUnavailable(
+            f"no device '{request.device}' here", hint="leave --device out, or name one that torch sees: cpu, cuda:0"
+        ) from error
+    return device
+
+
+def _look(where: str) -> None:
+    """A folder must be there and hold a model's configuration; anything else is left to the hub."""
+    folder = Path(where)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelUnavailable(f"no config.json in {where}", hint="name the folder that save_pretrained wrote")
+    if not folder.is_dir() and (folder.is_absolute() or where.startswith((".", "~"))):
+        raise ModelUnavailable(f"no such folder: {where}", hint="a path, a name from 'ke models list', or a hub id")
+
+
+def _attempt(request: ModelRequest, part: str, make: Any) -> Any:
+    """``make``'s result; what transformers, the hub or safetensors raise becomes one line."""
+    try:
+        return make()
+    except Exception as error:  # three libraries and the network, each with errors of its own
+        message, hint = _explained(error, part)
+        raise ModelUnavailable(f"cannot load the {part} of {_name(request)}: {message}", hint=hint) from error
+
+
+OFFLINE = ("offline", "couldn't connect", "connection", "resolve", "locate the file on the hub", "timed out", "cached")
+HINTS = (
+    (("trust_remote_code",), "the model brings code of its own: read it, then pass --trust-remote-code"),
+    (("gated", "401", "403"), "accept the model's terms on the hub and log in with 'hf auth login'"),
+    (("out of memory", "allocate memory"), "load it in bfloat16, spread it with --device-map auto, or take a smaller one"),
+    (("unrecognized configuration class",), "only causal language models can be edited and asked"),
+    (("accelerate",), "pip install accelerate"),
+    (OFFLINE, "no network? name a local folder, or a model from 'ke models list' that is pulled already"),
+)  # fmt: skip
+
+
+def _explained(error: Exception, part: str) -> tuple[str, str]:
+    text = " ".join(str(error).split()) or type(error).__name__
+    known = next((hint for words, hint in HINTS if any(word in text.lower() for word in words)), "")
+    first = re.split(r"(?<=[a-z'\")])\. ", text)[0].rstrip(".")
+    return first[:300], known or f"look whether the files of the {part} are there and whole"
+
+
+def _check_causal(request: ModelRequest, config: Any) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelUnavailable(
+            f"{_name(request)} is an encoder-decoder ({config.model_type}), not a causal language model",
+            hint="only causal language models can be edited and asked",
+        )
+
+
+def _check_tokenizer(request: ModelRequest, tokenizer: Any) -> None:
+    if len(tokenizer) == 0 or not tokenizer("a")["input_ids"]:
+        raise ModelUnavailable(f"{_name(request)} has no tokenizer", hint="the folder needs its tokenizer.json")
+
+
+def _check_whole(request: ModelRequest, report: Any) -> None:
+    """transformers fills absent weights with random numbers and only warns."""
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelUnavailable(
+            f"{_name(request)} lacks {len(missing)} of a causal language model's weights, the first is {missing[0]}",
+            hint="it is another kind of model, or the download was cut short",
+        )
+
+
+def _chat(request: ModelRequest, tokenizer: Any) -> bool:
+    if request.chat and not tokenizer.chat_template:
+        raise ModelUnavailable(
+            f"{_name(request)} has no chat template", hint="leave --chat out: prompts then go in as they stand"
+        )
+    return request.chat
+
+
+def _name(request: ModelRequest) -> str:
+    """``hf:id@revision``; a user name or a token inside a URL is left out."""
+    shown = re.sub(r"//[^/@]*@", "//", request.id)
+    return f"hf:{shown}@{request.revision}" if request.revision else f"hf:{shown}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """transformers says nothing inside: what matters is raised, and progress is the command line's."""
+    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()

@@ -1,0 +1,122 @@
+"""A transformers model as the engine and the editors see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from attrs import define, field
+
+from ke_core.data.results import Scored
+from ke_core.models.fingerprint import Checksums, digest_of, fingerprint
+from ke_core.models.guard import Patch
+from ke_core.models.local.memory import BatchSize
+from ke_core.models.local.runner import LocalRunner
+from ke_core.models.local.tokens import Coder
+from ke_core.requests import Generate, Generated, Score
+
+UNBOUNDED = 10**9  # a model that names no longest text (ALiBi), or a tokenizer that stands for "no limit"
+
+
+@define(eq=False, kw_only=True)
+class HFModel:
+    """A causal language model in this process: ``LanguageModel`` and ``OpenModel``.
+
+    ``chat``: a prompt is put as one user turn of the tokenizer's chat template. Made by ``load`` or ``from_parts``.
+    """
+
+    id: str
+    module: Any
+    tokenizer: Any
+    chat: bool = False
+    context: int = field(init=False)
+    _sums: Checksums = field(factory=Checksums, init=False)
+    _coder: Coder = field(init=False)
+    _runner: LocalRunner = field(init=False)
+
+    @classmethod
+    def from_parts(cls, module: Any, tokenizer: Any, *, id: str, chat: bool = False) -> Self:  # noqa: A002  the contract's name
+        """Take a model and its tokenizer as they are: in evaluation mode, without gradients from now on."""
+        module.eval()
+        module.requires_grad_(requires_grad=False)
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        return cls(id=id, module=module, tokenizer=tokenizer, chat=chat)
+
+    def __attrs_post_init__(self) -> None:
+        self.context = _context(self.module, self.tokenizer)
+        self._coder = Coder(self.tokenizer, self.chat)
+        self._runner = LocalRunner(
+            module=self.module,
+            coder=self._coder,
+            eos=_end_of_text(self.module, self.tokenizer),
+            context=self.context,
+            digest=lambda: self.digest,
+            size=BatchSize(self.device),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go; with a device map, where the first layer lies."""
+        device: torch.device = self.module.get_input_embeddings().weight.device
+        return device
+
+    @property
+    def digest(self) -> str:
+        """Names the weights as they are now; only tensors written to since the last call are read again."""
+        return digest_of(self.module, self._sums.of(self.module, fresh=False))
+
+    def state(self) -> Mapping[str, object]:
+        """Marks by name (``fingerprint``), with every weight read afresh; ``digest`` is right afterwards."""
+        return fingerprint(self.module, self._sums.of(self.module, fresh=True))
+
+    def patch(self) -> Patch:
+        """A context that adds updates to weights and takes them back bit for bit."""
+        return Patch(self.module)
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order; ContextOverflow in the place of a prompt that is too long."""
+        return self._runner.generate(requests)
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order: natural log-probabilities, summed over each continuation's tokens."""
+        return self._runner.score(requests)
+
+    def encode(self, prompt: str) -> list[int]:
+        """Token ids of a prompt as ``generate`` reads it, special tokens and chat template included."""
+        return self._coder.prompts([prompt])[0]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, special tokens left out."""
+        return self._coder.decode(ids)
+
+    @property
+    def ways(self) -> Mapping[str, str]:
+        """The ways of running this model tried so far: empty if one holds, else what was wrong with it."""
+        return dict(self._runner.modes.why)
+
+    @property
+    def batch_size(self) -> int:
+        """How many rows were run together last; 0 before the first call."""
+        return self._runner.size.last
+
+    @batch_size.setter
+    def batch_size(self, most: int) -> None:
+        self._runner.size.limit = most
+
+
+def _context(module: Any, tokenizer: Any) -> int:
+    config = module.config.get_text_config()
+    for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
+        length = getattr(config, name, None)
+        if isinstance(length, int) and length > 0:
+            return length
+    return min(int(tokenizer.model_max_length), UNBOUNDED)
+
+
+def _end_of_text(module: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a text: chat models name several."""
+    named = getattr(module.generation_config, "eos_token_id", None)
+    ids = {tokenizer.eos_token_id, *(named if isinstance(named, (list, tuple)) else [named])}
+    return frozenset(int(one) for one in ids if one is not None)

@@ -1,0 +1,44 @@
+"""One row at a time, for models that no batch of ours holds for (recurrent ones, say): transformers' own loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from ke_core.models.local.decoding import Row
+
+
+def generate_alone(module: Any, row: Row) -> None:
+    """Fill in what ``row`` writes."""
+    device = module.get_input_embeddings().weight.device
+
+    def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
+        logits = scores[0]
+        token = int(logits.argmax()) if row.chooser.greedy else row.chooser.draw(logits)
+        only = torch.full_like(scores, float("-inf"))
+        only[0, token] = 0.0
+        return only
+
+    def ended(ids: Tensor, _scores: Tensor, **_extra: Any) -> Tensor:
+        return torch.tensor([row.written.add(int(ids[0, -1]))], device=ids.device)
+
+    fed = torch.tensor([list(row.ids)], device=device)
+    module.generate(
+        input_ids=fed,
+        attention_mask=torch.ones_like(fed),
+        # The loop's own end is out of reach: rows end where ``Continuation`` says so.
+        generation_config=GenerationConfig(max_new_tokens=row.written.max_tokens + 1, do_sample=False, pad_token_id=0),
+        logits_processor=LogitsProcessorList([chosen]),
+        stopping_criteria=StoppingCriteriaList([ended]),
+    )
+
+
+def logits_alone(module: Any, ids: list[int]) -> Tensor:
+    """Logits [T, vocabulary] of one row."""
+    device = module.get_input_embeddings().weight.device
+    with torch.no_grad():
+        logits: Tensor = module(input_ids=torch.tensor([ids], device=device)).logits
+    return logits[0]

@@ -1,0 +1,57 @@
+"""Which rows share how long a prefix: the longest common *token* prefix, where sharing pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+SHORTEST = 16  # tokens; below that a prefix saves less than its bookkeeping
+ALONE = 256  # what one more batch costs, in tokens: its decode steps run fewer rows at a time
+
+
+@frozen(kw_only=True)
+class Group:
+    """Rows, by their place in what was given, whose first ``prefix`` tokens are the same."""
+
+    rows: tuple[int, ...]
+    prefix: int
+
+
+def common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
+
+
+def grouped(rows: Sequence[Sequence[int]]) -> list[Group]:
+    """Split ``rows`` (the part of each that may be shared) into groups, each with its common prefix.
+
+    In sorted order the prefix of a range is the least of the lengths that neighbours share. A range is cut at its
+    least; a piece becomes a group of its own if the tokens it saves, its longer prefix read once
+    instead of by each of its rows, are more than those it costs: its prefix read again, and a batch of its own.
+    """
+    order = sorted(range(len(rows)), key=lambda row: rows[row])
+    shared = [common(rows[one], rows[other]) for one, other in zip(order, order[1:], strict=False)]
+    done: list[Group] = []
+    open_ranges = [(0, len(order))] if order else []
+    while open_ranges:
+        begin, end = open_ranges.pop()
+        inner = shared[begin : end - 1]
+        least = min(inner, default=0)
+        left: list[int] = []
+        for first, last in _pieces(inner, least, begin):
+            longer = min(shared[first : last - 1], default=0)
+            if (last - first - 1) * (longer - least) > least + ALONE:
+                open_ranges.append((first, last))
+            else:
+                left.extend(order[first:last])
+        if left:
+            done.append(Group(rows=tuple(left), prefix=least if least >= SHORTEST and len(left) > 1 else 0))
+    return sorted(done, key=lambda group: min(group.rows))
+
+
+def _pieces(inner: Sequence[int], least: int, begin: int) -> list[tuple[int, int]]:
+    """The range cut wherever neighbours share no more than ``least``."""
+    cuts = [begin + at + 1 for at, length in enumerate(inner) if length == least]
+    return list(zip([begin, *cuts], [*cuts, begin + len(inner) + 1], strict=True))

@@ -1,0 +1,155 @@
+"""Sets of requests on one model: what is asked once, what shares a prefix, which way it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from ke_core.data.results import Scored
+from ke_core.errors import ContextOverflow, KEError, ModelUnavailable
+from ke_core.models.local.alone import generate_alone, logits_alone
+from ke_core.models.local.decoding import Decoder, Row
+from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
+from ke_core.models.local.groups import SHORTEST, Group, grouped
+from ke_core.models.local.memory import BatchSize
+from ke_core.models.local.prefixes import Prefixes
+from ke_core.models.local.sampling import Chooser
+from ke_core.models.local.scoring import Scoring, score_rows
+from ke_core.models.local.text import Continuation
+from ke_core.models.local.tokens import Coder
+from ke_core.models.local.verify import Modes
+from ke_core.requests import Generate, Generated, Score
+
+
+@define(eq=False)
+class LocalRunner:
+    """Runs requests on a module. ``digest`` names the weights as they are at the time of a call."""
+
+    module: Any
+    coder: Coder
+    eos: frozenset[int]
+    context: int
+    digest: Callable[[], str]
+    size: BatchSize
+    modes: Modes = field(init=False)
+    prefixes: Prefixes = field(factory=Prefixes, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.modes = Modes(self.module)
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order. Equal requests are run once: a sampled one differs by its seed."""
+        distinct = list(dict.fromkeys(requests))
+        coded = self.coder.prompts([request.prompt for request in distinct])
+        results: dict[Generate, Generated | Exception] = {}
+        rows: dict[Generate, Row] = {}
+        for request, ids in zip(distinct, coded, strict=True):
+            if len(ids) + request.max_tokens > self.context:
+                results[request] = self._overflow(len(ids), request.max_tokens)
+            else:
+                rows[request] = self._row(request, ids)
+        self._decode(list(rows.values()))
+        for request, row in rows.items():
+            results[request] = self._generated(row)
+        return [results[request] for request in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order; a continuation asked for twice is scored once."""
+        coded = self.coder.prompts([request.prompt for request in requests])
+        rows: dict[tuple[str, str], Scoring] = {}
+        shareable: dict[tuple[str, str], Sequence[int]] = {}
+        for request, ids in zip(requests, coded, strict=True):
+            for text in request.continuations:
+                after = self.coder.continuation(request.prompt, ids, text)
+                rows[request.prompt, text] = Scoring([*ids, *after], len(after))
+                shareable[request.prompt, text] = ids[:-1]
+        fitting = [key for key, row in rows.items() if row.count and len(row.ids) <= self.context]
+        self._score([rows[key] for key in fitting], [shareable[key] for key in fitting])
+        return [self._scored([rows[request.prompt, text] for text in request.continuations]) for request in requests]
+
+    def _row(self, request: Generate, ids: Sequence[int]) -> Row:
+        stops = tuple(stop for stop in request.stop if stop)
+        written = Continuation(self.coder.tokenizer, ids, stops, self.eos, request.max_tokens)
+        return Row(ids, Chooser(request), written)
+
+    def _decode(self, rows: Sequence[Row]) -> None:
+        # The last token of a prompt is always read with its row: that is where the first new token is foretold.
+        for group in grouped([row.ids[:-1] for row in rows]):
+            some = [rows[at] for at in group.rows]
+            longest = max(len(row.ids) + row.written.max_tokens for row in some)
+            forward, prefix = self._ready(group, some[0].ids[:-1], longest)
+            if forward is None:
+                for row in some:
+                    generate_alone(self.module, row)
+                continue
+            row_bytes = self._row_bytes(forward, prefix, longest, logits=1)
+            Decoder(forward, prefix, self.size, row_bytes).run(some)
+
+    def _score(self, rows: Sequence[Scoring], shareable: Sequence[Sequence[int]]) -> None:
+        for group in grouped(shareable):
+            some = [rows[at] for at in group.rows]
+            longest = max(len(row.ids) for row in some)
+            forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
+            if forward is None:
+                for row in some:
+                    row.take(logits_alone(self.module, list(row.ids[:-1])))
+                continue
+            row_bytes = self._row_bytes(forward, prefix, longest, logits=max(row.count for row in some))
+            score_rows(forward, prefix, self.size, row_bytes, some)
+
+    def _ready(self, group: Group, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
+        """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
+        digest = self.digest()
+        alone = len(group.rows) == 1
+        length = len(self.prefixes.longest(digest, ids).ids) if alone else group.prefix
+        forward = self.modes.best(longest, prefix=length >= SHORTEST)
+        if forward is None or forward.mode == "plain":
+            return forward, NO_PREFIX
+        return forward, self.prefixes.get(forward, digest, ids[:length])
+
+    def _row_bytes(self, forward: Forward, prefix: Prefix, longest: int, *, logits: int) -> int:
+        """What a row takes at most: its own keys and values, a layer's intermediate values, its logits."""
+        config = self.module.config.get_text_config()
+        item = self.module.dtype.itemsize
+        width = int(config.hidden_size)
+        token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, which a prefix shows
+        if prefix.layers:
+            token = sum(k[:, 0].nbytes + v[:, 0].nbytes for k, v in prefix.layers)
+        own = longest - (len(prefix.ids) if forward.mode == "shared" else 0)
+        return own * (token + 24 * width * item) + 3 * 4 * logits * int(config.vocab_size)
+
+    def _generated(self, row: Row) -> Generated | Exception:
+        if row.error is not None:
+            return self._too_big(len(row.ids), row.error)
+        if row.written.finish is None:
+            raise AssertionError("a row that never ended")
+        return Generated(
+            text=row.written.text,
+            finish=row.written.finish,
+            prompt_tokens=len(row.ids),
+            tokens=len(row.written.tokens),
+        )
+
+    def _scored(self, rows: Sequence[Scoring]) -> Scored | Exception:
+        for row in rows:
+            if len(row.ids) > self.context:
+                return self._overflow(len(row.ids) - row.count, row.count)
+            if row.error is not None:
+                return self._too_big(len(row.ids), row.error)
+        return Scored(logprobs=tuple(row.logprob for row in rows), tokens=tuple(row.count for row in rows))
+
+    def _overflow(self, prompt: int, more: int) -> KEError:
+        return ContextOverflow(
+            f"a prompt of {prompt} tokens and {more} more exceed the model's context of {self.context}",
+            hint="shorten the prompt, ask for fewer tokens, or take a model with a longer context",
+        )
+
+    def _too_big(self, length: int, error: Exception) -> KEError:
+        failure = ModelUnavailable(
+            f"out of memory for a single prompt of {length} tokens",
+            hint="free memory, load the model in bfloat16, or take a smaller one",
+        )
+        failure.__cause__ = error
+        return failure

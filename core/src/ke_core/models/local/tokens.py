@@ -1,0 +1,70 @@
+"""Prompts and continuations to token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from ke_core.models.local.text import decode
+
+
+@define(eq=False)
+class Coder:
+    """A tokenizer, and how prompts are put: as they stand, or as one user turn of the chat template.
+
+    Plain prompts get the special tokens that the tokenizer puts before a text by default (none, or a beginning-of-text
+    token), and none after it: a text that goes on has no end. A chat template writes its own.
+    """
+
+    tokenizer: Any
+    chat: bool = False
+    _after: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        bare = len(self.tokenizer("a", add_special_tokens=False)["input_ids"])
+        ids = self.tokenizer("a")["input_ids"]
+        special = set(self.tokenizer.all_special_ids)
+        after = next((at for at, one in enumerate(reversed(ids)) if one not in special), 0)
+        self._after = after if len(ids) > bare else 0
+
+    def prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each prompt as the model is to read it; never empty."""
+        if not texts:
+            return []
+        if self.chat:
+            texts = [self._turn(text) for text in texts]
+        coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
+        after = 0 if self.chat else self._after
+        return [ids[: len(ids) - after] or [self._begin()] for ids in coded]
+
+    def continuation(self, prompt: str, ids: Sequence[int], text: str) -> list[int]:
+        """Token ids of ``text`` after a prompt that was coded as ``ids``, without special tokens.
+
+        Coded together with the prompt where that leaves the prompt's ids as they are: a decoder of the SentencePiece
+        kind would otherwise put a space of its own before ``text``. Else coded alone.
+        """
+        if not self.chat:
+            both = self.prompts([prompt + text])[0]
+            if both[: len(ids)] == list(ids):
+                return both[len(ids) :]
+        alone: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return alone
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, special tokens left out."""
+        return decode(self.tokenizer, ids)
+
+    def _turn(self, text: str) -> str:
+        written: str = self.tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+        )
+        return written
+
+    def _begin(self) -> int:
+        """What stands for an empty prompt."""
+        for one in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id):
+            if one is not None:
+                return int(one)
+        return 0

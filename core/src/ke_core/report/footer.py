@@ -1,0 +1,107 @@
+"""What must be known beside the numbers: how they came about, what was left out, what went wrong, what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group
+from rich.text import Text
+
+from ke_core.data.runspec import Component
+from ke_core.report.numbers import counted, duration
+from ke_core.report.run import Reported, labels, plan_words
+from ke_core.report.text import clean, literal
+
+SHOWN = 5  # reasons listed one by one; the rest are summed up
+
+
+def footer(runs: Sequence[Reported]) -> Group:
+    """The lines under the tables: what all runs share once, the rest for each run."""
+    named = list(zip(labels(runs), runs, strict=True))
+    lines: list[Text] = []
+    facts = [dict(_facts(run)) for run in runs]
+    for what in dict.fromkeys(name for known in facts for name in known):
+        said = [known.get(what, "") for known in facts]
+        if len(set(said)) == 1:
+            lines.append(literal(f"{what}: {said[0]}"))
+        else:
+            lines += [
+                literal(f"{what} ({label}): {words}") for (label, _run), words in zip(named, said, strict=True) if words
+            ]
+    for label, run in named:
+        lines += [literal(f"{label}: {words}") for words in _course(run)]
+        lines += [literal(f"  {words}", style) for words, style in _losses(run)]
+    return Group(*lines)
+
+
+def _facts(run: Reported) -> Iterator[tuple[str, str]]:
+    """What the specification says, by name."""
+    spec, judge = run.spec, run.tally.judge
+    yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
+    joint = "" if spec.joint else "; edits made one after another, without restoring"
+    yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
+    yield "judge", component_words(judge) if judge is not None else "none yet"
+    yield "given gold material", ", ".join(spec.oracle) or "none"
+    chat = ", through the chat template" if spec.model.chat else ""
+    revision = f"@{spec.model.revision}" if spec.model.revision else ""
+    yield "model", f"{spec.model.id}{revision}, {spec.model.dtype}{chat}, weights {spec.model.digest[:12]}"
+    yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
+    yield "ke", spec.ke
+
+
+def component_words(component: Component) -> str:
+    """A component with its options, as ``name 0.1.0 (option=value, ...)``."""
+    options = ", ".join(
+        f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)
+    )
+    return f"{component.name} {component.version}" + (f" ({options})" if options else "")
+
+
+def _option(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(str(part) for part in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _course(run: Reported) -> Iterator[str]:
+    """How the run went: cases, edits, times."""
+    tally = run.tally
+    words = [counted(tally.cases, "case") + (f" and {counted(tally.controls, 'control')}" if tally.controls else "")]
+    if tally.edits:
+        words.append(f"{counted(tally.edits, 'edit')} at {duration(tally.edit_seconds / tally.edits)} each")
+    if tally.answers:
+        each = f"{tally.calls / tally.answers:.1f} model calls and {tally.tokens / tally.answers:.0f} tokens a question"
+        words.append(f"{counted(tally.answers, 'answer')}, {each}")
+    yield ", ".join(words)
+    yield f"record in {run.path}"
+
+
+def _losses(run: Reported) -> Iterator[tuple[str, str]]:
+    """Everything that is no plain answer, with its reasons, and the style it is shown in."""
+    tally = run.tally
+    kinds: list[tuple[str, str, Counter[str], str]] = [
+        ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", tally.failures, "red"),
+        ("case skipped", "cases skipped", tally.skipped, "yellow"),
+        ("edit refused by the editor", "edits refused by the editor", tally.refused, "yellow"),
+        ("answer without an end (in n, as wrong)", "answers without an end (in n, as wrong)", tally.unfinished, ""),
+        ("observation not made", "observations not made", _unmeasured(run), "yellow"),
+    ]
+    for one, many, reasons, style in kinds:
+        if not reasons:
+            continue
+        yield counted(reasons.total(), one, many) + ":", style
+        for reason, n in reasons.most_common(SHOWN):
+            yield f"  {n:,} x {clean(reason)}", style
+        if len(reasons) > SHOWN:
+            rest = reasons.total() - sum(n for _reason, n in reasons.most_common(SHOWN))
+            yield f"  {rest:,} for {counted(len(reasons) - SHOWN, 'other reason')}", style
+
+
+def _unmeasured(run: Reported) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for score in run.scores:
+        if not score.tags:
+            for reason, n in score.skipped_because.items():
+                found[f"{score.aspect}, {score.phase}: {reason}"] += n
+    return found

@@ -1,0 +1,45 @@
+"""From a run folder to what the tables are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ke_core.data.codec import from_json
+from ke_core.data.results import Score
+from ke_core.data.runspec import Component
+from ke_core.errors import BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.report.run import Reported
+from ke_core.report.tally import tally
+from ke_core.results.folder import SCORES, RunFolder
+from ke_core.run.evaluation import score
+
+
+def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported:
+    """The report of one run; a run without scores is scored from its records first. Raises BadRun."""
+    if not (folder.path / SCORES).exists():
+        score(folder, catalog, data_dir=data_dir)
+    raw = folder.scores()
+    where = str(folder.path / SCORES)
+    try:
+        metrics, judge = raw["metrics"], raw["judge"]
+        names = [metric["component"]["name"] for metric in metrics]
+        scores = [part for metric in metrics for part in metric["scores"]]
+    except (KeyError, TypeError) as error:
+        raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
+    counted = tally(folder.read())
+    counted.judge = from_json(judge, Component, of=where, error=BadRun)
+    return Reported(
+        path=str(folder.path),
+        spec=folder.spec,
+        scores=tuple(from_json(scores, list[Score], of=where, error=BadRun)),
+        columns={name: columns_of(name, catalog) for name in names},
+        tally=counted,
+    )
+
+
+def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:
+    """Aspects and headings of a metric; none where it is not installed, and all its aspects are then shown."""
+    offer: Any = catalog.offers["metric"].get(metric)
+    return {} if offer is None else offer.spec.columns

@@ -1,0 +1,32 @@
+"""Numbers as people read them: a share in per cent, its interval, its n."""
+
+from __future__ import annotations
+
+from ke_core.data.results import Score
+
+NOTHING = "-"
+
+
+def share(score: Score | None) -> str:
+    """``41.2``, in per cent; a dash where nothing was measured."""
+    return NOTHING if score is None or score.value is None else f"{100 * score.value:.1f}"
+
+
+def interval(score: Score | None) -> str:
+    """``38.1-44.3``, in per cent; empty where there is none (one unit alone gives none)."""
+    if score is None or score.interval is None:
+        return ""
+    return f"{100 * score.interval.low:.1f}-{100 * score.interval.high:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """``0.02 s``, ``4.1 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds < 100:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 case``, ``3,000 cases``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,89 @@
+"""The report of one or several runs: what the tables are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import Score
+from ke_core.data.runspec import RunSpec
+from ke_core.report.tally import Tally
+
+
+@frozen(kw_only=True)
+class Reported:
+    """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order."""
+
+    path: str
+    spec: RunSpec
+    scores: tuple[Score, ...]
+    columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    tally: Tally = field(factory=Tally)
+
+    def score(self, column: Column, phase: Phase, style: str, tag: tuple[str, str] | None = None) -> Score | None:
+        """The score in that column, phase and style: of all cases, or of those with a tag."""
+        wanted = dict([tag]) if tag else {}
+        for score in self.scores:
+            if column.holds(score) and (score.phase, score.style, score.tags) == (phase, style, wanted):
+                return score
+        return None
+
+    def styles(self, phase: Phase) -> list[str]:
+        """The styles in which something was measured in that phase, in the order of the specification."""
+        used = {score.style for score in self.scores if score.phase == phase and score.n}
+        return list(dict.fromkeys((*(style for style in self.spec.styles if style in used), *sorted(used))))
+
+
+@frozen(kw_only=True)
+class Column:
+    """One column of a table: an aspect of a metric."""
+
+    metric: str
+    aspect: str
+    heading: str
+
+    def holds(self, score: Score) -> bool:
+        """Whether the score belongs in this column."""
+        return (self.metric, self.aspect) == (score.metric, score.aspect)
+
+
+def columns(runs: Sequence[Reported]) -> list[Column]:
+    """The columns that any of the runs has a number for, in the order of the metrics' own specifications."""
+    headings: dict[tuple[str, str], str] = {}
+    for run in runs:
+        measured = {(score.metric, score.aspect) for score in run.scores if score.n}
+        for metric, named in run.columns.items():
+            every = {score.aspect: score.aspect for score in run.scores if score.metric == metric}
+            for aspect, heading in (named or every).items():
+                if (metric, aspect) in measured:
+                    headings.setdefault((metric, aspect), heading)
+    return [Column(metric=metric, aspect=aspect, heading=heading) for (metric, aspect), heading in headings.items()]
+
+
+def labels(runs: Sequence[Reported]) -> list[str]:
+    """A name for each run: its editor, and what else tells it from the others."""
+    told = [[run.spec.editor.name] for run in runs]
+    for differing in (
+        [run.spec.model.id for run in runs],
+        [run.spec.dataset.component.name for run in runs],
+        [plan_words(run.spec) for run in runs],
+    ):
+        if len(set(differing)) > 1:
+            for words, word in zip(told, differing, strict=True):
+                words.append(word)
+    names = [", ".join(words) for words in told]
+    return [
+        name if names.count(name) == 1 else f"{name} {run.spec.id[:8]}" for name, run in zip(names, runs, strict=True)
+    ]
+
+
+def plan_words(spec: RunSpec) -> str:
+    """The protocol of a run in words."""
+    plan = spec.plan
+    size = "all cases" if plan.size is None else f"{plan.size} case{'s' if plan.size > 1 else ''}"
+    words = f"partition, {size} edited together" if plan.protocol == "partition" else f"sample, {size} edited"
+    if plan.limit is not None:
+        words += f", limit {plan.limit}"
+    return words + (f", {plan.ask} asked" if plan.ask is not None else "")

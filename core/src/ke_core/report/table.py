@@ -1,0 +1,126 @@
+"""Score tables: one row a run, one column an aspect and style, no number without its n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+from rich.table import Table
+from rich.text import Text
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import Score
+from ke_core.report.numbers import NOTHING, interval, share
+from ke_core.report.run import Column, Reported, columns, labels
+from ke_core.report.text import literal, plain_table
+
+AFTER: Phase = "after"
+
+
+@frozen(kw_only=True)
+class Row:
+    """One row: what is written before it, and where its numbers come from."""
+
+    label: str
+    run: Reported
+    phase: Phase
+    style: str
+
+    def score(self, column: Column, tag: tuple[str, str] | None = None) -> Score | None:
+        """The number in that column, if it was measured."""
+        found = self.run.score(column, self.phase, self.style, tag)
+        return found if found is not None and found.n else None
+
+
+def score_table(runs: Sequence[Reported]) -> Table:
+    """The main table. Each cell: the share, and under it the 95 % interval; n in the heading where all agree.
+
+    The unedited model stands first, once if all runs found the same of it.
+    """
+    shown = columns(runs)
+    rows = [*_unedited(runs, shown), *_edited(runs)]
+    common = [_common_n(rows, column) for column in shown]
+    table = plain_table("editor", "asked as", title=_title(runs))
+    for column, n in zip(shown, common, strict=True):
+        heading = column.heading + (f"\nn {n:,}" if n is not None else "")
+        table.add_column(literal(heading, "bold"), justify="right", overflow="fold")
+    above = None
+    for row in rows:
+        cells = [_cell(row.score(column), with_n=n is None) for column, n in zip(shown, common, strict=True)]
+        table.add_row(literal(row.label if row.label != above else ""), literal(row.style), *cells)
+        above = row.label
+    return table
+
+
+def slice_tables(runs: Sequence[Reported]) -> list[Table]:
+    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
+    tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags)
+    return [_slice_table(runs, tag) for tag in tags]
+
+
+def _slice_table(runs: Sequence[Reported], tag: str) -> Table:
+    sliced = [score for run in runs for score in run.scores if tag in score.tags and score.phase == AFTER and score.n]
+    values = sorted(
+        {score.tags[tag] for score in sliced}, key=lambda value: (len(value) if value.isdigit() else 0, value)
+    )
+    shown = [column for column in columns(runs) if any(column.holds(score) for score in sliced)]
+    table = plain_table(tag, "editor", "asked as", title=f"by {tag}, after editing: value (n)")
+    for column in shown:
+        table.add_column(literal(column.heading, "bold"), justify="right", overflow="fold")
+    for value in values:
+        above = None
+        for row in _edited(runs):
+            cells = [_short_cell(row.score(column, (tag, value))) for column in shown]
+            label = row.label if row.label != above else ""
+            table.add_row(literal(value if above is None else ""), literal(label), literal(row.style), *cells)
+            above = row.label
+        table.add_section()
+    return table
+
+
+def _edited(runs: Sequence[Reported]) -> list[Row]:
+    return [
+        Row(label=label, run=run, phase=AFTER, style=style)
+        for label, run in zip(labels(runs), runs, strict=True)
+        for style in run.styles(AFTER)
+    ]
+
+
+def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
+    """Rows of the unedited model: once where the runs agree on it, else for each run."""
+    rows = [
+        [Row(label=f"before {label}", run=run, phase="before", style=style) for style in run.styles("before")]
+        for label, run in zip(labels(runs), runs, strict=True)
+    ]
+    found = [made for made in rows if made]
+    if len({tuple(_numbers(row, shown) for row in made) for made in found}) == 1:
+        return [evolve(row, label="(unedited)") for row in found[0]]
+    return [row for made in found for row in made]
+
+
+def _numbers(row: Row, shown: Sequence[Column]) -> tuple[object, ...]:
+    scores = [row.score(column) for column in shown]
+    return (row.style, *(None if score is None else (score.value, score.n) for score in scores))
+
+
+def _common_n(rows: Sequence[Row], column: Column) -> int | None:
+    """The n of a column where every row that has a number has the same."""
+    found = {score.n for row in rows for score in [row.score(column)] if score is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _cell(score: Score | None, *, with_n: bool) -> Text:
+    if score is None:
+        return Text(NOTHING)
+    lines = [share(score), interval(score), f"n {score.n:,}" if with_n else ""]
+    return Text("\n".join(line for line in lines if line))
+
+
+def _short_cell(score: Score | None) -> Text:
+    return Text(NOTHING if score is None else f"{share(score)} ({score.n:,})")
+
+
+def _title(runs: Sequence[Reported]) -> str:
+    datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
+    models = dict.fromkeys(run.spec.model.id for run in runs)
+    return f"{', '.join(datasets)} on {', '.join(models)}: value in %, 95 % interval"

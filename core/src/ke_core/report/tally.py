@@ -1,0 +1,97 @@
+"""What the records of a run say beside its scores: how much was done, what was left out, what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from attrs import define, field
+
+from ke_core.data.queries import Phase
+from ke_core.data.records import Batch, Judged, Record, Replied
+from ke_core.data.results import Answer, Failure
+from ke_core.data.runspec import Component
+from ke_core.report.text import one_line
+
+REASON = 100  # characters of a reason; the records hold the whole
+
+
+@define(kw_only=True)
+class Tally:
+    """Counts over one run.
+
+    ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
+    answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is
+    0 until the first edit. ``edit_seconds`` is for ``edits`` edits; ``calls`` and
+    ``tokens`` are of the ``answers`` of the edited model. ``judge`` is the last one on record.
+    """
+
+    total: int = 0
+    done: int = 0
+    cases: int = 0
+    controls: int = 0
+    edits: int = 0
+    edit_seconds: float = 0.0
+    answers: int = 0
+    calls: int = 0
+    tokens: int = 0
+    refused: Counter[str] = field(factory=Counter)
+    skipped: Counter[str] = field(factory=Counter)
+    failures: Counter[str] = field(factory=Counter)
+    unfinished: Counter[str] = field(factory=Counter)
+    judge: Component | None = None
+
+    @property
+    def failed(self) -> int:
+        """Replies that are failures."""
+        return self.failures.total()
+
+
+def tally(records: Iterable[Record]) -> Tally:
+    """Count ``records``. A reply that stands twice (asked again after a kill) counts once, as last recorded."""
+    made = Tally()
+    batches: dict[tuple[int, str], Batch] = {}
+    replies: dict[tuple[int, str, str, str, str], Replied] = {}
+    for record in records:
+        match record:
+            case Batch():
+                batches[record.step, record.batch] = record
+            case Replied():
+                replies[record.step, record.batch, record.case, record.phase, record.style] = record
+            case Judged():
+                made.judge = record.judge
+    for batch in batches.values():
+        _add_batch(made, batch)
+    asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
+    for replied in replies.values():
+        asked[replied.phase].add(replied.case)
+        _add_replies(made, replied)
+    skipped = {case for batch in batches.values() for case in batch.skipped}
+    made.done = len(asked["after"] | skipped)
+    made.total = len(asked["before"] | asked["after"] | skipped) if batches else 0
+    return made
+
+
+def _add_batch(made: Tally, batch: Batch) -> None:
+    made.cases += len(batch.cases)
+    made.controls += len(batch.controls)
+    made.edits += batch.edits
+    made.edit_seconds += batch.seconds
+    made.refused += _reasons(batch.refused)
+    made.skipped += _reasons(batch.skipped)
+
+
+def _add_replies(made: Tally, replied: Replied) -> None:
+    for reply in replied.replies.values():
+        if isinstance(reply, Failure):
+            made.failures[one_line(f"{reply.error}: {reply.message}", REASON)] += 1
+        elif isinstance(reply, Answer) and replied.phase == "after":
+            made.answers += 1
+            made.calls += reply.cost.calls
+            made.tokens += reply.cost.tokens
+            if reply.outcome != "answered":
+                made.unfinished[reply.outcome] += 1
+
+
+def _reasons(by_id: Mapping[str, str]) -> Counter[str]:
+    return Counter(one_line(reason, REASON) for reason in by_id.values())

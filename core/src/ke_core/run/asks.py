@@ -1,0 +1,104 @@
+"""The questions of a case: what is asked of which model, in which style. Gold never enters here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.data.prompts import Prompt
+from ke_core.data.queries import Case, Form, Phase, Query
+from ke_core.protocols import Dataset, Question
+
+OWN = "own"
+"""The style of an editor that brings its own prompts."""
+
+
+@frozen(kw_only=True)
+class Unit:
+    """One case in one phase and style: what is asked, recorded and resumed as one."""
+
+    case: str
+    phase: Phase
+    style: str
+    questions: tuple[Question, ...]
+
+
+@frozen(kw_only=True)
+class Asker:
+    """Makes the questions of one run. ``hides``: the dataset hides edits from some cases."""
+
+    dataset: Dataset
+    styles: tuple[str, ...]
+    edited_form: Form
+    own_prompt: bool = False
+    hides: bool = False
+
+    def before(self, case: Case) -> list[Unit]:
+        """What the unedited model is asked: conditions too, in the dataset's styles."""
+        return [self._unit(case, "before", style) for style in self.styles]
+
+    def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[Unit]:
+        """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them."""
+        own = tuple(edit.id for edit in case.edits if edit.id in bank) if edited else ()
+        hidden = self.dataset.hides(case, bank, edited=edited) if self.hides else frozenset()
+        styles = (OWN,) if self.own_prompt else self.styles
+        return [self._unit(case, "after", style, edited=edited, own=own, hidden=hidden) for style in styles]
+
+    def _unit(
+        self,
+        case: Case,
+        phase: Phase,
+        style: str,
+        *,
+        edited: bool = False,
+        own: tuple[str, ...] = (),
+        hidden: frozenset[str] = frozenset(),
+    ) -> Unit:
+        questions = []
+        for query in queries(case, phase):
+            put = asked(query, phase, self.edited_form, edited=edited)
+            prompt = self._prompt(put, style)
+            if prompt is not None:
+                questions.append(
+                    Question(
+                        id=f"{case.id}/{phase}/{style}/{query.id}",
+                        case=case.id,
+                        query=query.id,
+                        texts=put.texts,
+                        form=put.form,
+                        prompt=prompt,
+                        own=own,
+                        hidden=hidden,
+                    )
+                )
+        return Unit(case=case.id, phase=phase, style=style, questions=tuple(questions))
+
+    def _prompt(self, query: Query, style: str) -> Prompt | None:
+        """An editor with prompts of its own is handed the first style's, for its decoding."""
+        for name in self.styles if style == OWN else (style,):
+            prompt = self.dataset.prompt(query, name)
+            if prompt is not None:
+                return prompt
+        return None
+
+
+def queries(case: Case, phase: Phase) -> Iterator[Query]:
+    """The queries of that phase, each id once; the unedited model is also asked the probes' conditions."""
+    seen: set[str] = set()
+    for probe in case.probes:
+        own = probe.queries if probe.asked(phase) else ()
+        for query in (*own, *(probe.given if phase == "before" else ())):
+            if query.id not in seen:
+                seen.add(query.id)
+                yield query
+
+
+def asked(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:
+    """``query`` in the form in which it is put: the fact of an edit that was made, in the run's ``edited_form``."""
+    if query.edit is None or query.cloze is None or edited_form == "question":
+        return query
+    if phase == "before" or not edited:
+        return query
+    return evolve(query, form="cloze", texts=(query.cloze,))

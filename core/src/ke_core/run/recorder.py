@@ -1,0 +1,119 @@
+"""What a run has on record, and what it adds: replies by (batch, case, phase, style)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from attrs import define, field
+
+from ke_core.data.records import Batch, Judged, Record, Replied
+from ke_core.data.results import Failure, Reply, Scored
+from ke_core.errors import TooManyFailures
+from ke_core.results.writer import Writer
+from ke_core.run.asks import Unit
+
+LIMIT = 10
+"""This many identical failures in a row stop the run: a dead server, a full GPU, a bug."""
+
+
+@define
+class Recorder:
+    """``batches`` are those on record; ``failures`` counts the ``Failure`` replies on record."""
+
+    writer: Writer
+    batches: dict[str, Batch] = field(factory=dict)
+    failures: int = 0
+    _done: set[tuple[str, str, str, str]] = field(factory=set)
+    _last: Failure | None = None
+    _streak: int = 0
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take in what an earlier process recorded."""
+        for record in records:
+            if isinstance(record, Batch):
+                self.batches[record.batch] = record
+            elif not isinstance(record, Judged):
+                self._note(record)
+
+    def missing(self, batch: str, units: Iterable[Unit]) -> list[Unit]:
+        """The units that have questions and are not on record."""
+        return [
+            unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
+        ]
+
+    def add_batch(self, batch: Batch) -> None:
+        """Record that an edit was made; one that is made again to finish its batch is on record already."""
+        if batch.batch not in self.batches:
+            self.writer.append([batch])
+            self.batches[batch.batch] = batch
+
+    def add(self, batch: str, units: Sequence[Unit], replies: Iterable[Reply]) -> None:
+        """Record the replies to the questions of ``units``, in order.
+
+        Raises TooManyFailures. Units that hold a part of the row of failures are then not recorded, so that
+        the run, started again once the cause is mended, asks them again.
+        """
+        rest = iter(replies)
+        records: list[Replied] = []
+        clean = 0  # units before the row of failures
+        for unit in units:
+            found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
+            records.append(Replied(batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=found))
+            for reply in found.values():
+                self._count(reply)
+                if self._streak == LIMIT:
+                    self._append(records[:clean])
+                    raise _too_many(reply)
+            if not self._streak:
+                clean = len(records)
+        self._append(records)
+
+    def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure) -> None:
+        """Record that a batch's edit failed: one failure, which every question of ``units`` gets as its reply."""
+        self._count(failure)
+        if self._streak == LIMIT:
+            raise _too_many(failure)
+        self._append(
+            [
+                Replied(
+                    batch=batch,
+                    case=unit.case,
+                    phase=unit.phase,
+                    style=unit.style,
+                    replies={question.query: failure for question in unit.questions},
+                )
+                for unit in units
+            ]
+        )
+
+    def _append(self, records: Sequence[Replied]) -> None:
+        self.writer.append(records)
+        for record in records:
+            self._note(record)
+
+    def _note(self, record: Replied) -> None:
+        self._done.add((record.batch, record.case, record.phase, record.style))
+        self.failures += sum(isinstance(reply, Failure) for reply in record.replies.values())
+
+    def _count(self, reply: Reply) -> None:
+        if isinstance(reply, Failure):
+            self._streak = self._streak + 1 if reply == self._last else 1
+            self._last = reply
+        else:
+            self._streak, self._last = 0, None
+
+
+def _finite(reply: Reply) -> Reply:
+    """A log-probability that is no number is no measurement: it fails instead of vanishing in a mean."""
+    if isinstance(reply, Scored) and not all(map(math.isfinite, reply.logprobs)):
+        return Failure(error="NotFinite", message=f"log-probabilities {reply.logprobs}")
+    return reply
+
+
+def _too_many(reply: Reply) -> TooManyFailures:
+    assert isinstance(reply, Failure)
+    return TooManyFailures(
+        f"the same failure {LIMIT} times in a row: {reply.error}: {' '.join(reply.message.split())}",
+        hint="mend the cause and start the same run again: what is recorded stays",
+    )

@@ -1,0 +1,99 @@
+"""A tiny language model with random weights: real code paths, no download, the same in every process.
+
+Its numbers are chosen so that mistakes show: weights of N(0, 0.15^2), so that logits differ; f != d and fewer key/value
+heads than heads where the family has them, so that orientation and grouping cannot cancel; an untied head.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import GPT2Config, GPTJConfig, GPTNeoXConfig, LlamaConfig, Qwen2Config
+
+from ke_core.models.hf.model import HFModel
+
+Family = Literal["gpt2", "gptj", "gptneox", "llama", "qwen2"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+LAYERS, WIDTH, INNER, HEADS, KV_HEADS, CONTEXT, VOCABULARY = 4, 64, 176, 4, 2, 1024, 400
+STD = 0.15
+TEXT = (
+    "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
+    "Who is the head of state of the country where the football club was founded?",
+    "Question: What is the native language of the author of Misery? Answer: English.",
+    "The mother tongue of Danielle Darrieux is French. Angela Merkel is a citizen of Germany.",
+    "Steve Jobs is affiliated with the religion of Buddhism. Apple was created in the country of the United States.",
+    "Ellie Kemper is married to Michael Koman; W. G. Sebald worked in the city of Norwich.",
+    "Thought: the question asks for a person.\nRetrieved fact: the chief executive officer of Apple is Tim Cook.\n",
+    "Edits change what a model holds true; its other answers should stay as they were before 2024.",
+)
+
+
+def tiny_tokenizer(*, bos: bool = False) -> Any:
+    """Byte-level BPE trained on a few sentences: every text survives encoding. ``bos`` puts a token before texts."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<eos>", "<bos>"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXT, trainer)
+    if bos:
+        tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<eos>",
+        bos_token="<bos>",
+        pad_token="<eos>",
+        clean_up_tokenization_spaces=False,
+        model_max_length=CONTEXT,
+    )
+
+
+def tiny_config(family: Family) -> Any:
+    """The family's configuration at four layers of width 64."""
+    ends: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "tie_word_embeddings": False}
+    if family == "gpt2":
+        return GPT2Config(
+            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER, **ends
+        )  # fmt: skip
+    if family == "gptj":
+        return GPTJConfig(
+            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER,
+            rotary_dim=8, **ends,
+        )  # fmt: skip
+    shape: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": WIDTH,
+        "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": CONTEXT,
+        **ends,
+    }
+    if family == "gptneox":
+        return GPTNeoXConfig(**shape)
+    grouped = {**shape, "num_key_value_heads": KV_HEADS}
+    return Qwen2Config(**grouped) if family == "qwen2" else LlamaConfig(**grouped)
+
+
+def randomise(module: Any, seed: int) -> None:
+    """Weights and biases of N(0, 0.15^2), drawn in the order of their names; norms' gains stay 1."""
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _name, parameter in sorted(module.named_parameters()):
+            if parameter.dim() >= 2 or _name.endswith("bias"):
+                parameter.copy_(torch.randn(parameter.shape, generator=draw) * STD)
+
+
+def tiny_model(family: Family = "llama", *, dtype: str = "float32", seed: int = 0, bos: bool = False) -> HFModel:
+    """A model of that family with random weights, on the processor; equal arguments give equal weights."""
+    module = AutoModelForCausalLM.from_config(tiny_config(family))
+    randomise(module, seed)
+    module.to(getattr(torch, dtype))
+    return HFModel.from_parts(module, tiny_tokenizer(bos=bos), id=f"tiny:{family}-{dtype}-{seed}{'-bos' * bos}")

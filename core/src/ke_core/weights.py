@@ -1,0 +1,74 @@
+"""Facade 2, for editors that open the model. Importing it imports torch.
+
+An editor says what it needs by annotating ``session: Session[OpenModel]`` and gives back what it took::
+
+    with session.model.patch() as weights:
+        weights.add("model.layers.4.mlp.down_proj.weight", LowRank(left=u, right=v))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from ke_core.models.guard import Delta, Dense, LowRank, Patch, map_orientation
+from ke_core.protocols import LanguageModel
+from ke_core.whitebox.corpus import Corpus, read_corpus
+from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module
+from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, subject_states
+from ke_core.whitebox.modules import Layer, ModuleMap, module_map
+from ke_core.whitebox.moments import Moment, Moments, MomentSettings
+from ke_core.whitebox.optimise import Target, ZSettings
+from ke_core.whitebox.rewrites import Rewrite, rewrite, unmakeable
+from ke_core.whitebox.solve import cholesky, ridge_update
+from ke_core.whitebox.subject import Row, locate, target_ids
+from ke_core.whitebox.targets import optimised
+from ke_core.whitebox.templates import context_templates, explicit_templates
+
+
+@runtime_checkable
+class OpenModel(LanguageModel, Protocol):
+    """A language model whose weights lie in this process."""
+
+    @property
+    def module(self) -> Any:
+        """The transformers model: evaluation mode, no gradients. Left as it was found."""
+        ...
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        ...
+
+    @property
+    def chat(self) -> bool:
+        """Whether prompts are put as a user turn of the chat template."""
+        ...
+
+    def patch(self) -> Patch:
+        """A context that adds updates to weights and takes them back bit for bit."""
+        ...
+
+    def encode(self, prompt: str) -> list[int]:
+        """Token ids of a prompt as ``generate`` reads it."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, special tokens left out."""
+        ...
+
+
+__all__ = [
+    "Corpus", "Delta", "Dense", "Hooks", "KeyRows", "Layer", "LowRank", "ModuleMap", "Moment", "MomentSettings",
+    "Moments", "OpenModel", "Patch", "Rewrite", "Row", "Target", "ZSettings", "average_keys", "cholesky",
+    "context_templates",
+    "explicit_templates", "first", "forward", "frozen_module", "key_rows", "locate", "map_orientation", "module_map",
+    "optimised", "read_corpus", "rewrite", "ridge_update", "subject_states", "target_ids", "unmakeable",
+]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Keys and states at the subject's last token, on the model as it is now, edits of lower layers included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from ke_core.whitebox.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_core.whitebox.modules import ModuleMap
+from ke_core.whitebox.rewrites import Rewrite
+from ke_core.whitebox.subject import Row, batches, padded
+from ke_core.whitebox.templates import BARE
+
+PASS_TOKENS = 4096
+
+
+@frozen(kw_only=True)
+class KeyRows:
+    """For each edit its bare prompt, and its prompt behind every other template; all end at the subject.
+
+    What follows the subject cannot change its key: attention looks back only.
+    """
+
+    bare: tuple[Row, ...]
+    contexts: tuple[tuple[Row, ...], ...]
+
+
+def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[str]) -> KeyRows:
+    """The rows of ``rewrites``; ``templates`` with or without the bare one."""
+    others = [template for template in templates if template != BARE]
+    return KeyRows(
+        bare=tuple(rewrite.row(tokenizer).to_subject for rewrite in rewrites),
+        contexts=tuple(tuple(rewrite.row(tokenizer, t).to_subject for t in others) for rewrite in rewrites),
+    )
+
+
+def average_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """Keys K of ``layer``, [f, N]: the mean of two means, that of the bare prompt and that of the contexts.
+
+    (MEMIT's published average: 1/2 for the bare prompt; ROME's is uniform.)
+    """
+    projection = modules.layers[layer].projection
+    bare = _at_subject(modules, rows.bare, projection, inputs=True)
+    flat = [row for group in rows.contexts for row in group]
+    if not flat:
+        return bare.T
+    contexts = _at_subject(modules, flat, projection, inputs=True).reshape(len(rows.bare), -1, modules.inner).mean(1)
+    return ((bare + contexts) / 2).T
+
+
+def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """Output of block ``layer`` at the subject's last token of the bare prompts, [d, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].block, inputs=False).T
+
+
+def _at_subject(modules: ModuleMap, rows: Sequence[Row], at: nn.Module, *, inputs: bool) -> Tensor:
+    """Input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
+    found: dict[int, Tensor] = {}
+    for batch in batches([len(row.ids) for row in rows], PASS_TOKENS):
+        ids, mask = padded([rows[n].ids for n in batch], modules.device)
+        index = torch.tensor([rows[n].index for n in batch], device=ids.device)
+        seen: list[Tensor] = []
+        with frozen_module(modules.module), Hooks() as hooks:
+            if inputs:
+                hooks.before(at, lambda args, kwargs, seen=seen: seen.append(hidden_in(args, kwargs)))  # type: ignore[misc]
+            else:
+                hooks.after(at, seen.append)
+            hooks.stop_after(at)
+            forward(modules.module, ids, mask)
+        states = seen[0].reshape(*ids.shape, -1)
+        picked = states[torch.arange(len(batch), device=states.device), index.to(states.device)]
+        found.update(zip(batch, picked.to(modules.dtype), strict=True))
+    return torch.stack([found[n] for n in range(len(rows))])

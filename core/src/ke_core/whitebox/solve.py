@@ -1,0 +1,54 @@
+"""The update of one layer, in float64 (MEMIT equation 14)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ke_core.errors import EditFailed
+
+FEW = 4  # with fewer edits than a quarter of a key's length, the small system is the cheaper one
+
+
+class Statistic(Protocol):
+    """C and its Cholesky factor (``moments.Moment`` is one)."""
+
+    matrix: Tensor
+
+    @property
+    def factor(self) -> Tensor:
+        """Lower triangular, float64 [f, f]."""
+        ...
+
+
+def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: float) -> Tensor:
+    """Delta = R K^T (weight C + K K^T)^-1, float64 [d, f].
+
+    It minimises |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
+
+    ``keys`` K [f, N], ``residual`` R [d, N]. For few edits by the push-through identity, with
+    Y = C^-1 K:  Delta = R (weight I + K^T Y)^-1 Y^T, which needs the factor of C alone, made once for all
+    batches. Raises EditFailed for a singular system.
+    """
+    keys, residual = keys.double(), residual.double()
+    size, count = keys.shape
+    if count * FEW < size:
+        inverse_keys = torch.cholesky_solve(keys, moment.factor)
+        small = keys.T @ inverse_keys
+        small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
+        return residual @ torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system"))
+    whole = weight * moment.matrix.double() + keys @ keys.T
+    return torch.cholesky_solve(keys @ residual.T, cholesky(whole, "the edits' system")).T
+
+
+def cholesky(matrix: Tensor, what: str) -> Tensor:
+    """Lower Cholesky factor of a symmetric positive definite matrix. Raises EditFailed where it is not."""
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if int(failed) or not bool(torch.isfinite(factor).all()):
+        raise EditFailed(
+            f"{what} is singular", hint="take second moments from more tokens of more varied text, or raise the weight"
+        )
+    return factor

@@ -1,0 +1,117 @@
+import math
+
+import pytest
+
+from ke_core.data.results import CaseRecord, Value
+from ke_core.errors import PluginBroken
+from ke_core.results.aggregate import aggregate
+from ke_core.results.intervals import bootstrap
+from ke_core.specs import MetricSpec
+from ke_core.testing.toy import Toy, ToyConfig
+
+CASE = next(Toy().cases())
+
+
+class Given:
+    """Values by case id."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def values(self, record):
+        return self._values[record.batch]
+
+
+def scores(values, *, by=(), batch_of=None, edited=None, seed=0):
+    """One case a value list; ``values`` by case."""
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _c: None, by=by)
+    records = [
+        CaseRecord(case=CASE, batch=name, edited=(edited or {}).get(name, True)) for name in values
+    ]
+    metric = Given(values)
+    if batch_of:
+        metric = type("Of", (), {"values": lambda self, record: values[record.skipped]})()
+        records = [CaseRecord(case=CASE, batch=batch_of[name], skipped=None) for name in values]
+        order = iter(values.values())
+        metric = type("InOrder", (), {"values": lambda self, record: next(order)})()
+    return aggregate(metric, spec, records, seed=seed)
+
+
+def one(value, **more):
+    return [Value(aspect="a", value=value, **more)]
+
+
+def test_mean_n_and_reasons():
+    (score,) = scores({
+        "1": one(1.0, unit="1"), "2": one(0.0, unit="2"), "3": one(None, skipped_because="no base answer"),
+    })  # fmt: skip
+    assert (score.value, score.n, score.skipped) == (0.5, 2, 1)
+    assert score.skipped_because == {"no base answer": 1}
+
+
+def test_nothing_measured_is_no_number():
+    (score,) = scores({"1": one(None, skipped_because="refused")})
+    assert (score.value, score.n, score.interval, score.note) == (None, 0, None, "")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_v9_a_value_that_is_no_number_is_an_error(bad):
+    with pytest.raises(PluginBroken, match=f"the value is {bad}"):
+        scores({"1": one(bad)})
+
+
+def test_slices_by_tag_in_natural_order():
+    values = {str(n): one(float(n % 2), tags={"edits": str(n)}, unit=str(n)) for n in (10, 2, 1)}
+    found = scores(values, by=("edits",))
+    assert [dict(score.tags) for score in found] == [{}, {"edits": "1"}, {"edits": "2"}, {"edits": "10"}]
+
+
+def test_case_tags_are_merged_and_the_values_own_tags_win():
+    found = scores({"1": one(1.0), "2": one(1.0, tags={"hops": "9"})}, by=("hops",))
+    assert [(dict(score.tags), score.n) for score in found] == [({}, 2), ({"hops": "2"}, 1), ({"hops": "9"}, 1)]
+
+
+def test_controls_are_told_apart():
+    found = scores({"1": one(1.0), "2": one(0.0)}, edited={"2": False})
+    assert [(dict(s.tags), s.value) for s in found] == [({}, 0.5), ({"part": "control"}, 0.0), ({"part": "edited"}, 1.0)]
+
+
+def test_one_unit_has_no_interval():
+    (score,) = scores({"1": [*one(1.0, unit="x"), *one(0.0, unit="x")]})
+    assert (score.interval, score.note) == (None, "one unit, no interval")
+
+
+def test_where_batches_hold_several_cases_whole_batches_are_drawn():
+    values = {str(n): one(float(n < 4), unit=str(n)) for n in range(8)}
+    (score,) = scores(values, batch_of={str(n): "b" for n in range(8)})
+    assert (score.interval, score.note) == (None, "one batch, no interval")
+    (two,) = scores(values, batch_of={str(n): "b" if n < 4 else "c" for n in range(8)})
+    assert (two.interval.low, two.interval.high) == (0.0, 1.0)
+    (before,) = scores(
+        {name: one(v[0].value, unit=name, phase="before") for name, v in values.items()},
+        batch_of={str(n): "b" for n in range(8)},
+    )
+    assert before.interval is not None  # before editing cases share nothing
+
+
+def test_the_interval_holds_the_mean_and_shrinks_with_n():
+    few = bootstrap([1.0, 0.0] * 20, [str(n) for n in range(40)], seed=0)
+    many = bootstrap([1.0, 0.0] * 2000, [str(n) for n in range(4000)], seed=0)
+    assert few.low < 0.5 < few.high
+    assert many.high - many.low < few.high - few.low
+    # 1.96 * sqrt(0.25 / 4000) on either side
+    assert many.high - 0.5 == pytest.approx(1.96 * math.sqrt(0.25 / 4000), rel=0.1)
+
+
+def test_clusters_widen_the_interval():
+    values = [float(n // 10 % 2) for n in range(400)]
+    alone = bootstrap(values, [str(n) for n in range(400)], seed=0)
+    together = bootstrap(values, [str(n // 10) for n in range(400)], seed=0)
+    assert together.high - together.low > 2 * (alone.high - alone.low)
+
+
+def test_intervals_depend_on_the_seed_alone():
+    values, units = [float(n % 3 == 0) for n in range(90)], [str(n) for n in range(90)]
+    assert bootstrap(values, units, seed=1) == bootstrap(values, units, seed=1)
+    assert bootstrap(values, units, seed=1) != bootstrap(values, units, seed=2)
+    assert bootstrap(values[::-1], units[::-1], seed=1) == bootstrap(values, units, seed=1)

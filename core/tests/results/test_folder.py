@@ -1,0 +1,225 @@
+import errno
+import json
+import subprocess
+import sys
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+
+from ke_core.data.records import Batch, Replied
+from ke_core.data.results import Answer
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.errors import BadRun, KEError
+from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.lines import from_line, to_line
+from ke_core.testing import strategies
+
+MADE = Component(name="none", distribution="ke-plugin-none", version="0.1.0")
+SPEC = RunSpec(
+    ke="0.1.0",
+    model=ModelRef(source="hf", id="m", digest="d"),
+    editor=MADE,
+    dataset=DataRef(component=MADE, sha256="0"),
+    styles=("direct",),
+    plan=Plan(size=1),
+    edited_form="question",
+)
+
+
+def line(n):
+    replies = {"q": Answer(text=f"Zürich {n}\u2028\ud800")}
+    return Replied(batch="b", case=str(n), phase="after", style="direct", replies=replies)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder.create(tmp_path / "run", SPEC)
+
+
+def test_a_run_is_opened_as_it_was_created(folder):
+    found = RunFolder.open(folder.path)
+    assert found == folder
+    assert found.id == SPEC.id
+    assert {"python", "platform", "ke-core"} <= set(found.environment)
+
+
+def test_the_environment_is_not_part_of_the_id(folder):
+    raw = json.loads((folder.path / "run.json").read_bytes())
+    raw["environment"]["python"] = "9.9"
+    (folder.path / "run.json").write_text(json.dumps(raw))
+    assert RunFolder.create(folder.path, SPEC).environment["python"] == "9.9"
+
+
+def test_records_come_back_in_order(folder):
+    with folder.writing() as writer:
+        writer.append([line(1), line(2)])
+        writer.append([])
+    with folder.writing() as writer:
+        writer.append([line(3)])
+    assert list(folder.read()) == [line(1), line(2), line(3)]
+
+
+def test_a_new_run_has_no_records(folder):
+    assert list(folder.read()) == []
+
+
+def test_a_torn_last_line_is_left_out_and_cut_off_by_the_next_writer(folder):
+    with folder.writing() as writer:
+        writer.append([line(1), line(2)])
+    file = folder.path / "records.jsonl"
+    whole = file.read_bytes()
+    for cut in (1, 20, len(to_line(line(2))) - 1):
+        file.write_bytes(whole[:-cut])
+        assert list(folder.read()) == [line(1)]
+        with folder.writing():
+            pass
+        assert file.read_bytes() == to_line(line(1))
+    file.write_bytes(whole[:7])
+    assert list(folder.read()) == []
+
+
+def test_a_long_torn_line_is_cut_off(folder):
+    file = folder.path / "records.jsonl"
+    file.write_bytes(to_line(line(1)) + b"x" * 200_000)
+    with folder.writing() as writer:
+        writer.append([line(2)])
+    assert list(folder.read()) == [line(1), line(2)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (b'{"kind": "replied"\n', "records.jsonl, line 2 is not JSON"),
+        (b'{"kind": "rumour"}\n', "line 2 is not a record"),
+        (b"[]\n", "line 2 is not a record"),
+        (b'{"kind": "batch", "batch": "b"}\n', "line 2 does not fit"),
+        (b'{"kind": "batch", "schema": 99}\n', "line 2 was written by a newer ke"),
+    ],
+)
+def test_a_broken_line_in_the_middle_is_named(folder, broken, says):
+    (folder.path / "records.jsonl").write_bytes(to_line(line(1)) + broken + to_line(line(3)))
+    with pytest.raises(BadRun, match=says):
+        list(folder.read())
+
+
+def test_a_folder_with_another_run_names_the_first_difference(folder):
+    with pytest.raises(BadRun, match=r"its plan\.size is 1, here it is 100") as caught:
+        RunFolder.create(folder.path, evolve(SPEC, plan=Plan(size=100), seed=3))
+    assert "--out" in caught.value.hint
+
+
+def test_a_folder_with_something_else_is_not_written_to(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(BadRun, match="holds something else"):
+        RunFolder.create(tmp_path, SPEC)
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_what_is_not_a_run_is_said_in_one_line(tmp_path, folder):
+    with pytest.raises(BadRun, match="does not exist"):
+        RunFolder.open(tmp_path / "none")
+    with pytest.raises(BadRun, match=r"it has no run\.json"):
+        RunFolder.open(tmp_path)
+    file = folder.path / "run.json"
+    for content, says in (
+        ("{", "is not JSON"),
+        ("[]", "is not the description of a run"),
+        ('{"spec": {"schema": 99}}', r"written by a newer ke \(schema 99"),
+        ('{"spec": {"schema": 1}}', "does not fit"),
+    ):
+        file.write_text(content)
+        with pytest.raises(BadRun, match=says):
+            RunFolder.open(folder.path)
+
+
+def test_a_run_edited_by_hand_is_noticed(folder):
+    file = folder.path / "run.json"
+    raw = json.loads(file.read_bytes())
+    raw["spec"]["seed"] = 7
+    file.write_text(json.dumps(raw))
+    with pytest.raises(BadRun, match="changed after the run was started"):
+        RunFolder.open(folder.path)
+
+
+def test_a_full_disk_leaves_what_was_there_whole(folder, monkeypatch):
+    with folder.writing() as writer:
+        writer.append([line(1)])
+
+        def full(lines):
+            writer._stream.write(lines[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(writer, "_write", full)
+        with pytest.raises(KEError, match="no space left on device") as caught:
+            writer.append([line(2)])
+    assert "start the same run again" in caught.value.hint
+    assert (folder.path / "records.jsonl").read_bytes() == to_line(line(1))
+
+
+def test_a_really_full_device_is_one_line(tmp_path):
+    """``/dev/full`` takes no byte."""
+    from ke_core.results.writer import Writer
+
+    with open("/dev/full", "ab", buffering=0) as stream, pytest.raises(KEError, match="no space left"):  # noqa: PTH123
+        Writer(stream, tmp_path / "records.jsonl").append([line(1)])
+
+
+def test_two_runs_in_one_folder_are_refused(folder):
+    code = (
+        "import sys; from pathlib import Path; from ke_core.results.folder import RunFolder\n"
+        "with RunFolder.open(Path(sys.argv[1])).writing(): pass"
+    )
+    with folder.writing() as writer:
+        writer.append([line(1)])
+        with pytest.raises(BadRun, match="another process is writing"), folder.writing():
+            pass
+        other = subprocess.run([sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False)
+    assert "another process is writing" in other.stderr
+    with folder.writing():
+        pass
+    assert list(folder.read()) == [line(1)]
+
+
+def test_runs_in_a_folder_are_listed_with_the_damaged_ones(tmp_path):
+    RunFolder.create(tmp_path / "a", SPEC)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "run.json").write_text("{")
+    found = dict(runs_in(tmp_path))
+    assert isinstance(found[tmp_path / "a"], RunFolder)
+    assert isinstance(found[tmp_path / "b"], BadRun)
+
+
+def test_scores_are_written_whole_and_read_back(folder):
+    with pytest.raises(BadRun, match="has not been scored"):
+        folder.scores()
+    folder.write_scores({"schema": 1, "metrics": []})
+    assert folder.scores() == {"schema": 1, "metrics": []}
+    (folder.path / "scores.json").write_text("{")
+    with pytest.raises(BadRun, match="is not JSON"):
+        folder.scores()
+
+
+@settings(max_examples=60, deadline=None)
+@given(strategies.records)
+def test_every_record_survives_its_line(record):
+    assert from_line(to_line(record), of="line") == record
+    assert to_line(record).count(b"\n") == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(strategies.run_specs)
+def test_every_specification_survives_its_folder(tmp_path_factory, spec):
+    path = tmp_path_factory.mktemp("run")
+    assert RunFolder.create(path, spec).spec == spec == RunFolder.open(path).spec
+
+
+def test_ten_thousand_records_are_read_in_seconds(folder):
+    (folder.path / "records.jsonl").write_bytes(b"".join(to_line(line(n)) for n in range(10_000)))
+    assert sum(1 for _ in folder.read()) == 10_000
+
+
+def test_a_batch_line_is_tagged_and_canonical():
+    text = to_line(Batch(batch="b", cases=("1",), edits=1))
+    assert text.startswith(b'{"batch":"b","cases":["1"]')
+    assert b'"kind":"batch"' in text

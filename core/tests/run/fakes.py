@@ -1,0 +1,293 @@
+"""A whole evaluation in small: a model of cities, editors honest and not, a benchmark of towers.
+
+Loaded by ``conftest.py`` as the fixture ``fakes``; run as a script it is the process that gets killed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from ke_core.data.codec import digest
+from ke_core.data.facts import Entity
+from ke_core.data.prompts import Decoding, Prompt
+from ke_core.data.queries import EFFICACY, Case, Gold, Probe, Query
+from ke_core.data.results import Answer, Failure, Judgement, Value, Verdict
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.engine.direct import Direct
+from ke_core.errors import EditFailed
+from ke_core.protocols import DatasetInfo, Material
+from ke_core.requests import Generate
+from ke_core.run.job import Job, Judging, Measure
+from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
+from ke_core.testing.examples import city_edit
+from ke_core.testing.fakes import EchoModel, cut, make_session
+
+PARIS, ROME = Entity(label="Paris"), Entity(label="Rome")
+
+
+class CityModel(EchoModel):
+    """Weights: tower to city. ``log`` keeps what was asked and edited, in order; ``hooks`` can be left behind."""
+
+    id = "fake:cities"
+
+    def __init__(self, towers: int, sleep: float = 0.0) -> None:
+        self.weights = {f"Tower {n}": "Paris" for n in range(1, towers + 1)}
+        self.hooks: list[str] = []
+        self.log: list[tuple[str, str]] = []
+        self.sleep = sleep
+        self.read = digest(self.weights)
+
+    @property
+    def digest(self) -> str:
+        return self.read
+
+    def state(self) -> Mapping[str, object]:
+        self.read = digest(self.weights)
+        return {**{f"weight {name}": city for name, city in self.weights.items()}, "hooks": tuple(self.hooks)}
+
+    @contextmanager
+    def patch(self) -> Iterator[CityModel]:
+        saved = dict(self.weights)
+        try:
+            yield self
+        finally:
+            self.weights = saved
+
+    def generate(self, requests: Sequence[Generate]) -> list[Any]:
+        time.sleep(self.sleep)
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Generate) -> Any:
+        self.log.append(("ask", request.prompt))
+        if "Nobody" in request.prompt:
+            return ValueError("nobody is there")
+        tower = next((name for name in sorted(self.weights, key=len, reverse=True) if name in request.prompt), "")
+        city = self.weights.get(tower, "nowhere")
+        return cut(f" {'Italy' if city == 'Rome' else 'France'}" if "country" in request.prompt else f" {city}", request)
+
+
+@frozen(kw_only=True)
+class NoOptions:
+    pass
+
+
+@frozen(kw_only=True)
+class EditorOptions:
+    gold: bool = False
+    layers: tuple[int, ...] = (1, 2)
+
+
+class Overwrite:
+    """A weight editor, and what can be wrong with one."""
+
+    def __init__(self, flaw: str = "", refuses: frozenset[str] = frozenset()) -> None:
+        self.flaw = flaw
+        self.refuses = refuses
+
+    def check(self, session, edits):
+        return {edit.id: "no such tower" for edit in edits if edit.id in self.refuses}
+
+    @contextmanager
+    def edit(self, session, edits):
+        model = session.model
+        model.log.append(("edit", " ".join(edit.id for edit in edits)))
+        if self.flaw == "fails":
+            raise EditFailed("the update is larger than the weight")
+        with model.patch():
+            for edit in edits:
+                model.weights[edit.after.subject.label] = edit.after.objects[0].label
+            yield self.edited(session, edits)
+        if self.flaw == "cheats":
+            model.weights["Tower 1"] = "Berlin"
+        if self.flaw == "hook":
+            model.hooks.append("trace")
+
+    def edited(self, session, edits):
+        return Direct(session, {"norm": len(edits)})
+
+
+class Notes(Overwrite):
+    """A memory editor: knows the edits it was given, answers own questions from them, never asks a model."""
+
+    def __init__(self, seen: list, reply=None) -> None:
+        super().__init__()
+        self.seen = seen
+        self.reply = reply or (lambda ask: Answer(text="Rome" if ask.own else "Paris"))
+
+    @contextmanager
+    def edit(self, session, edits):
+        yield self
+
+    details: Mapping[str, Any] = {}
+
+    def answer(self, asks):
+        self.seen.append(list(asks))
+        return [self.reply(ask) for ask in asks]
+
+
+@frozen(kw_only=True)
+class TowersOptions:
+    n: int = 6
+    data_dir: str = ""
+    mask: bool = False
+
+
+def tower(n: int) -> Case:
+    """Tower n moves from Paris to Rome, and so from France to Italy."""
+    name = f"Tower {n}"
+    edit = city_edit(Entity(label=name), PARIS, ROME)
+    where = Query(
+        id="where", texts=(f"In which city is {name}?",), cloze=f"{name} is located in", edit=edit.id,
+        gold=gold("Rome"), stale=gold("Paris"),
+    )  # fmt: skip
+    country = Query(id="country", texts=(f"In which country is {name}?",), gold=gold("Italy"), stale=gold("France"))
+    known = Query(id="known", texts=(f"In which city was {name}?",), gold=gold("Paris"))
+    return Case(
+        id=str(n),
+        edits=(edit,),
+        probes=(
+            Probe(id="efficacy", aspect=EFFICACY, queries=(where,), edits=(edit.id,), given=(known,)),
+            Probe(id="instance", aspect="instance", queries=(where,), phase="both"),
+            Probe(id="multi-hop", aspect="multi-hop", queries=(country,), phase="both"),
+        ),
+        tags={"hops": str(2 + n % 2)},
+    )
+
+
+def gold(name: str) -> Gold:
+    return Gold(entities=(Entity(label=name),))
+
+
+@frozen(kw_only=True)
+class Towers:
+    made: tuple[Case, ...]
+    parts: Mapping[str, str] | None = None
+    mask: bool = False
+
+    def cases(self):
+        return iter(self.made)
+
+    def prompt(self, query, style):
+        decoding = Decoding(max_tokens=4, stop=("\n",))
+        if query.form == "cloze":
+            return Prompt(text=query.texts[0], decoding=decoding) if style == "direct" else None
+        if style == "cot" and query.edit is not None:
+            return None
+        return Prompt(text=f"{style} Q: {query.texts[0]} A:", decoding=decoding)
+
+    def split(self, k, seed):
+        return self.parts
+
+    def hides(self, case, bank, *, edited):
+        return frozenset(bank) - {edit.id for edit in case.edits} if self.mask else frozenset()
+
+    def material(self):
+        return {"answers": Material(value=1, oracle=True), "shots": Material(value=2)}
+
+    def info(self):
+        return DatasetInfo(title="towers", licence="none", source="here", sha256=digest(len(self.made)))
+
+
+class Exact:
+    """RIGHT, STALE or WRONG by the label."""
+
+    def judge(self, session, items):
+        return [Judgement(verdict=self.verdict(item)) for item in items]
+
+    @staticmethod
+    def verdict(item):
+        if item.reply.text == item.query.gold.entities[0].label:
+            return Verdict.RIGHT
+        stale = item.query.stale and item.query.stale.entities[0].label
+        return Verdict.STALE if item.reply.text == stale else Verdict.WRONG
+
+
+class Share:
+    """The share of right answers, a value for every question."""
+
+    def values(self, record):
+        if record.skipped:
+            yield Value(aspect="right", value=None, skipped_because=record.skipped)
+        for (phase, style, _query), outcome in record.outcomes.items():
+            right = outcome.judgement.verdict is Verdict.RIGHT
+            yield Value(aspect="right", value=float(right), phase=phase, style=style)
+
+
+OVERWRITE = EditorSpec(
+    name="overwrite", summary="changes weights", config=EditorOptions, build=lambda _config: Overwrite(),
+    needs_weights=True, edited_form="cloze", oracle=lambda config: ("answers",) if config.gold else (),
+)  # fmt: skip
+NOTES = EditorSpec(
+    name="notes", summary="keeps notes", config=NoOptions, build=lambda _config: Notes([]), masks=True, own_prompt=True
+)
+TOWERS = DatasetSpec(
+    name="towers", summary="towers that move", config=TowersOptions, styles=("direct", "cot"), metrics=("share",),
+    judge="exact", hides=lambda config: config.mask,
+    build=lambda config: Towers(made=tuple(tower(n) for n in range(1, config.n + 1)), mask=config.mask),
+)  # fmt: skip
+EXACT = JudgeSpec(name="exact", summary="by label", config=NoOptions, build=lambda _config: Exact())
+SHARE = MetricSpec(name="share", summary="of right answers", config=NoOptions, build=lambda _config: Share(), by=("hops",))
+
+
+def component(name: str, **options: Any) -> Component:
+    return Component(name=name, distribution="fakes", version="1", options=options)
+
+
+def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **changes: Any) -> Job:
+    """A job without a catalog. ``changes``: fields of the job, or of its specification."""
+    model = model or CityModel(towers)
+    editor_spec = changes.pop("editor_spec", OVERWRITE)
+    cases = changes.pop("cases", tuple(tower(n) for n in range(1, towers + 1)))
+    own = {name: changes.pop(name) for name in tuple(changes) if name in ("dataset", "hides")}
+    spec = RunSpec(
+        ke="0",
+        model=ModelRef(source="fake", id="cities"),
+        editor=component(editor_spec.name),
+        dataset=DataRef(component=component("towers"), sha256="0"),
+        styles=("direct", "cot"),
+        plan=Plan(),
+        edited_form=editor_spec.edited_form,
+        joint=not editor_spec.one_at_a_time,
+    )
+    return Job(
+        spec=evolve(spec, **changes),
+        session=make_session(model),
+        editor=editor or Overwrite(),
+        editor_spec=editor_spec,
+        dataset=own.get("dataset", Towers(made=cases)),
+        cases=cases,
+        hides=own.get("hides", False),
+        judging=Judging(component=component("exact"), judge=Exact()),
+        measures=(Measure(component=component("share"), spec=SHARE, metric=Share()),),
+    )
+
+
+def slow_job() -> Job:
+    """The job that is killed: batches of three, about a second and a half."""
+    return make_job(24, model=CityModel(24, sleep=0.15), plan=Plan(size=3))
+
+
+@frozen(kw_only=True)
+class Failing:
+    """Replies with a failure a case in ``these``."""
+
+    these: frozenset[str] = field(factory=frozenset)
+    message: str = "gone"
+
+    def __call__(self, ask):
+        return Failure(error="ServerGone", message=self.message) if ask.case in self.these else Answer(text="Rome")
+
+
+if __name__ == "__main__":
+    from ke_core.results.folder import RunFolder
+    from ke_core.run.evaluation import run
+
+    job = slow_job()
+    run(job, RunFolder.create(Path(sys.argv[1]), job.spec))

@@ -1,0 +1,57 @@
+from attrs import evolve
+
+from ke_core.run.asks import Asker, asked, queries
+
+
+def asker(fakes, **options):
+    return Asker(dataset=fakes.Towers(made=()), styles=("direct", "cot"), **{"edited_form": "cloze", **options})
+
+
+def of(units, style, query):
+    (unit,) = [unit for unit in units if unit.style == style]
+    return next(question for question in unit.questions if question.query == query)
+
+
+def test_the_fact_of_an_edit_is_asked_as_the_cloze_after_editing_only(fakes):
+    case = fakes.tower(1)
+    bank = {edit.id: edit for edit in case.edits}
+    put = of(asker(fakes).after(case, bank, edited=True), "direct", "where")
+    assert (put.form, put.texts, put.prompt.text) == ("cloze", ("Tower 1 is located in",), "Tower 1 is located in")
+    for units in (asker(fakes).before(case), asker(fakes).after(case, {}, edited=False)):
+        assert of(units, "direct", "where").form == "question"
+    assert of(asker(fakes, edited_form="question").after(case, bank, edited=True), "direct", "where").form == "question"
+
+
+def test_other_queries_keep_their_form(fakes):
+    case = fakes.tower(1)
+    (where, country) = queries(case, "after")
+    assert asked(country, "after", "cloze", edited=True) is country
+    assert asked(evolve(where, cloze=None), "after", "cloze", edited=True).form == "question"
+
+
+def test_a_query_of_two_probes_is_asked_once_and_conditions_are_asked_before(fakes):
+    case = fakes.tower(1)
+    assert [query.id for query in queries(case, "after")] == ["where", "country"]
+    assert [query.id for query in queries(case, "before")] == ["known", "where", "country"]
+
+
+def test_a_style_in_which_a_query_is_not_asked_is_left_out(fakes):
+    units = asker(fakes).before(fakes.tower(1))
+    assert [[q.query for q in unit.questions] for unit in units] == [["known", "where", "country"], ["known", "country"]]
+
+
+def test_own_edits_are_those_made_in_the_cases_order(fakes):
+    one, two = fakes.tower(1), fakes.tower(2)
+    case = evolve(one, edits=(two.edits[0], one.edits[0]))
+    bank = {edit.id: edit for edit in (*one.edits, *two.edits)}
+    assert of(asker(fakes).after(case, bank, edited=True), "direct", "where").own == tuple(e.id for e in case.edits)
+    del bank[two.edits[0].id]
+    assert of(asker(fakes).after(case, bank, edited=True), "direct", "where").own == (one.edits[0].id,)
+    assert of(asker(fakes).after(case, bank, edited=False), "direct", "where").own == ()
+
+
+def test_own_prompts_use_the_first_style_that_asks_the_query(fakes):
+    units = asker(fakes, own_prompt=True, edited_form="question").after(fakes.tower(1), {}, edited=True)
+    assert [unit.style for unit in units] == ["own"]
+    assert of(units, "own", "where").prompt.text.startswith("direct Q:")
+    assert of(units, "own", "where").id == "1/after/own/where"

@@ -1,0 +1,216 @@
+"""From names and options to a finished run, through a catalog as the command line does it."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadConfig, BadRun, NeedsWeights, UnknownComponent
+from ke_core.plugin import hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import bare
+from ke_core.results.folder import RunFolder
+from ke_core.run.evaluation import EvalRequest, judge, prepare, run, score
+from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest, ModelSpec
+from ke_core.testing.fakes import EchoModel, Silence
+
+
+@pytest.fixture
+def catalog(fakes, ke_cache_dir):
+    loaded = []
+
+    def build(request):
+        loaded.append(request)
+        return EchoModel() if request.id == "echo" else fakes.CityModel(40)
+
+    spec = ModelSpec(name="fake", summary="cities", config=ModelRequest, build=build)
+    plugin = SimpleNamespace(
+        __name__="fakes",
+        ke_editors=hookimpl(lambda: [fakes.OVERWRITE, fakes.NOTES], specname="ke_editors"),
+        ke_datasets=hookimpl(lambda: [fakes.TOWERS], specname="ke_datasets"),
+        ke_judges=hookimpl(lambda: [fakes.EXACT], specname="ke_judges"),
+        ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
+        ke_models=hookimpl(lambda: [spec, evolve(spec, name="hf")], specname="ke_models"),
+    )
+    plugins = bare()
+    plugins.register(plugin, "fakes")
+    found = read(plugins)
+    assert not found.broken
+    return SimpleNamespace(catalog=found, loaded=loaded)
+
+
+def request(**changes):
+    base = EvalRequest(editor="overwrite", dataset="towers", model=ModelChoice(reference="fake:cities@main"))
+    return evolve(base, **changes)
+
+
+def prepared(catalog, **changes):
+    return prepare(request(**changes), catalog.catalog, Silence())
+
+
+def test_a_whole_run(catalog, tmp_path):
+    job = prepared(catalog, plan=Plan(size=2), options={"towers": {"n": "5"}, "overwrite": {"layers": "3,4"}})
+    finished = run(job, RunFolder.create(tmp_path, job.spec))
+    assert (finished.failures, finished.skipped, len(job.cases)) == (0, 0, 5)
+    assert all(s.value == 1.0 for s in finished.scores)
+    assert job.spec.editor.options == {"gold": False, "layers": [3, 4]}
+    assert job.spec.styles == ("direct", "cot")
+    assert job.spec.edited_form == "cloze"
+    assert job.spec.model.id == "cities"
+    assert (job.spec.model.revision, job.spec.model.digest) == ("main", job.session.model.digest)
+    assert catalog.loaded[0].revision == "main"
+    assert json.loads((tmp_path / "run.json").read_bytes())["id"] == job.spec.id
+
+
+def test_a_recorded_run_is_judged_and_scored_again_without_the_model(catalog, tmp_path):
+    job = prepared(catalog, options={"towers": {"n": "3"}})
+    folder = RunFolder.create(tmp_path, job.spec)
+    finished = run(job, folder)
+    loaded = len(catalog.loaded)
+    assert judge(folder, catalog.catalog) == 0
+    assert score(folder, catalog.catalog) == list(finished.scores)
+    assert len(catalog.loaded) == loaded
+
+
+def test_v7_what_changes_a_reply_changes_the_run_id(catalog):
+    job = prepared(catalog)
+    others = [
+        prepared(catalog, plan=Plan(size=2)),
+        prepared(catalog, plan=Plan(protocol="sample", size=1)),
+        prepared(catalog, seed=1),
+        prepared(catalog, styles=("cot",)),
+        prepared(catalog, edited_form="question"),
+        prepared(catalog, options={"towers": {"n": "7"}}),
+        prepared(catalog, options={"overwrite": {"gold": "yes"}}),
+        prepared(catalog, model=ModelChoice(reference="fake:cities@main", chat=True)),
+    ]
+    assert len({job.spec.id, *(other.spec.id for other in others)}) == 1 + len(others)
+    assert prepared(catalog).spec.id == job.spec.id
+
+
+def test_where_data_lies_is_no_part_of_a_run(catalog, tmp_path):
+    here = prepared(catalog, data_dir="/somewhere")
+    assert here.spec.id == prepared(catalog).spec.id
+    assert "/somewhere" not in str(here.spec)
+
+
+def test_flags_for_options_the_dataset_does_not_have_are_refused(catalog):
+    with pytest.raises(BadConfig, match="dataset towers takes no --prompts"):
+        prepared(catalog, prompts="published")
+    with pytest.raises(BadConfig, match="--data-dir and -o towers.data_dir"):
+        prepared(catalog, data_dir="a", options={"towers": {"data_dir": "b"}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"editor": "overwrit"}, "no editor called 'overwrit'"),
+        ({"dataset": "x"}, "no dataset called 'x'"),
+        ({"judge": "x"}, "no judge called 'x'"),
+        ({"metrics": ("x",)}, "no metric called 'x'"),
+        ({"model": ModelChoice(reference="opnai:x")}, "no model called 'opnai'"),
+    ],
+)
+def test_unknown_names(catalog, changes, says):
+    with pytest.raises(UnknownComponent, match=says):
+        prepared(catalog, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"styles": ("haiku",)}, "no style 'haiku'"),
+        ({"options": {"overwrite": {"layer": "1"}}}, "no option 'layer'"),
+        ({"options": {"mello": {"hops": "1"}}}, "takes no part in this run"),
+        ({"options": {"towers": {"mask": "true"}}}, "cannot hide"),
+        ({"plan": Plan(protocol="sample", size=99)}, "99 cases cannot be edited"),
+        ({"model": ModelChoice(reference="fake:")}, "bad model"),
+    ],
+)
+def test_requests_that_do_not_fit(catalog, changes, says):
+    with pytest.raises(BadConfig, match=says):
+        prepared(catalog, **changes)
+
+
+def test_a_weight_editor_on_a_model_without_weights(catalog):
+    with pytest.raises(NeedsWeights):
+        prepared(catalog, model=ModelChoice(reference="fake:echo"))
+
+
+def test_gold_material_is_given_only_where_the_specification_says_so(catalog):
+    job = prepared(catalog)
+    assert set(job.session.material) == {"shots"}
+    assert job.spec.oracle == ()
+    job = prepared(catalog, options={"overwrite": {"gold": "true"}})
+    assert set(job.session.material) == {"answers", "shots"}
+    assert job.spec.oracle == ("answers",)
+
+
+def test_one_model_serves_several_editors(catalog):
+    job = prepared(catalog)
+    other = prepare(request(editor="notes"), catalog.catalog, Silence(), model=job.session.model)
+    assert len(catalog.loaded) == 1
+    assert other.spec.model == job.spec.model
+
+
+def test_a_dataset_that_changed_since_is_noticed(catalog, fakes, tmp_path, monkeypatch):
+    job = prepared(catalog)
+    folder = RunFolder.create(tmp_path, job.spec)
+    run(job, folder)
+    monkeypatch.setattr(fakes.Towers, "info", lambda self: evolve(Towers_info, sha256="changed"))
+    Towers_info = job.dataset.info.__func__ and fakes.DatasetInfo(title="t", licence="l", source="s")
+    with pytest.raises(BadRun, match="towers is not what"):
+        score(folder, catalog.catalog)
+
+
+def test_two_cases_of_one_id_are_refused(catalog, fakes, monkeypatch):
+    monkeypatch.setattr(fakes.Towers, "cases", lambda self: iter((*self.made, self.made[0])))
+    with pytest.raises(Exception, match="two cases called 1"):
+        prepared(catalog)
+
+
+def test_a_bare_name_is_a_folder_or_a_name_of_a_source_or_a_hub_id(catalog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine@home").mkdir()
+    for reference, wanted in (
+        ("meta/llama", ("hf", "meta/llama", None)),
+        ("meta/llama@v1", ("hf", "meta/llama", "v1")),
+        ("fake:a/b", ("fake", "a/b", None)),
+        ("mine@home", ("hf", "mine@home", None)),
+    ):
+        spec, found = ModelChoice(reference=reference).resolve(catalog.catalog)
+        assert (spec.name, found.id, found.revision) == wanted
+
+
+def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):
+    for place in ("a", "b"):
+        (tmp_path / place / "model").mkdir(parents=True)
+    refs = [
+        ModelChoice(reference=str(tmp_path / place / "model")).describe(catalog.catalog, fakes.CityModel(2))
+        for place in ("a", "b")
+    ]
+    assert refs[0] == refs[1]
+    assert refs[0].id == "model"
+
+
+def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fakes, tmp_path, monkeypatch):
+    from ke_core.results import lines
+
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
+    lines._secrets.cache_clear()
+    try:
+        reply = lambda ask: fakes.Failure(error="HTTPError", message=f"401 for {ask.case}: Bearer hf_abcdefghijkl")
+        job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
+        run(job, RunFolder.create(tmp_path, job.spec))
+        for file in tmp_path.iterdir():
+            assert b"hf_abcdefghijkl" not in file.read_bytes()
+        assert b"Bearer [HF_TOKEN]" in (tmp_path / "records.jsonl").read_bytes()
+        job = prepared(catalog, data_dir="", model=ModelChoice(reference="fake:x-hf_abcdefghijkl"))
+        with pytest.raises(BadConfig, match="environment variable HF_TOKEN"):
+            RunFolder.create(tmp_path / "other", job.spec)
+        assert not (tmp_path / "other").exists()
+    finally:
+        lines._secrets.cache_clear()

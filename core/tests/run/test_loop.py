@@ -1,0 +1,331 @@
+"""The order of things in a run: base answers, edits, questions, restoring, records."""
+
+from contextlib import contextmanager
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.records import Batch, Replied
+from ke_core.data.results import Answer, Failure
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
+from ke_core.protocols import Question
+from ke_core.results.folder import RunFolder
+from ke_core.run.loop import BASE, evaluate
+
+
+def done(job, path):
+    """The records of a finished run."""
+    folder = RunFolder.create(path, job.spec)
+    finished = evaluate(job, folder)
+    return finished, list(folder.read())
+
+
+def replied(records, **wanted):
+    found = (r for r in records if isinstance(r, Replied))
+    return [r for r in found if all(getattr(r, name) == value for name, value in wanted.items())]
+
+
+def batches(records):
+    return [r for r in records if isinstance(r, Batch)]
+
+
+def test_v6_base_answers_are_asked_before_the_first_edit(fakes, tmp_path):
+    job = fakes.make_job(4)
+    _finished, records = done(job, tmp_path)
+    kinds = [kind for kind, _what in job.session.model.log]
+    first = kinds.index("edit")
+    assert first == len([kind for kind in kinds[:first] if kind == "ask"]) > 0
+    base = replied(records, batch=BASE)
+    assert len(base) == 4 * 2  # a line a case and style
+    assert all(reply.text in ("Paris", "France") for line in base for reply in line.replies.values())
+    assert all(line.phase == "before" for line in base)
+
+
+def test_v14_v6_base_answers_do_not_depend_on_the_editor(fakes, tmp_path):
+    _finished, one = done(fakes.make_job(3), tmp_path / "one")
+    _finished, other = done(fakes.make_job(3, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path / "other")
+    assert replied(one, batch=BASE) == replied(other, batch=BASE)
+
+
+def test_the_edited_model_answers_and_the_model_is_given_back(fakes, tmp_path):
+    job = fakes.make_job(4)
+    before = dict(job.session.model.weights)
+    _finished, records = done(job, tmp_path)
+    after = replied(records, phase="after", style="direct")
+    assert [line.case for line in after] == ["1", "2", "3", "4"]
+    assert {reply.text for line in after for reply in line.replies.values()} == {"Rome", "Italy"}
+    assert job.session.model.weights == before
+
+
+def test_s7_what_answers_is_the_edited_model_and_the_rest_of_the_run_is_not_edited(fakes, tmp_path):
+    """EasyEdit hands back a model that is restored already; here asking happens inside the context."""
+    job = fakes.make_job(3)
+    seen = []
+    plain = job.session.model.generate
+    job.session.model.generate = lambda requests: (
+        seen.append([n for n, city in job.session.model.weights.items() if city == "Rome"]),
+        plain(requests),
+    )[1]
+    done(job, tmp_path)
+    assert [towers for towers in seen if towers] == [["Tower 1"], ["Tower 2"], ["Tower 3"]]
+
+
+def test_s8_cases_keep_the_datasets_ids_in_every_batch(fakes, tmp_path):
+    _finished, records = done(fakes.make_job(5, plan=Plan(size=2)), tmp_path)
+    assert [len(batch.cases) for batch in batches(records)] == [2, 2, 1]
+    assert sorted(case for batch in batches(records) for case in batch.cases) == ["1", "2", "3", "4", "5"]
+    assert sorted(line.case for line in replied(records, phase="after", style="direct")) == ["1", "2", "3", "4", "5"]
+
+
+def test_records_are_keyed_by_batch_case_phase_and_style(fakes, tmp_path):
+    _finished, records = done(fakes.make_job(2), tmp_path)
+    keys = [(line.batch, line.case, line.phase, line.style) for line in replied(records)]
+    assert len(keys) == len(set(keys)) == 8
+    assert set(replied(records, case="1", phase="before", style="direct")[0].replies) == {"known", "where", "country"}
+    assert set(replied(records, case="1", phase="after", style="cot")[0].replies) == {"country"}
+    assert replied(records, case="2", phase="after", style="direct")[0].batch == "batch-2"
+
+
+def test_batch_lines_hold_the_editors_details_and_counts(fakes, tmp_path):
+    _finished, records = done(fakes.make_job(4, plan=Plan(size=4)), tmp_path)
+    (batch,) = batches(records)
+    assert (batch.edits, batch.details, batch.refused, batch.skipped) == (4, {"norm": 4}, {}, {})
+
+
+def test_a_case_with_a_refused_edit_is_a_record_with_its_reason(fakes, tmp_path):
+    refused = fakes.tower(2).edits[0].id
+    editor = fakes.Overwrite(refuses=frozenset({refused}))
+    job = fakes.make_job(3, editor, plan=Plan(size=None))
+    finished, records = done(job, tmp_path)
+    (batch,) = batches(records)
+    assert batch.cases == ("1", "3")
+    assert batch.refused == {refused: "no such tower"}
+    assert batch.skipped == {"2": f"edit {refused} refused: no such tower"}
+    assert finished.skipped == 1
+    assert not replied(records, case="2", phase="after")
+    assert refused not in dict(job.session.model.log)["edit"]
+
+
+def test_a_batch_without_a_possible_edit_makes_none(fakes, tmp_path):
+    refused = frozenset(fakes.tower(n).edits[0].id for n in (1, 2))
+    job = fakes.make_job(2, fakes.Overwrite(refuses=refused))
+    finished, records = done(job, tmp_path)
+    assert finished.skipped == 2
+    assert [batch.edits for batch in batches(records)] == [0, 0]
+    assert all(kind == "ask" for kind, _what in job.session.model.log)
+
+
+def test_a_withheld_edit_is_made_if_another_case_needs_it(fakes, tmp_path):
+    one, two = fakes.tower(1), fakes.tower(2)
+    both = evolve(one, id="both", edits=(one.edits[0], two.edits[0]))
+    editor = fakes.Overwrite(refuses=frozenset({two.edits[0].id}))
+    job = fakes.make_job(2, editor, cases=(both, one), plan=Plan(size=None))
+    _finished, records = done(job, tmp_path)
+    (batch,) = batches(records)
+    assert (batch.cases, set(batch.skipped), batch.edits) == (("1",), {"both"}, 1)
+
+
+def test_an_editor_that_takes_one_edit_makes_them_one_after_another(fakes, tmp_path):
+    spec = evolve(fakes.OVERWRITE, one_at_a_time=True)
+    job = fakes.make_job(3, editor_spec=spec, plan=Plan(size=None))
+    _finished, records = done(job, tmp_path)
+    made = [what for kind, what in job.session.model.log if kind == "edit"]
+    assert made == [fakes.tower(n).edits[0].id for n in (1, 2, 3)]
+    assert {r.text for line in replied(records, phase="after") for r in line.replies.values()} == {"Rome", "Italy"}
+    assert list(batches(records)[0].details["edits"]) == made
+    assert not job.spec.joint
+
+
+def test_the_sample_protocol_asks_controls_while_their_edits_are_withheld(fakes, tmp_path):
+    job = fakes.make_job(5, plan=Plan(protocol="sample", size=2))
+    _finished, records = done(job, tmp_path)
+    (batch,) = batches(records)
+    assert (len(batch.cases), len(batch.controls)) == (2, 3)
+    for line in replied(records, phase="after", style="direct"):
+        city = "Rome" if line.case in batch.cases else "Paris"
+        assert line.replies["where"].text == city
+
+
+def test_weights_not_restored_names_what_a_cheating_editor_changed(fakes, tmp_path):
+    job = fakes.make_job(3, fakes.Overwrite("cheats"))
+    with pytest.raises(WeightsNotRestored, match="weight Tower 1"):
+        done(job, tmp_path)
+
+
+def test_weights_not_restored_notices_a_hook_that_was_left(fakes, tmp_path):
+    with pytest.raises(WeightsNotRestored, match="hooks"):
+        done(fakes.make_job(3, fakes.Overwrite("hook")), tmp_path)
+
+
+def test_the_check_also_happens_after_an_exception(fakes, tmp_path):
+    class Worse(fakes.Overwrite):
+        @contextmanager
+        def edit(self, session, edits):
+            session.model.weights["Tower 2"] = "Rome"
+            raise KEError("no")
+            yield
+
+    with pytest.raises(WeightsNotRestored, match="Tower 2") as caught:
+        done(fakes.make_job(3, Worse()), tmp_path)
+    assert isinstance(caught.value.__context__, KEError)
+
+
+def test_the_digest_is_fresh_while_edited(fakes, tmp_path):
+    """The completion cache is keyed by it: an editor that writes past ``patch`` must not be served old texts."""
+    job = fakes.make_job(2)
+    digests = []
+    plain = job.session.model.generate
+    job.session.model.generate = lambda requests: (digests.append(job.session.model.digest), plain(requests))[1]
+    done(job, tmp_path)
+    assert len(set(digests)) == 3  # unedited, tower 1 moved, tower 2 moved
+
+
+def test_an_interrupt_leaves_the_model_and_the_records_whole(fakes, tmp_path):
+    job = fakes.make_job(4)
+    before = dict(job.session.model.weights)
+    plain = job.session.model.generate
+
+    def interrupted(requests):
+        if job.session.model.weights["Tower 3"] == "Rome":
+            raise KeyboardInterrupt
+        return plain(requests)
+
+    job.session.model.generate = interrupted
+    folder = RunFolder.create(tmp_path, job.spec)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(job, folder)
+    assert job.session.model.weights == before
+    assert [line.case for line in replied(folder.read(), phase="after", style="cot")] == ["1", "2"]
+    job.session.model.generate = plain
+    evaluate(job, folder)
+    assert [line.case for line in replied(folder.read(), phase="after", style="cot")] == ["1", "2", "3", "4"]
+
+
+def test_e8_a_resumed_batch_is_edited_before_its_remaining_cases_are_asked(fakes, tmp_path, monkeypatch):
+    monkeypatch.setattr("ke_core.run.loop.CHUNK", 1)
+    job = fakes.make_job(4, plan=Plan(size=None))
+    folder = RunFolder.create(tmp_path / "whole", job.spec)
+    evaluate(job, folder)
+    lines = (tmp_path / "whole" / "records.jsonl").read_bytes().splitlines(keepends=True)
+    cut = RunFolder.create(tmp_path / "cut", job.spec)
+    (tmp_path / "cut" / "records.jsonl").write_bytes(b"".join(lines[:-4]))  # cases 3 and 4 are missing
+    again = fakes.make_job(4, plan=Plan(size=None))
+    evaluate(again, cut)
+    log = again.session.model.log
+    assert [kind for kind, _what in log][0] == "edit"
+    assert len(log[0][1].split()) == 4  # all edits of the batch, not only those of the cases that remain
+    assert all("Tower 3" in what or "Tower 4" in what for kind, what in log if kind == "ask")
+    assert replied(cut.read()) == replied(folder.read())
+
+
+def test_a_finished_run_started_again_edits_and_asks_nothing(fakes, tmp_path):
+    job = fakes.make_job(3)
+    _finished, records = done(job, tmp_path)
+    again = fakes.make_job(3)
+    finished, after = done(again, tmp_path)
+    assert again.session.model.log == []
+    assert after == records
+    assert (finished.failures, finished.skipped) == (0, 0)
+
+
+def test_failures_are_recorded_and_counted(fakes, tmp_path):
+    editor = fakes.Notes([], fakes.Failing(these=frozenset({"2"})))
+    finished, records = done(fakes.make_job(3, editor, editor_spec=fakes.NOTES), tmp_path)
+    assert finished.failures == 2  # where, country
+    (line,) = replied(records, case="2", phase="after")
+    assert set(line.replies.values()) == {Failure(error="ServerGone", message="gone")}
+
+
+def test_ten_identical_failures_in_a_row_stop_the_run_and_are_asked_again(fakes, tmp_path):
+    editor = fakes.Notes([], fakes.Failing(these=frozenset(str(n) for n in range(4, 20))))
+    job = fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=Plan(size=None))
+    folder = RunFolder.create(tmp_path, job.spec)
+    with pytest.raises(TooManyFailures, match="ServerGone: gone"):
+        evaluate(job, folder)
+    assert [line.case for line in replied(folder.read(), phase="after")] == ["1", "2", "3"]
+    mended = fakes.make_job(20, fakes.Notes([]), editor_spec=fakes.NOTES, plan=Plan(size=None))
+    assert evaluate(mended, folder).failures == 0
+    assert len(replied(folder.read(), phase="after")) == 20
+
+
+def test_an_edit_that_fails_is_a_failure_of_its_cases_and_not_the_end(fakes, tmp_path):
+    class Sometimes(fakes.Overwrite):
+        def edit(self, session, edits):
+            self.flaw = "fails" if "tower-2" in edits[0].id else ""
+            return super().edit(session, edits)
+
+    finished, records = done(fakes.make_job(3, Sometimes()), tmp_path)
+    assert finished.failures == 3  # where and country, and country again in style cot
+    failed = replied(records, case="2", phase="after")
+    assert {reply.error for line in failed for reply in line.replies.values()} == {"EditFailed"}
+    assert len(batches(records)) == 3
+    assert len(replied(records, case="3", phase="after")) == 2
+
+
+def test_an_editor_whose_edits_all_fail_stops_the_run(fakes, tmp_path):
+    with pytest.raises(TooManyFailures, match="larger than the weight"):
+        done(fakes.make_job(12, fakes.Overwrite("fails")), tmp_path)
+
+
+def test_an_editor_that_returns_too_few_replies_is_broken(fakes, tmp_path):
+    class Short(fakes.Notes):
+        def answer(self, asks):
+            return [Answer(text="one")]
+
+    with pytest.raises(PluginBroken, match="notes returned 1 replies to 2 questions"):
+        done(fakes.make_job(2, Short([]), editor_spec=fakes.NOTES), tmp_path)
+
+
+def test_a_weight_editor_on_a_model_without_weights_is_refused(fakes, tmp_path):
+    from ke_core.testing.fakes import EchoModel
+
+    with pytest.raises(NeedsWeights, match="overwrite changes weights"):
+        done(fakes.make_job(2, model=EchoModel()), tmp_path)
+
+
+def test_an_editor_that_cannot_hide_is_refused_where_the_dataset_hides(fakes, tmp_path):
+    with pytest.raises(BadConfig, match="cannot hide"):
+        done(fakes.make_job(2, hides=True), tmp_path)
+
+
+def test_hidden_and_own_edits_reach_the_editor_and_gold_does_not(fakes, tmp_path):
+    seen = []
+    cases = tuple(fakes.tower(n) for n in (1, 2, 3))
+    job = fakes.make_job(
+        3, fakes.Notes(seen), editor_spec=fakes.NOTES, hides=True, dataset=fakes.Towers(made=cases, mask=True),
+        plan=Plan(protocol="sample", size=2),
+    )  # fmt: skip
+    _finished, records = done(job, tmp_path)
+    (batch,) = batches(records)
+    bank = {fakes.tower(int(n)).edits[0].id for n in batch.cases}
+    for ask in seen[0]:
+        assert isinstance(ask, Question)
+        mine = fakes.tower(int(ask.case)).edits[0].id
+        assert ask.own == ((mine,) if ask.case in batch.cases else ())
+        assert ask.hidden == bank - {mine}
+        assert "Italy" not in str(ask)
+
+
+def test_an_editor_with_its_own_prompts_is_asked_each_query_once(fakes, tmp_path):
+    seen = []
+    job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
+    _finished, records = done(job, tmp_path)
+    assert [ask.id for ask in seen[0]] == ["1/after/own/where", "1/after/own/country", "2/after/own/where", "2/after/own/country"]
+    assert {ask.prompt.text.split()[0] for ask in seen[0]} == {"direct"}
+    assert {line.style for line in replied(records, phase="before")} == {"direct", "cot"}
+
+
+def test_all_cases_of_a_batch_are_asked_together(fakes, tmp_path):
+    seen = []
+    done(fakes.make_job(100, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None)), tmp_path)
+    assert len(seen) == 1
+    assert len(seen[0]) == 200
+
+
+def test_an_editor_with_details_that_json_cannot_hold_is_broken(fakes, tmp_path):
+    class Odd(fakes.Notes):
+        details = {"norm": float("nan")}
+
+    with pytest.raises(PluginBroken, match="what a record cannot hold"):
+        done(fakes.make_job(1, Odd([]), editor_spec=fakes.NOTES), tmp_path)

@@ -1,0 +1,70 @@
+"""Killed at any moment, a run ends with the same texts and verdicts when it is started again."""
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ke_core.data.records import Batch
+from ke_core.results.folder import RunFolder
+from ke_core.run.evaluation import run
+
+SCRIPT = Path(__file__).with_name("fakes.py")
+
+
+def texts_and_verdicts(path):
+    """Every record but what took time."""
+    return sorted(
+        str((r.batch, r.cases, r.edits, r.skipped) if isinstance(r, Batch) else r) for r in RunFolder.open(path).read()
+    )
+
+
+def start(path):
+    return subprocess.Popen([sys.executable, str(SCRIPT), str(path)], env=dict(os.environ))
+
+
+@pytest.mark.slow
+def test_a_run_killed_three_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
+    job = fakes.slow_job()
+    whole = RunFolder.create(tmp_path / "whole", job.spec)
+    run(job, whole)
+    path = tmp_path / "killed"
+    draw = random.Random()  # noqa: S311  other moments every time: the fact holds for all
+    alive = []
+    for _attempt in range(3):
+        process = start(path)
+        deadline = time.monotonic() + 60
+        have = size(path)
+        while process.poll() is None and size(path) == have and time.monotonic() < deadline:
+            time.sleep(0.01)  # starting python takes longer than the run: wait for the first new record
+        time.sleep(draw.uniform(0, 0.3))
+        alive.append(process.poll() is None)
+        process.kill()
+        process.wait()
+    assert alive == [True, True, True]
+    assert start(path).wait(timeout=120) == 0
+    assert texts_and_verdicts(path) == texts_and_verdicts(whole.path)
+    assert (path / "scores.json").read_bytes() == (whole.path / "scores.json").read_bytes()
+
+
+def size(path):
+    file = path / "records.jsonl"
+    return file.stat().st_size if file.exists() else 0
+
+
+def test_killed_between_any_two_bytes(fakes, tmp_path):
+    """The record cut off at 40 places stands for a process killed there."""
+    job = fakes.make_job(6, plan=fakes.Plan(size=2))
+    whole = RunFolder.create(tmp_path / "whole", job.spec)
+    run(job, whole)
+    content = (whole.path / "records.jsonl").read_bytes()
+    wanted = texts_and_verdicts(whole.path)
+    for n, at in enumerate(range(0, len(content), len(content) // 40)):
+        folder = RunFolder.create(tmp_path / str(n), job.spec)
+        (folder.path / "records.jsonl").write_bytes(content[:at])
+        run(fakes.make_job(6, plan=fakes.Plan(size=2)), folder)
+        assert texts_and_verdicts(folder.path) == wanted, f"cut at byte {at}"

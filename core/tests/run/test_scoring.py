@@ -1,0 +1,202 @@
+import json
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.records import Judged
+from ke_core.data.results import Value, Verdict
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadRun, PluginBroken
+from ke_core.results.folder import RunFolder
+from ke_core.run.evaluation import run
+from ke_core.run.judging import judge_run
+from ke_core.run.loop import evaluate
+from ke_core.run.scoring import score_run
+
+
+def finished(job, path):
+    folder = RunFolder.create(path, job.spec)
+    return folder, run(job, folder)
+
+
+def verdicts(folder, phase):
+    return {
+        (line.case, query): judgement.verdict
+        for line in folder.read()
+        if isinstance(line, Judged) and line.phase == phase and line.style == "direct"
+        for query, judgement in line.judgements.items()
+    }
+
+
+def test_gold_and_stale_are_swapped_before_editing_and_for_controls(fakes, tmp_path):
+    job = fakes.make_job(4, plan=Plan(protocol="sample", size=2))
+    folder, _end = finished(job, tmp_path)
+    assert set(verdicts(folder, "before").values()) == {Verdict.RIGHT}
+    # a control that still says Paris is right, an edited case that says Rome is right
+    assert set(verdicts(folder, "after").values()) == {Verdict.RIGHT}
+    nobody = fakes.make_job(4, NoEdit(fakes), plan=Plan(protocol="sample", size=2))
+    folder, _end = finished(nobody, tmp_path / "none")
+    found = verdicts(folder, "after")
+    assert sorted(found.values(), key=str) == [Verdict.RIGHT] * 4 + [Verdict.STALE] * 4
+
+
+def NoEdit(fakes):  # noqa: N802
+    class Nothing(fakes.Overwrite):
+        def edit(self, session, edits):
+            return super().edit(session, [])
+
+    return Nothing()
+
+
+def test_scores_are_the_same_bytes_after_deletion(fakes, tmp_path):
+    folder, end = finished(fakes.make_job(6, plan=Plan(size=2)), tmp_path)
+    first = (tmp_path / "scores.json").read_bytes()
+    (tmp_path / "scores.json").unlink()
+    job = fakes.make_job(6, plan=Plan(size=2))
+    again = score_run(RunFolder.open(tmp_path), list(job.dataset.cases()), job.measures)
+    assert (tmp_path / "scores.json").read_bytes() == first
+    assert tuple(again) == end.scores
+    raw = json.loads(first)
+    assert raw["run"] == folder.id
+    assert raw["judge"]["name"] == "exact"
+    assert raw["metrics"][0]["component"]["name"] == "share"
+    assert {"phase": "after", "style": "direct", "outcome": "answered", "n": 12} in raw["outcomes"]
+
+
+def test_scores_are_sliced_by_the_metrics_tags(fakes, tmp_path):
+    _folder, end = finished(fakes.make_job(6), tmp_path)
+    found = {tuple(s.tags.items()): s for s in end.scores if s.phase == "after" and s.style == "direct"}
+    assert found[()].n == 12
+    assert found[("hops", "2"),].n == found[("hops", "3"),].n == 6
+    assert found[()].value == 1.0
+
+
+def test_skipped_cases_are_counted_with_their_reason(fakes, tmp_path):
+    refused = fakes.tower(2).edits[0].id
+    job = fakes.make_job(3, fakes.Overwrite(refuses=frozenset({refused})))
+    folder, end = finished(job, tmp_path)
+    (after,) = [s for s in end.scores if s.phase == "after" and s.style == "" and not s.tags]
+    reason = f"edit {refused} refused: no such tower"
+    assert (after.skipped, dict(after.skipped_because)) == (1, {reason: 1})
+    assert folder.scores()["skipped"] == {reason: 1}
+    assert end.skipped == 1
+
+
+def test_a_failure_is_wrong_whatever_the_judge(fakes, tmp_path):
+    editor = fakes.Notes([], fakes.Failing(these=frozenset({"1"})))
+    folder, end = finished(fakes.make_job(2, editor, editor_spec=fakes.NOTES), tmp_path)
+    (score,) = [s for s in end.scores if s.style == "own" and not s.tags]
+    assert score.n == 4  # two failures, in n
+    assert {"phase": "after", "style": "own", "outcome": "failure", "n": 2} in folder.scores()["outcomes"]
+    found = [line for line in folder.read() if isinstance(line, Judged) and line.style == "own" and line.case == "1"]
+    assert {j.verdict for j in found[0].judgements.values()} == {Verdict.WRONG}
+    assert {j.findings[0].item for j in found[0].judgements.values()} == {"ServerGone"}
+
+
+def test_a_run_that_is_not_judged_cannot_be_scored(fakes, tmp_path):
+    job = fakes.make_job(2)
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    with pytest.raises(BadRun, match="has not been judged yet"):
+        score_run(folder, job.cases, job.measures)
+    with pytest.raises(BadRun, match="has not been scored"):
+        folder.scores()
+
+
+def test_judging_goes_on_where_it_stopped(fakes, tmp_path):
+    job = fakes.make_job(4)
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 16
+    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 0
+    lines = (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "records.jsonl").write_bytes(b"".join(lines[:-5]))
+    with pytest.raises(BadRun, match="5 of 16 lines"):
+        score_run(folder, job.cases, job.measures)
+    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 5
+    assert (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True) == lines
+
+
+def test_the_last_judge_counts_also_when_it_is_asked_a_second_time(fakes, tmp_path):
+    class Strict:
+        def judge(self, session, items):
+            return [evolve(j, verdict=Verdict.WRONG) for j in fakes.Exact().judge(session, items)]
+
+    job = fakes.make_job(2)
+    folder, _end = finished(job, tmp_path)
+    strict = fakes.component("exact", match="never")
+    assert judge_run(folder, job.cases, Strict(), strict) == 8
+    assert {s.value for s in score_run(folder, job.cases, job.measures)} == {0.0}
+    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 0
+    assert {s.value for s in score_run(folder, job.cases, job.measures)} == {1.0}
+    assert {s.value for s in score_run(folder, job.cases, job.measures, judge="exact")} == {1.0}
+    with pytest.raises(BadRun, match="by 'llm'"):
+        score_run(folder, job.cases, job.measures, judge="llm")
+
+
+def test_v9_nan_and_missing_reasons_are_errors_not_gaps(fakes, tmp_path):
+    class Metric:
+        def __init__(self, value):
+            self.value = value
+
+        def values(self, record):
+            yield self.value
+
+    job = fakes.make_job(2)
+    folder, _end = finished(job, tmp_path)
+    for value, says in (
+        (Value(aspect="x", value=float("nan")), "case 1, aspect 'x': the value is nan"),
+        (Value(aspect="x", value=None), "no value and no reason"),
+    ):
+        measure = evolve(job.measures[0], metric=Metric(value))
+        with pytest.raises(PluginBroken, match=says):
+            score_run(folder, job.cases, [measure])
+
+
+def test_v14_a_metric_sees_every_query_however_many_there_are(fakes, tmp_path):
+    """No fixed number of questions: with five wordings there are five outcomes."""
+    one = fakes.tower(1)
+    queries = tuple(evolve(one.probes[2].queries[0], id=f"q{n}") for n in range(5))
+    case = evolve(one, probes=(evolve(one.probes[2], queries=queries),))
+    seen = []
+
+    class Metric:
+        def values(self, record):
+            seen.append(len([key for key in record.outcomes if key[:2] == ("after", "cot")]))
+            return ()
+
+    job = fakes.make_job(1, cases=(case,))
+    finished(evolve(job, measures=(evolve(job.measures[0], metric=Metric()),)), tmp_path)
+    assert seen == [5]
+
+
+def test_a_judge_that_returns_too_few_judgements_is_broken(fakes, tmp_path):
+    class Lazy:
+        def judge(self, session, items):
+            return []
+
+    job = fakes.make_job(1)
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    with pytest.raises(PluginBroken, match="0 judgements of"):
+        judge_run(folder, job.cases, Lazy(), fakes.component("lazy"))
+
+
+def test_records_of_a_case_that_the_dataset_does_not_have_are_refused(fakes, tmp_path):
+    job = fakes.make_job(2)
+    folder, _end = finished(job, tmp_path)
+    with pytest.raises(BadRun, match="holds case 2"):
+        score_run(folder, job.cases[:1], job.measures)
+    with pytest.raises(BadRun, match="query country of case 2"):
+        judge_run(folder, job.cases[:1], job.judging.judge, fakes.component("other"))
+
+
+def test_an_unfinished_run_says_which_cases_wait(fakes, tmp_path):
+    job = fakes.make_job(3, plan=Plan(size=None))
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    lines = (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "records.jsonl").write_bytes(b"".join(lines[:-2]))
+    judge_run(folder, job.cases, job.judging.judge, job.judging.component)
+    (waiting,) = [s for s in score_run(folder, job.cases, job.measures) if s.skipped and not s.tags]
+    assert dict(waiting.skipped_because) == {"not asked yet: the run is not finished": 1}

@@ -1,0 +1,109 @@
+"""Which walks through the counterfactual world become cases, and in which order. The rules are MQuAKE's (section 3)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from attrs import frozen
+
+from ke_core.plugin import Entity
+from ke_plugin_atlas.wording import wordings
+from ke_plugin_atlas.world import (
+    CAPITAL,
+    CAPITAL_OF,
+    CONTINENT,
+    COUNTRY,
+    CURRENCY,
+    LANGUAGE,
+    NEIGHBOUR,
+    Hop,
+    World,
+    rank,
+    the_world,
+)
+
+ENDS = (CONTINENT, CURRENCY, LANGUAGE)
+# No relation twice, and never a relation and its inverse in one chain.
+SEQUENCES: tuple[tuple[str, ...], ...] = (
+    *((start, end) for start in (COUNTRY, NEIGHBOUR) for end in (*ENDS, CAPITAL)),
+    *((CAPITAL_OF, end) for end in ENDS),
+    *((COUNTRY, NEIGHBOUR, end) for end in (*ENDS, CAPITAL)),
+    *((CAPITAL_OF, NEIGHBOUR, end) for end in ENDS),
+)
+CASES = {2: 200, 3: 200}  # by hops
+PER_HEAD = 3  # cases that may start at one entity
+PER_END = 8  # cases that may end with one fact, so that a country with many small neighbours does not end them all
+
+
+@frozen(kw_only=True)
+class Chain:
+    """A question's way to its answer before and after the edits; ``edited`` are the new hops that are edits."""
+
+    questions: tuple[str, ...]
+    before: tuple[Hop, ...]
+    after: tuple[Hop, ...]
+    edited: tuple[Hop, ...]
+
+    @property
+    def stratum(self) -> tuple[int, int, tuple[str, ...]]:
+        """Hops, edits, relations."""
+        return len(self.after), len(self.edited), tuple(hop.relation for hop in self.after)
+
+
+@cache
+def chains() -> tuple[Chain, ...]:
+    """The cases' chains, drawn in turn from every stratum, in an order of which any first few are a fair sample."""
+    strata: dict[tuple[int, int, tuple[str, ...]], list[Chain]] = defaultdict(list)
+    for chain in candidates(the_world()):
+        strata[chain.stratum].append(chain)
+    turns = [
+        (number, rank("turn", str(number), str(stratum)), chain)
+        for stratum, found in strata.items()
+        for number, chain in enumerate(sorted(found, key=lambda chain: rank("case", chain.questions[0])))
+    ]
+    chosen: list[Chain] = []
+    used: Counter[str] = Counter()
+    left = Counter(CASES)
+    for _number, _place, chain in sorted(turns, key=lambda turn: turn[:2]):
+        head, end, hops = chain.after[0].subject, str(chain.after[-1].key), len(chain.after)
+        if left[hops] and used[head] < PER_HEAD and used[end] < PER_END:
+            chosen.append(chain)
+            used.update((head, end))
+            left[hops] -= 1
+    return _mixed(chosen)
+
+
+def candidates(world: World) -> Iterator[Chain]:
+    """Every walk that can be a case."""
+    for relations in SEQUENCES:
+        for subject in world.graph.subjects(relations[0]):
+            before = world.walk(subject.key, relations, edited=False)
+            after = world.walk(subject.key, relations, edited=True)
+            if before is None or after is None or before[-1].object == after[-1].object:
+                continue
+            edited = tuple(hop for hop in after if hop.key in world.edits)
+            if edited and not _gives_away(world, subject, (*before, *after)):
+                questions = wordings(world.graph, subject.key, relations)
+                yield Chain(questions=questions, before=before, after=after, edited=edited)
+
+
+def _mixed(chosen: Sequence[Chain]) -> tuple[Chain, ...]:
+    """Every number of hops and of edits in every stretch as often as in the whole."""
+    groups: dict[tuple[int, int], list[Chain]] = defaultdict(list)
+    for chain in chosen:
+        groups[chain.stratum[:2]].append(chain)
+    places = [((at + 0.5) / len(group), key, chain) for key, group in groups.items() for at, chain in enumerate(group)]
+    return tuple(chain for *_place, chain in sorted(places, key=lambda place: place[:2]))
+
+
+def _gives_away(world: World, head: Entity, hops: Sequence[Hop]) -> bool:
+    """Whether the head's name holds the name of what lies on the way: "the country whose capital is Kuwait City"."""
+    names = (name for hop in hops for name in world.graph.entity(hop.object).names)
+    return any(_words(name) in _words(head.label) for name in names)
+
+
+def _words(text: str) -> str:
+    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))

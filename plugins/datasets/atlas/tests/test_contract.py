@@ -1,0 +1,14 @@
+"""The contract of datasets."""
+
+from __future__ import annotations
+
+from ke_core.testing.dataset import DatasetContract
+
+
+class TestAtlas(DatasetContract):
+    name = "atlas"
+
+
+class TestAtlasMasked(DatasetContract):
+    name = "atlas"
+    options = {"mask": "true"}  # noqa: RUF012  as in the contract

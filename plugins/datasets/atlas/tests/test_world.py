@@ -1,0 +1,82 @@
+"""All edits hold together: one counterfactual world, so that ``--batch all`` is well defined."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from ke_core.plugin import Edit, contradicting, distinct
+from ke_plugin_atlas import AtlasConfig
+from ke_plugin_atlas.cases import cases
+from ke_plugin_atlas.dataset import Atlas
+from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, held_out, the_world
+
+CASES = cases()
+BANK: dict[str, Edit] = {edit.id: edit for edit in distinct(edit for case in CASES for edit in case.edits)}
+
+
+def test_a_subject_and_relation_has_one_new_object_in_the_whole_set() -> None:
+    new: dict[tuple[str, str], str] = {}
+    for edit in BANK.values():
+        assert edit.after is not None
+        key = (edit.after.subject.key, edit.after.relation.key)
+        assert new.setdefault(key, edit.after.objects[0].key) == edit.after.objects[0].key
+    assert len({edit.statement for edit in BANK.values()}) == len(BANK) == len(new)
+
+
+def test_m6_no_case_rests_on_a_fact_that_another_case_edits() -> None:
+    assert [case.id for case in CASES if contradicting(case.facts_after, BANK)] == []
+
+
+def test_m5_masking_hides_nothing_from_an_edited_case_and_the_conflicts_from_a_control() -> None:
+    plain, masked = Atlas(config=AtlasConfig()), Atlas(config=AtlasConfig(mask=True))
+    for case in CASES:
+        assert masked.hides(case, BANK, edited=True) == frozenset()
+        assert masked.hides(case, BANK, edited=False) == contradicting(case.facts_before, BANK)
+        assert plain.hides(case, BANK, edited=False) == frozenset()
+    assert any(masked.hides(case, BANK, edited=False) for case in CASES)
+
+
+def test_no_case_rests_on_what_an_edit_contradicts_backwards() -> None:
+    inverse = {CAPITAL: CAPITAL_OF, CAPITAL_OF: CAPITAL}
+    backwards = set()
+    for edit in BANK.values():
+        assert edit.after is not None
+        if edit.after.relation.key in inverse:
+            objects = (*edit.added, *edit.removed)
+            backwards |= {(entity.key, inverse[edit.after.relation.key]) for entity in objects}
+    assert backwards
+    rests = {(f.subject.key, f.relation.key) for case in CASES for f in (*case.facts_before, *case.facts_after)}
+    assert not rests & backwards
+
+
+def test_no_case_touches_what_is_held_out_for_demonstrations() -> None:
+    for case in CASES:
+        for fact in (*case.facts_before, *case.facts_after):
+            assert not held_out(fact.subject.key)
+            assert not held_out(fact.objects[0].key)
+
+
+def test_every_edit_of_a_case_is_an_edit_of_the_world() -> None:
+    world = the_world()
+    for edit in BANK.values():
+        assert edit.after is not None
+        assert world.edits[edit.after.subject.key, edit.after.relation.key] == edit.after.objects[0].key
+
+
+def test_m3_the_hash_seed_changes_nothing() -> None:
+    code = (
+        "from ke_plugin_atlas import AtlasConfig; from ke_plugin_atlas.dataset import Atlas; "
+        "import hashlib, sys; from ke_core.data.codec import canonical, to_json; a = Atlas(config=AtlasConfig()); "
+        "text = canonical([to_json(c) for c in a.cases()]); "
+        "assert not {'torch', 'numpy', 'transformers'} & set(sys.modules); "
+        "print(hashlib.sha256(text.encode()).hexdigest(), a.info().sha256)"
+    )
+    seen = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("0", "1")
+    ]
+    assert seen[0] == seen[1]
+    assert seen[0].split()[1] == Atlas(config=AtlasConfig()).info().sha256

@@ -1,0 +1,259 @@
+"""Records to cases.
+
+One case holds these probes (section 2 of the paper and its appendix B):
+
+============== ====== ======= ===================================================================
+probe          phase  passes  queries
+============== ====== ======= ===================================================================
+efficacy-N     after  any     the single-hop question of edit N
+instance-before before all    every single hop of the old chain
+instance-after after  all     every single hop of the new chain, edited or not
+multi-hop      both   any     every wording of the multi-hop question
+============== ====== ======= ===================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import evolve, field, frozen
+
+from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
+from ke_plugin_mquake.records import SLOT, Hop, Record, Rewrite, Triple
+
+
+def cases(records: Sequence[Record]) -> tuple[Case, ...]:
+    """Every record as a case, in order."""
+    build = Builder(aliases=known_aliases(records), relations=relations(records))
+    return tuple(build.case(record) for record in records)
+
+
+def edit_cases(found: Iterable[Case]) -> Iterator[Case]:
+    """Each distinct edit as a case of its own, in order of first mention."""
+    seen: set[str] = set()
+    for case in found:
+        edits = {edit.id: edit for edit in case.edits}
+        for probe in case.probes:
+            if probe.aspect != EFFICACY or probe.edits[0] in seen:
+                continue
+            edit = edits[probe.edits[0]]
+            seen.add(edit.id)
+            assert edit.before is not None
+            assert edit.after is not None
+            yield Case(
+                id=edit.id,
+                edits=(edit,),
+                probes=(evolve(probe, id=EFFICACY, queries=tuple(evolve(q, id="edit") for q in probe.queries)),),
+                facts_before=(edit.before,),
+                facts_after=(edit.after,),
+                tags={"hops": "1", "edits": "1"},
+            )
+
+
+def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases whose new chain no edit contradicts when the edits of all cases are made together."""
+    rewritten: dict[tuple[str, str], set[str]] = {}
+    for fact in (edit.after for case in found for edit in case.edits if edit.after):
+        rewritten.setdefault((fact.subject.key, fact.relation.key), set()).add(fact.objects[0].key)
+    return tuple(
+        case
+        for case in found
+        if all(
+            rewritten.get((fact.subject.key, fact.relation.key), {fact.objects[0].key}) == {fact.objects[0].key}
+            for fact in case.facts_after
+        )
+    )
+
+
+def known_aliases(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+    """Aliases by Wikidata id, from every answer of a hop: an edit's own objects have none in the file."""
+    found: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        for hops, triples in (
+            (record.single_hops, record.orig.triples),
+            (record.new_single_hops, record.orig.new_triples),
+        ):
+            for hop, (_subject, _relation, answer) in zip(hops, triples, strict=True):
+                found.setdefault(answer, spelled(hop.answer_alias))
+    return found
+
+
+def relations(records: Iterable[Record]) -> dict[str, Relation]:
+    """Relations by Wikidata id, with the templates that their hops are made from."""
+    found: dict[str, Relation] = {}
+    for record in records:
+        for hop, (_s, key, _o), (subject, label, _object) in hops_of(record):
+            if key not in found or found[key].cloze is None or found[key].question is None:
+                old = found.get(key) or Relation(label=label, id=key)
+                found[key] = evolve(
+                    old,
+                    cloze=old.cloze or template(hop.cloze, subject),
+                    question=old.question or template(hop.question, subject),
+                )
+    return found
+
+
+def hops_of(record: Record) -> Iterator[tuple[Hop, Triple, Triple]]:
+    """(hop, ids, labels) of the old chain, then of the new one."""
+    orig = record.orig
+    yield from zip(record.single_hops, orig.triples, orig.triples_labeled, strict=True)
+    yield from zip(record.new_single_hops, orig.new_triples, orig.new_triples_labeled, strict=True)
+
+
+def template(text: str, subject: str) -> str | None:
+    """``text`` with ``{}`` for its subject; None where the subject does not stand there exactly once (E2)."""
+    return text.replace(subject, SLOT) if text.count(subject) == 1 and SLOT not in text else None
+
+
+def edit_id(triple: Triple) -> str:
+    """One edit a fact: ids are what tells "Ford Mustang" the car of one year from the car of another."""
+    return "|".join(triple)
+
+
+def spelled(aliases: Iterable[str]) -> tuple[str, ...]:
+    """The aliases that are something: a blank one would be found in every answer (V4)."""
+    return tuple(alias for alias in aliases if alias.strip())
+
+
+@frozen(kw_only=True)
+class Builder:
+    """What the whole file says of an entity or a relation, needed for each case."""
+
+    aliases: dict[str, tuple[str, ...]]
+    relations: dict[str, Relation]
+    _entities: dict[tuple[str, str], Entity] = field(factory=dict)
+    _golds: dict[tuple[str, str, tuple[str, ...]], Gold] = field(factory=dict)
+
+    def case(self, record: Record) -> Case:
+        """One record: its edits, chains and probes."""
+        orig = record.orig
+        edits = tuple(map(self.edit, record.requested_rewrite, orig.edit_triples))
+        new = self._new_hops(record, edits)
+        old = self._old_hops(record, {query.texts[0]: query.id for query in new})
+        asked = {query.edit: query for query in new}
+        efficacy = tuple(
+            Probe(id=f"efficacy-{at}", aspect=EFFICACY, queries=(asked[edit.id],), edits=(edit.id,))
+            for at, edit in enumerate(edits, start=1)
+        )
+        ids = tuple(edit.id for edit in edits)
+        return Case(
+            id=str(record.case_id),
+            edits=edits,
+            probes=(
+                *efficacy,
+                Probe(id="instance-before", aspect="instance", queries=old, require="all", phase="before", edits=ids),
+                Probe(id="instance-after", aspect="instance", queries=new, require="all", edits=ids),
+                Probe(
+                    id="multi-hop",
+                    aspect="multi-hop",
+                    queries=self._multi_hop(record, new, old),
+                    phase="both",
+                    edits=ids,
+                ),
+            ),
+            facts_before=self._facts(record.single_hops, orig.triples, orig.triples_labeled),
+            facts_after=self._facts(record.new_single_hops, orig.new_triples, orig.new_triples_labeled),
+            tags={"hops": str(len(record.new_single_hops)), "edits": str(len(edits))},
+        )
+
+    def edit(self, rewrite: Rewrite, triple: Triple) -> Edit:
+        """One rewrite; its id names the new fact, so that cases that make the same edit share it."""
+        subject = self.entity(rewrite.subject, triple[0])
+        cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
+
+        def fact(label: str, key: str) -> Fact:
+            return Fact(
+                subject=subject,
+                relation=self.relations[triple[1]],
+                objects=(self.entity(label, key),),
+                text=f"{cloze.prompt} {label}",
+            )
+
+        after = fact(rewrite.target_new.str, rewrite.target_new.id)
+        return Edit(
+            id=edit_id(triple),
+            statement=after.text,
+            before=fact(rewrite.target_true.str, rewrite.target_true.id),
+            after=after,
+            cloze=cloze,
+            question=rewrite.question,
+        )
+
+    def entity(self, label: str, key: str) -> Entity:
+        """The entity of that label and id, with the aliases that the file has for it anywhere."""
+        if (label, key) not in self._entities:
+            self._entities[label, key] = Entity(label=label, aliases=self.aliases.get(key, ()), id=key)
+        return self._entities[label, key]
+
+    def gold(self, label: str, aliases: tuple[str, ...], key: str) -> Gold:
+        """An answer with the aliases that stand beside it; the same one once, since a file repeats it a lot."""
+        if (label, key, aliases) not in self._golds:
+            entity = Entity(label=label, aliases=spelled(aliases), id=key)
+            self._golds[label, key, aliases] = Gold(entities=(entity,))
+        return self._golds[label, key, aliases]
+
+    def _new_hops(self, record: Record, edits: Sequence[Edit]) -> tuple[Query, ...]:
+        """The new chain; a hop that is the fact of an edit asks for that edit."""
+        own = {edit.id: edit for edit in edits}
+        return tuple(
+            Query(
+                id=f"hop-{at}",
+                texts=(hop.question,),
+                cloze=hop.cloze,
+                gold=self.gold(hop.answer, hop.answer_alias, triple[2]),
+                stale=_stale(own.get(edit_id(triple))),
+                edit=edit_id(triple) if edit_id(triple) in own else None,
+                relation=triple[1],
+            )
+            for at, (hop, triple) in enumerate(
+                zip(record.new_single_hops, record.orig.new_triples, strict=True), start=1
+            )
+        )
+
+    def _old_hops(self, record: Record, ids: dict[str, str]) -> tuple[Query, ...]:
+        """The old chain; a hop that is asked in the new chain too keeps its id there."""
+        return tuple(
+            Query(
+                id=ids.get(hop.question, f"old-hop-{at}"),
+                texts=(hop.question,),
+                cloze=hop.cloze,
+                gold=self.gold(hop.answer, hop.answer_alias, answer),
+                relation=relation,
+            )
+            for at, (hop, (_subject, relation, answer)) in enumerate(
+                zip(record.single_hops, record.orig.triples, strict=True), start=1
+            )
+        )
+
+    def _multi_hop(self, record: Record, new: tuple[Query, ...], old: tuple[Query, ...]) -> tuple[Query, ...]:
+        """Every wording as a query, itself first and the other wordings behind it; any number of them (V14)."""
+        orig = record.orig
+        wordings = tuple(dict.fromkeys(record.questions))
+        answer = self.gold(record.new_answer, record.new_answer_alias, orig.new_triples[-1][2])
+        before = self.gold(record.answer, record.answer_alias + record.answer_extended, orig.triples[-1][2])
+        return tuple(
+            Query(
+                id=f"multi-hop-{at}",
+                texts=(own, *(other for other in wordings if other != own)),
+                gold=answer,
+                stale=before,
+                hops=new,
+                hops_before=old,
+            )
+            for at, own in enumerate(wordings, start=1)
+        )
+
+    def _facts(self, hops: Sequence[Hop], ids: Sequence[Triple], labels: Sequence[Triple]) -> tuple[Fact, ...]:
+        return tuple(
+            Fact(
+                subject=self.entity(labels[at][0], ids[at][0]),
+                relation=self.relations[ids[at][1]],
+                objects=(self.entity(labels[at][2], ids[at][2]),),
+                text=f"{hop.cloze} {hop.answer}",
+            )
+            for at, hop in enumerate(hops)
+        )
+
+
+def _stale(edit: Edit | None) -> Gold | None:
+    return Gold(entities=edit.before.objects) if edit and edit.before else None

@@ -1,0 +1,126 @@
+"""The published JSON, checked field by field: nothing of a data file is trusted.
+
+Fields that we do not know are left alone (some publishers add their own); every field that is used must be
+there, of its type, and agree with the others.
+"""
+
+from __future__ import annotations
+
+from attrs import Attribute, field, frozen, validators
+
+SLOT = "{}"
+Text = str  # inside ``Named``, ``str`` is a field
+Triple = tuple[str, str, str]
+
+
+def said(_instance: object, attribute: Attribute[str], value: str) -> None:
+    """Attrs validator: there must be something to read."""
+    if not value.strip():
+        raise ValueError(f"{attribute.name} is blank")
+
+
+def one_slot(_instance: object, attribute: Attribute[str], value: str) -> None:
+    """Attrs validator: a template has exactly one ``{}``, where the subject goes."""
+    if value.count(SLOT) != 1:
+        raise ValueError(f"{attribute.name} needs exactly one {{}}: {value!r}")
+
+
+def all_said(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """Attrs validator: none of them is blank."""
+    if not all(text.strip() for text in value):
+        raise ValueError(f"one of {attribute.name} is blank")
+
+
+@frozen(kw_only=True)
+class Named:
+    """A Wikidata entity: its label and its id."""
+
+    str: Text = field(validator=said)
+    id: Text = field(validator=said)
+
+    def __attrs_post_init__(self) -> None:
+        """A label that Wikidata lacked is sometimes replaced by the id; such a prompt asks nothing."""
+        if self.str == self.id:
+            raise ValueError(f"{self.id} has no label, only its Wikidata id")
+
+
+@frozen(kw_only=True)
+class Rewrite:
+    """An edit: ``prompt`` with the subject, then ``target_new`` in place of ``target_true``."""
+
+    prompt: str = field(validator=one_slot)
+    relation_id: str = field(validator=said)
+    target_new: Named
+    target_true: Named
+    subject: str = field(validator=said)
+    question: str = field(validator=said)
+
+
+@frozen(kw_only=True)
+class Hop:
+    """One hop of a chain as a question and as a cloze, with its answer."""
+
+    question: str = field(validator=said)
+    cloze: str = field(validator=said)
+    answer: str = field(validator=said)
+    answer_alias: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class Chains:
+    """The chains behind a case, by ids and by labels, and the edits by ids, aligned with the rewrites."""
+
+    triples: tuple[Triple, ...]
+    triples_labeled: tuple[Triple, ...]
+    new_triples: tuple[Triple, ...]
+    new_triples_labeled: tuple[Triple, ...]
+    edit_triples: tuple[Triple, ...]
+
+
+@frozen(kw_only=True)
+class Record:
+    """One case of the file. ``answer_extended`` exists in MQuAKE-T only."""
+
+    case_id: int
+    requested_rewrite: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
+    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_said])
+    answer: str = field(validator=said)
+    answer_alias: tuple[str, ...]
+    new_answer: str = field(validator=said)
+    new_answer_alias: tuple[str, ...]
+    single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))
+    new_single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))
+    orig: Chains
+    answer_extended: tuple[str, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        """What is read side by side must be of one length and say the same."""
+        orig = self.orig
+        for name, hops, ids, labels in (
+            ("", self.single_hops, orig.triples, orig.triples_labeled),
+            ("new_", self.new_single_hops, orig.new_triples, orig.new_triples_labeled),
+        ):
+            if not len(hops) == len(ids) == len(labels):
+                raise ValueError(
+                    f"{name}single_hops has {len(hops)} items, orig.{name}triples {len(ids)}, "
+                    f"orig.{name}triples_labeled {len(labels)}"
+                )
+            for triple, words in zip(ids, labels, strict=True):
+                _named(triple, words, f"orig.{name}triples_labeled")
+        if len(self.requested_rewrite) != len(orig.edit_triples):
+            raise ValueError(
+                f"requested_rewrite has {len(self.requested_rewrite)} items, orig.edit_triples {len(orig.edit_triples)}"
+            )
+        for at, (rewrite, triple) in enumerate(zip(self.requested_rewrite, orig.edit_triples, strict=True)):
+            if (rewrite.relation_id, rewrite.target_new.id) != triple[1:]:
+                raise ValueError(f"requested_rewrite[{at}] and orig.edit_triples[{at}] are of different facts")
+            if triple not in orig.new_triples:
+                raise ValueError(f"orig.edit_triples[{at}] is not in orig.new_triples")
+
+
+def _named(triple: Triple, words: Triple, where: str) -> None:
+    for key, label in zip(triple, words, strict=True):
+        if not label.strip():
+            raise ValueError(f"a label in {where} is blank")
+        if key == label:
+            raise ValueError(f"{key} has no label in {where}, only its Wikidata id")

@@ -1,0 +1,85 @@
+"""A cattrs converter that believes nothing: JSON values are taken for what they are, never converted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, get_args, get_origin
+
+from attrs import has
+from cattrs import Converter
+from cattrs.cols import homogenous_tuple_structure_factory, is_sequence
+from cattrs.gen import make_dict_structure_fn
+from cattrs.v import format_exception
+
+Hook = Callable[[Any, Any], Any]
+NOUNS = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
+    list: "a list", dict: "an object",
+}  # fmt: skip
+
+
+@cache
+def strict_converter(*, detailed: bool) -> Converter:
+    """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
+
+    ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
+    knows are left alone.
+    """
+    made = Converter(detailed_validation=detailed)
+    for kind in (str, int):
+        made.register_structure_hook(kind, _exactly(kind))
+    made.register_structure_hook_factory(
+        is_sequence, lambda hint: _only(list, homogenous_tuple_structure_factory(hint, made))
+    )
+    made.register_structure_hook_factory(_is_fixed, lambda hint: _fixed(len(get_args(hint))))
+    made.register_structure_hook_factory(has, lambda cls: _only(dict, make_dict_structure_fn(cls, made)))
+    return made
+
+
+def explain(error: BaseException, expected: type | None) -> str:
+    """For ``cattrs.transform_error``: our own words where we raised the error."""
+    if isinstance(error, KeyError):
+        return "missing"
+    return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
+
+
+def noun(value: Any) -> str:
+    """What a JSON value is, in a few words."""
+    return NOUNS.get(type(value), type(value).__name__)
+
+
+def _must_be(kind: type, value: Any) -> None:
+    if type(value) is not kind:  # isinstance would take true for a whole number
+        raise TypeError(f"must be {NOUNS[kind]}, not {noun(value)}")
+
+
+def _exactly(kind: type) -> Hook:
+    def structure(value: Any, _hint: Any) -> Any:
+        _must_be(kind, value)
+        return value
+
+    return structure
+
+
+def _only(kind: type, inner: Hook) -> Hook:
+    def structure(value: Any, hint: Any) -> Any:
+        _must_be(kind, value)
+        return inner(value, hint)
+
+    return structure
+
+
+def _is_fixed(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[-1] is not Ellipsis
+
+
+def _fixed(length: int) -> Hook:
+    """Texts, so many of them."""
+
+    def structure(value: Any, _hint: Any) -> tuple[str, ...]:
+        if type(value) is not list or len(value) != length or not all(type(item) is str for item in value):
+            raise TypeError(f"must be a list of {length} texts")
+        return tuple(value)
+
+    return structure

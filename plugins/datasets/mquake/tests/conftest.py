@@ -1,0 +1,134 @@
+"""The published file where it is on this machine, and one small record to spoil."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ke_core.plugin import Case
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure
+from ke_plugin_mquake.dataset import Mquake
+
+FILE = "mquake/MQuAKE-CF-3k.json"
+
+
+@pytest.fixture(scope="session")
+def published() -> Path:
+    """The CF-3k file: in ``KE_DATA_DIR``, else in ``../shared/data`` beside the checkout."""
+    named = os.environ.get("KE_DATA_DIR")
+    folders = [Path(named)] if named else [folder / "shared/data" for folder in Path(__file__).parents]
+    for folder in folders:
+        if (folder / FILE).is_file():
+            return folder / FILE
+    pytest.skip(f"no {FILE}: set KE_DATA_DIR to a folder that holds it")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds data or fetches it unless it says so."""
+    monkeypatch.delenv("KE_DATA_DIR", raising=False)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def build(name: str, **options: str) -> Mquake:
+    spec = read(discover()).spec("dataset", name)
+    found = spec.build(configure(spec, options))
+    assert isinstance(found, Mquake)
+    return found
+
+
+@pytest.fixture(scope="session")
+def make() -> Callable[..., Mquake]:
+    """A dataset by its name, as the command line builds it."""
+    return build
+
+
+@pytest.fixture(scope="session")
+def cf_3k(published: Path) -> Mquake:
+    return build("mquake-cf-3k", data_dir=str(published.parent))
+
+
+@pytest.fixture(scope="session")
+def masked(published: Path) -> Mquake:
+    return build("mquake-cf-3k", data_dir=str(published.parent), mask="true")
+
+
+@pytest.fixture(scope="session")
+def cf_2002(published: Path) -> Mquake:
+    return build("mquake-2002", data_dir=str(published.parent))
+
+
+@pytest.fixture(scope="session")
+def cases(cf_3k: Mquake) -> tuple[Case, ...]:
+    return tuple(cf_3k.cases())
+
+
+@pytest.fixture(scope="session")
+def raw(published: Path) -> Any:
+    return json.loads(published.read_text())
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    """A two-hop case of one edit, in the published form, made up: Mira Toll moves from Aland to Boland."""
+    return copy.deepcopy(RECORD)
+
+
+@pytest.fixture
+def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Iterator[Callable[..., Mquake]]:
+    """Put something where CF-3k is looked for, and build the dataset that reads it."""
+
+    def store(content: Any, **options: str) -> Mquake:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        (tmp_path / "MQuAKE-CF-3k.json").write_bytes(data)
+        return make("mquake-cf-3k", data_dir=str(tmp_path), **options)
+
+    yield store
+
+
+def hop(subject: str, answer: str, question: str, cloze: str, *aliases: str) -> dict[str, Any]:
+    return {
+        "question": question.replace("{}", subject),
+        "cloze": cloze.replace("{}", subject),
+        "answer": answer,
+        "answer_alias": list(aliases),
+    }
+
+
+CITIZEN = ("What is the country of citizenship of {}?", "{} is a citizen of")
+CAPITAL = ("What is the capital of {}?", "The capital of {} is")
+RECORD = {
+    "case_id": 7,
+    "requested_rewrite": [
+        {
+            "prompt": "{} is a citizen of",
+            "relation_id": "P27",
+            "target_new": {"str": "Boland", "id": "Q3"},
+            "target_true": {"str": "Aland", "id": "Q2"},
+            "subject": "Mira Toll",
+            "question": "What is the country of citizenship of Mira Toll?",
+        }
+    ],
+    "questions": ["Which city is the capital of Mira Toll's country?", "Mira Toll's country has which capital?"],
+    "answer": "Alaville",
+    "answer_alias": [],
+    "new_answer": "Boville",
+    "new_answer_alias": ["Bo City"],
+    "single_hops": [hop("Mira Toll", "Aland", *CITIZEN, "AL"), hop("Aland", "Alaville", *CAPITAL)],
+    "new_single_hops": [hop("Mira Toll", "Boland", *CITIZEN, "BO"), hop("Boland", "Boville", *CAPITAL, "Bo City")],
+    "orig": {
+        "triples": [["Q1", "P27", "Q2"], ["Q2", "P36", "Q4"]],
+        "triples_labeled": [["Mira Toll", "country of citizenship", "Aland"], ["Aland", "capital", "Alaville"]],
+        "new_triples": [["Q1", "P27", "Q3"], ["Q3", "P36", "Q5"]],
+        "new_triples_labeled": [["Mira Toll", "country of citizenship", "Boland"], ["Boland", "capital", "Boville"]],
+        "edit_triples": [["Q1", "P27", "Q3"]],
+    },
+}

@@ -1,0 +1,214 @@
+"""What is known of the published CF-3k file, found again in our cases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from ke_core.data.codec import from_json, to_json
+from ke_core.data.facts import distinct
+from ke_core.data.queries import Case
+from ke_core.data.statistics import count
+from ke_plugin_mquake.variants import CF_3K_SHA256, VARIANTS
+
+
+def probe(case, aspect, phase="after"):
+    return next(p for p in case.probes if p.aspect == aspect and p.asked(phase))
+
+
+def edits_of(cases):
+    return [edit for case in cases for edit in case.edits]
+
+
+def names(gold):
+    return {name for entity in gold.entities for name in entity.names}
+
+
+def test_the_pinned_checksum_is_of_the_file_as_git_has_it(raw) -> None:
+    text = json.dumps(raw, indent=2).encode()
+    blob = b"blob %d\0" % len(text) + text
+    assert len(text) == 16_055_945
+    assert hashlib.sha1(blob, usedforsecurity=False).hexdigest() == "b9d0963c6c1c81b24d8113ffdc3fd0865a423e18"
+    assert hashlib.sha256(text).hexdigest() == CF_3K_SHA256
+
+
+def test_case_ids_and_hop_counts_stand_in_the_published_order(cases) -> None:
+    assert [case.id for case in cases] == [str(n) for n in range(1, 3001)]
+    assert [case.tags["hops"] for case in cases] == ["2"] * 1000 + ["3"] * 1000 + ["4"] * 1000
+    assert all(len(probe(case, "multi-hop").queries) == 3 for case in cases)
+    assert all(len({q.texts[0] for q in probe(case, "multi-hop").queries}) == 3 for case in cases)
+
+
+def test_every_published_count_is_met_and_no_other_is_left_out(cf_3k, cases) -> None:
+    assert count(cases) == cf_3k.info().published
+    assert {(e.before.subject.id, e.before.relation.id, e.after.objects[0].id) for e in edits_of(cases)} == {
+        tuple(edit.id.split("|")) for edit in edits_of(cases)
+    }
+
+
+def test_one_edit_id_is_one_statement_and_one_edit(cases) -> None:
+    edits = edits_of(cases)
+    assert len(distinct(edits)) == len({edit.statement for edit in edits}) == 2786
+    assert len({(edit.id, edit.statement) for edit in edits}) == 2786
+    first = {edit.id: edit for edit in distinct(edits)}
+    assert all(first[edit.id] == edit for edit in edits)
+
+
+def test_chains_connect_and_end_in_the_answer(cases) -> None:
+    for case in cases:
+        for facts, gold in (
+            (case.facts_before, probe(case, "multi-hop").queries[0].stale),
+            (case.facts_after, probe(case, "multi-hop").queries[0].gold),
+        ):
+            for one, other in zip(facts, facts[1:], strict=False):
+                assert one.objects[0].id == other.subject.id
+            assert (facts[-1].objects[0].label, facts[-1].objects[0].id) == (gold.entities[0].label, gold.entities[0].id)
+        assert [f.relation for f in case.facts_before] == [f.relation for f in case.facts_after]
+        assert [e.after for e in case.edits] == [f for f in case.facts_after if f in {e.after for e in case.edits}]
+        query = probe(case, "multi-hop").queries[0]
+        assert query.gold.entities[0].label != query.stale.entities[0].label
+
+
+def test_hops_are_edited_unchanged_or_moved_as_measured(cases) -> None:
+    edited = unchanged = moved = 0
+    for case in cases:
+        own = {edit.after for edit in case.edits}
+        for before, after in zip(case.facts_before, case.facts_after, strict=True):
+            edited += after in own
+            unchanged += after not in own and after == before
+            moved += after not in own and after != before
+    assert (edited, unchanged, moved) == (6015, 1196, 1789)
+
+
+def test_every_wording_names_the_head_entity(cases) -> None:
+    for case in cases:
+        head = case.facts_before[0].subject.label
+        assert all(head in query.texts[0] for query in probe(case, "multi-hop").queries)
+
+
+def test_the_most_edited_relations_are_the_measured_ones(cases) -> None:
+    found = Counter(edit.after.relation.id for edit in edits_of(cases))
+    assert found.most_common(4) == [("P495", 938), ("P27", 698), ("P641", 627), ("P36", 461)]
+    assert found["P1308"] == min(found.values()) == 6
+    assert "P364" not in {fact.relation.id for case in cases for fact in (*case.facts_before, *case.facts_after)}
+
+
+def test_the_first_case_reads_as_published(cases) -> None:
+    assert cases[0].edits[0].statement == "Ellie Kemper is a citizen of Croatia"
+    query = probe(cases[0], "multi-hop").queries[0]
+    assert query.stale.entities[0].label == "Donald Trump"
+    assert query.gold.entities[0].label == "Kolinda Grabar-Kitarović"
+
+
+def test_edits_know_the_aliases_of_their_new_object(cases) -> None:
+    assert "HRV" in cases[0].edits[0].after.objects[0].aliases
+    assert all(probe.queries[0].gold.entities == edit.after.objects
+               for case in cases for probe, edit in zip(case.probes, case.edits, strict=False))  # fmt: skip
+
+
+def test_misspelt_templates_are_kept(cases) -> None:
+    relations = {fact.relation.id: fact.relation for case in cases for fact in case.facts_after}
+    assert relations["P69"].cloze == "The univeristy where {} was educated is"
+    assert relations["P449"].cloze == "The origianl broadcaster of {} is"
+    assert all(r.cloze and r.question for r in relations.values())
+
+
+def test_templates_give_every_edit_prompt_and_question_exactly(cases) -> None:
+    for edit in edits_of(cases):
+        relation, subject = edit.after.relation, edit.after.subject.label
+        assert edit.cloze.template == relation.cloze
+        assert edit.question == relation.question.replace("{}", subject)
+
+
+def test_a_question_is_asked_once_in_a_case(cases) -> None:
+    for case in cases:
+        found: dict[str, str] = {}
+        for item in case.probes:
+            for query in item.queries:
+                assert found.setdefault(query.texts[0], query.id) == query.id
+        hops = {query.id: query for query in probe(case, "instance").queries}
+        for edit, item in zip(case.edits, case.probes, strict=False):
+            assert item.queries == (hops[item.queries[0].id],)
+            assert item.queries[0].edit == edit.id
+
+
+def test_a_parrot_of_the_last_edit_is_right_in_1872_cases(cases) -> None:
+    right: Counter[str] = Counter()
+    for case in cases:
+        said = case.edits[-1].after.objects[0].label
+        right[case.tags["hops"]] += any(said in names(q.gold) for q in probe(case, "multi-hop").queries)
+    assert (right.total(), right["2"], right["3"], right["4"]) == (1872, 787, 568, 517)
+
+
+def test_the_oracle_is_always_right_and_an_empty_answer_never(cf_3k, cases) -> None:
+    answers = cf_3k.material()["answers"]
+    assert answers.oracle
+    right: Counter[str] = Counter()
+    for case in cases:
+        for item in case.probes:
+            if item.asked("after"):
+                said = [answers.value[f"{case.id}/{query.id}"] for query in item.queries]
+                hits = [text in names(query.gold) for text, query in zip(said, item.queries, strict=True)]
+                right[item.aspect] += all(hits) if item.require == "all" else any(hits)
+                assert not any(name == "" for query in item.queries for name in names(query.gold))
+    assert right == {"efficacy": 6015, "instance": 3000, "multi-hop": 3000}
+
+
+@pytest.mark.parametrize(("k", "mentions", "statements"), [
+    (1, 1, 1), (100, 218, 180), (1000, 1986, 1147), (2000, 3992, 1987), (3000, 6015, 2786),
+])  # fmt: skip
+def test_samples_of_the_remastered_paper_hold_as_many_statements(cases, k, mentions, statements) -> None:
+    random.seed(100)
+    chosen = set(random.sample(range(1, 3001), k))
+    edits = edits_of(case for case in cases if int(case.id) in chosen)
+    assert (len(edits), len(distinct(edits))) == (mentions, statements)
+
+
+def test_two_readings_give_equal_cases(cases, published, make) -> None:
+    assert tuple(make("mquake-cf-3k", data_dir=str(published.parent)).cases()) == cases
+
+
+def test_three_thousand_cases_are_read_in_seconds(published, make) -> None:
+    start = time.process_time()
+    assert len(list(make("mquake-cf-3k", data_dir=str(published.parent)).cases())) == 3000
+    assert time.process_time() - start < 6  # under 2 on an idle machine
+
+
+@pytest.mark.slow
+def test_every_case_survives_json(cases) -> None:
+    for case in cases:
+        assert from_json(json.loads(json.dumps(to_json(case))), Case, of=case.id) == case
+
+
+def test_2002_cases_are_left_of_those_whose_chains_agree_with_every_edit(cf_2002) -> None:
+    found, published = count(cf_2002.cases()), cf_2002.info().published
+    assert {name: found[name] for name in published} == published
+    hops = Counter(case.tags["hops"] for case in cf_2002.cases())
+    edits = Counter(case.tags["edits"] for case in cf_2002.cases())
+    assert hops == {"2": 966, "3": 625, "4": 411}
+    assert edits == {"1": 557, "2": 751, "3": 426, "4": 268}
+
+
+def test_each_edit_is_a_case_in_the_view_of_edits(published, make) -> None:
+    dataset = make("mquake-cf-3k", data_dir=str(published.parent), view="edits")
+    found = list(dataset.cases())
+    assert {name: count(found)[name] for name in dataset.info().published} == dataset.info().published
+    for case in found[:200]:
+        (query,) = (query for item in case.probes for query in item.queries)
+        assert case.id == query.edit == case.edits[0].id
+        assert dataset.prompt(query, "direct")
+        assert dataset.material()["answers"].value[f"{case.id}/{query.id}"] == case.edits[0].after.objects[0].label
+
+
+def test_m7_the_temporal_set_has_1868_cases_not_the_1825_of_a_readme() -> None:
+    published = {variant.name: variant.published for variant in VARIANTS}
+    assert published["mquake-t"]["cases"] == 1868
+    assert published["mquake-cf"]["cases"] == 9218
+    for name, counts in published.items():
+        cells = [n for cell, n in counts.items() if "hop" in cell]
+        assert not cells or sum(cells) == counts["cases"], name

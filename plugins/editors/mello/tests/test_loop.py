@@ -1,0 +1,202 @@
+"""Replays of the loop with a scripted model: how it goes on, how it ends, and with how many calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Answer, Cost, Failure, Likelihood
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_mello import MelloConfig
+from ke_plugin_mello.editor import Mello
+
+TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
+FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact: Made up."
+SECOND = "\nIt disagrees: Rome\nSubquestion: Who is the mayor of Rome?\nGenerated answer: Gualtieri.\nRetrieved fact:"
+FINAL = "\nIt does not disagree: Gualtieri\nFinal answer: Gualtieri"
+
+
+def hop(n: int) -> str:
+    return f"\nSubquestion: What is step {n}?\nGenerated answer: Answer {n}.\nRetrieved fact:"
+
+
+def replay(*script, edits=(MOVE_TOWER, MOVE_GATE), ask=TOWER, **options):
+    """The reply and the model, whose script must be used up."""
+    model = ScriptedModel(script)
+    with Mello(config=MelloConfig(**options)).edit(make_session(model), edits) as edited:
+        (reply,) = edited.answer([ask])
+    assert len(model.prompts) == len(script)
+    return reply, model
+
+
+def outcome(*script, **options) -> tuple[str, str]:
+    reply, _model = replay(*script, **options)
+    assert isinstance(reply, Answer)
+    return reply.outcome, reply.text
+
+
+BOTH = pytest.mark.parametrize("profile", ["fixed", "paper"])
+
+
+@BOTH
+def test_two_hops_by_the_paper(profile) -> None:
+    reply, model = replay(FIRST, SECOND, FINAL, profile=profile)
+    assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
+    assert [(step.kind, step.text, step.retrieved) for step in reply.steps] == [
+        ("subquestion", "In which city is the Eiffel Tower?", (MOVE_TOWER.id,)),
+        ("subquestion", "Who is the mayor of Rome?", (reply.steps[1].retrieved)),
+    ]
+    assert all(len(step.retrieved) == len(step.scores) == 1 for step in reply.steps)
+    assert model.prompts[0].endswith("\n\nQuestion: Who is the mayor of the city of the Eiffel Tower?")
+    added = model.prompts[1].removeprefix(model.prompts[0])
+    assert added == (
+        "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris."
+        "\nRetrieved fact: Eiffel Tower is located in Rome."
+    )
+    assert model.prompts[2].startswith(model.prompts[1] + "\nIt disagrees: Rome\n")
+    assert reply.raw == (model.prompts[2] + FINAL).removeprefix(model.prompts[0])
+
+
+@BOTH
+def test_settings_of_every_call(profile) -> None:
+    _reply, model = replay(FIRST, FINAL, profile=profile)
+    for request in model.requests:
+        assert (request.max_tokens, request.temperature) == (256, 0.0)
+        assert request.stop[0] == "Retrieved fact:"
+    assert len(model.requests[0].stop) == {"fixed": 2, "paper": 1}[profile]
+
+
+@BOTH
+def test_final_answer_at_the_first_call(profile) -> None:
+    reply, _model = replay("\nFinal answer: Rome", profile=profile)
+    assert (reply.outcome, reply.text, reply.steps) == ("answered", "Rome", ())
+    assert reply.cost == Cost(calls=1, prompt_tokens=reply.cost.prompt_tokens, tokens=3)
+
+
+def test_four_subquestions_are_finished_with_five_calls() -> None:
+    assert outcome(hop(1), hop(2), hop(3), hop(4), FINAL) == ("answered", "Gualtieri")
+
+
+def test_four_subquestions_cannot_be_finished_with_the_papers_four_calls() -> None:
+    """reference/mquake.md, section 13: the released loop never scores a cleanly decomposed 4-hop question."""
+    reply, _model = replay(hop(1), hop(2), hop(3), hop(4), profile="paper")
+    assert (reply.outcome, reply.text, len(reply.steps)) == ("hop-cap", "", 4)
+
+
+@pytest.mark.parametrize("calls", [1, 3, 7])
+def test_the_cap_is_an_option(calls) -> None:
+    assert outcome(*map(hop, range(calls)), max_calls=calls) == ("hop-cap", "")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "Rome",
+        "\nSubquestion: In which city is the Eiffel Tower?",
+        "\nSubquestion: In which city is the Eiffel Tower?\nRetrieved fact:",
+        "\nGenerated answer: Paris.\nRetrieved fact:",
+        "\nSubquestion: In which city?\nGenerated answer: Paris.\nIt is well known.\nRetrieved fact:",
+        "\nSub-question: In which city?\nGenerated answer: Paris.\nRetrieved fact:",
+    ],
+    ids=["nothing", "blank", "one line", "no answer", "no answer, stop", "no sub-question", "a line between", "label"],
+)
+def test_no_subquestion_where_it_should_be_is_unparsed(text, profile) -> None:
+    reply, _model = replay(text, profile=profile)
+    assert (reply.outcome, reply.text) == ("unparsed", "")
+    assert [step.kind for step in reply.steps] == ["unparsed"]
+
+
+@BOTH
+def test_missing_subquestion_later_keeps_the_steps_before_it(profile) -> None:
+    reply, _model = replay(FIRST, "\nI do not know.\nReally.", profile=profile)
+    assert reply.outcome == "unparsed"
+    assert [step.kind for step in reply.steps] == ["subquestion", "unparsed"]
+
+
+@BOTH
+def test_stop_string_missing_at_the_end_of_text_goes_on(profile) -> None:
+    said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris."
+    reply, model = replay(said, FINAL, profile=profile)
+    assert reply.outcome == "answered"
+    assert model.prompts[1].endswith("It is in Paris.\nRetrieved fact: Eiffel Tower is located in Rome.")
+
+
+@BOTH
+def test_stop_string_missing_and_the_limit_reached_is_length(profile) -> None:
+    said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris and it goes on"
+    assert outcome(said, max_tokens=10, profile=profile) == ("length", "")
+
+
+@BOTH
+def test_half_a_final_answer_is_length(profile) -> None:
+    assert outcome("\nFinal answer: New York", max_tokens=3, profile=profile) == ("length", "")
+
+
+def test_whole_final_answer_before_the_limit_counts() -> None:
+    assert outcome("\nFinal answer: Rome\nand so on and so on", max_tokens=5) == ("answered", "Rome")
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\n"])
+def test_extra_question_block_is_cut_off(gap) -> None:
+    said = f"\nFinal answer: Rome{gap}Question: Who?\nSubquestion: Who?\nGenerated answer: He.\nRetrieved fact:"
+    assert outcome(said) == ("answered", "Rome")
+
+
+def test_what_follows_the_final_answer_is_not_read() -> None:
+    assert outcome("\nFinal answer: Rome\nFinal answer: Oslo") == ("answered", "Rome")
+
+
+def test_the_paper_reads_the_last_line_and_so_walks_into_the_extra_block() -> None:
+    said = "\nFinal answer: Rome\n\nQuestion: Who?\nSubquestion: Who?\nGenerated answer: He.\nRetrieved fact:"
+    assert outcome(said, "\nFinal answer: Oslo", profile="paper") == ("answered", "Oslo")
+
+
+@BOTH
+def test_trailing_period_is_left_to_the_judge(profile) -> None:
+    assert outcome("\nFinal answer:  Rome. \n", profile=profile) == ("answered", "Rome.")
+
+
+@BOTH
+def test_an_empty_final_answer_is_an_answer(profile) -> None:
+    assert outcome("\nFinal answer:", profile=profile) == ("answered", "")
+
+
+@BOTH
+def test_empty_memory_ends_all_the_same(profile) -> None:
+    reply, model = replay(FIRST, FINAL, edits=(), profile=profile)
+    assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
+    assert reply.steps[0].retrieved == reply.steps[0].scores == ()
+    assert model.prompts[1].endswith("\nRetrieved fact: there is none.")
+
+
+def test_a_model_that_never_ends_stops_at_the_cap() -> None:
+    model = ScriptedModel(lambda _prompt: FIRST)
+    with Mello(config=MelloConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
+        (reply,) = edited.answer([TOWER])
+    assert (reply.outcome, len(model.prompts)) == ("hop-cap", 5)
+
+
+def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
+    broken = question("broken?")
+
+    def answer(prompt: str) -> str | Exception:
+        return TimeoutError("no answer") if prompt.endswith("broken?") else FINAL
+
+    model = ScriptedModel(answer)
+    with Mello(config=MelloConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
+        good, bad = edited.answer([TOWER, broken])
+    assert good.text == "Gualtieri"
+    assert bad == Failure(error="TimeoutError", message="no answer")
+
+
+def test_error_at_the_second_call_is_a_failure() -> None:
+    reply, _model = replay(FIRST, ConnectionError("gone"))
+    assert reply == Failure(error="ConnectionError", message="gone")
+
+
+def test_log_probabilities_are_a_failure() -> None:
+    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
+    assert isinstance(reply, Failure)

@@ -1,0 +1,173 @@
+"""What the memory holds, hides and shows, and which worked examples stand before the question."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import BadConfig, Edit, Material
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_plugin_mello import MelloConfig, ke_editors
+from ke_plugin_mello.editor import Mello
+
+ASK = question("In which city is the Eiffel Tower?")
+STEP = f"\nSubquestion: {ASK.texts[0]}\nGenerated answer: It is in Paris.\nRetrieved fact:"
+END = "\nFinal answer: Rome"
+
+
+def edited(model, edits, *, material=None, **options):
+    return Mello(config=MelloConfig(**options)).edit(make_session(model, material=material), edits)
+
+
+def retrieved(model_after, ask=ASK) -> tuple[str, ...]:
+    (reply,) = model_after.answer([ask])
+    return reply.steps[0].retrieved
+
+
+def test_the_nearest_statement_comes_first_whatever_the_order_of_the_edits() -> None:
+    for edits in ([MOVE_TOWER, MOVE_GATE], [MOVE_GATE, MOVE_TOWER]):
+        with edited(ScriptedModel([STEP, END]), edits) as after:
+            assert retrieved(after) == (MOVE_TOWER.id,)
+
+
+def test_hidden_facts_are_not_retrieved() -> None:
+    ask = evolve(ASK, hidden=frozenset({MOVE_TOWER.id}))
+    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER, MOVE_GATE]) as after:
+        assert retrieved(after, ask) == (MOVE_GATE.id,)
+    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER]) as after:
+        assert retrieved(after, ask) == ()
+
+
+def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
+    with edited(ScriptedModel([STEP, END] * 3), [MOVE_GATE]) as after:
+        assert retrieved(after) == (MOVE_GATE.id,)
+        after.change(add=[MOVE_TOWER])
+        assert retrieved(after) == (MOVE_TOWER.id,)
+        after.change(remove=[MOVE_TOWER.id])
+        assert retrieved(after) == (MOVE_GATE.id,)
+        assert after.details["facts"] == 1
+
+
+def test_a_fact_is_held_once() -> None:
+    with edited(ScriptedModel([]), [MOVE_TOWER, MOVE_GATE, MOVE_TOWER]) as after:
+        assert after.details["facts"] == 2
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_m3_ties_go_to_the_first_edit_not_to_a_hash(turn) -> None:
+    twins = [Edit(id=name, statement="Eiffel Tower is located in Rome") for name in ("b", "a", "c")][::turn]
+    with edited(ScriptedModel([STEP, END]), twins) as after:
+        assert retrieved(after) == (twins[0].id,)
+
+
+def test_m3_hash_seed_has_no_say() -> None:
+    code = (
+        "from ke_core.testing.examples import *;"
+        "from ke_core.testing.fakes import ScriptedModel, make_session;"
+        "from ke_core.plugin import Edit; from ke_plugin_mello import MelloConfig;"
+        "from ke_plugin_mello.editor import Mello;"
+        "twins = [Edit(id=str(n), statement='Eiffel Tower is in Rome') for n in (3, 1, 2)];"
+        f"model = ScriptedModel([{STEP!r}, {END!r}]);"
+        "edited = Mello(config=MelloConfig()).edit(make_session(model), twins);"
+        "after = edited.__enter__(); print(after.answer(QUESTIONS[:1])[0].steps[0].retrieved, after.details)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1] != ""
+    assert "'3'" in runs[0]
+
+
+def test_m1_the_variant_is_an_option_and_so_on_record() -> None:
+    (spec,) = ke_editors()
+    assert spec.config().profile == "fixed"
+    with edited(ScriptedModel([]), [], profile="paper") as after:
+        assert after.details["calls"] == 4
+    with edited(ScriptedModel([]), []) as after:
+        assert after.details["calls"] == 5
+
+
+def test_m1_both_variants_are_greedy_and_spell_question() -> None:
+    """The released notebook asks a "Qustion"; MQuAKE-Remastered's port samples at temperature 1."""
+    for profile in ("paper", "fixed"):
+        model = ScriptedModel([END])
+        with edited(model, [], profile=profile) as after:
+            after.answer([ASK])
+        assert model.requests[0].temperature == 0
+        assert model.prompts[0].endswith(f"\nQuestion: {ASK.texts[0]}")
+
+
+def test_m4_one_edit_and_any_relation_will_do() -> None:
+    """Remastered's code knew only the relations of the edited cases and failed where few were edited."""
+    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon is made of cheese")]) as after:
+        assert retrieved(after) == ("e",)
+
+
+def test_encoder_is_the_one_asked_for() -> None:
+    names = []
+    session = evolve(make_session(ScriptedModel([])), encoder=lambda name: names.append(name) or WordEncoder())
+    with Mello(config=MelloConfig(encoder="another")).edit(session, [MOVE_TOWER]) as after:
+        assert after.details["encoder"] == "fake:words-256"
+    assert set(names) == {"another"}
+
+
+# --- worked examples -------------------------------------------------------------------------------------
+
+
+def shown(**kwargs) -> str:
+    model = ScriptedModel([END])
+    with edited(model, [], **kwargs) as after:
+        after.answer([ASK])
+    return model.prompts[0].removesuffix(f"\n\nQuestion: {ASK.texts[0]}")
+
+
+def test_our_own_four_examples_use_the_labels_that_the_loop_reads() -> None:
+    lines = shown().splitlines()
+    for label, count in {"Question: ": 4, "Final answer: ": 4}.items():
+        assert sum(line.startswith(label) for line in lines) == count
+    labels = ("Subquestion: ", "Generated answer: ", "Retrieved fact: ")
+    counts = [sum(line.startswith(label) for line in lines) for label in labels]
+    assert counts[0] == counts[1] == counts[2] >= 8
+
+
+def test_every_example_would_itself_be_parsed() -> None:
+    """Replaying each worked example through the loop gives its own final answer."""
+    for block in shown().split("\n\n"):
+        turns = block.split("\n", 1)[1].split("Retrieved fact:")
+        script = [turns[0], *("\n" + turn.split("\n", 1)[1] for turn in turns[1:])]
+        model = ScriptedModel(script)
+        with edited(model, [MOVE_TOWER]) as after:
+            (reply,) = after.answer([ASK])
+        assert (reply.outcome, len(model.prompts)) == ("answered", len(turns))
+        assert block.endswith(f"Final answer: {reply.text}")
+
+
+def test_the_datasets_examples_come_before_ours() -> None:
+    theirs = {"decompositions": Material(value="Question: theirs\nFinal answer: yes\n")}
+    assert shown(material=theirs) == "Question: theirs\nFinal answer: yes"
+
+
+def test_a_folder_of_prompts_comes_before_both(tmp_path) -> None:
+    (tmp_path / "decompose.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
+    theirs = {"decompositions": Material(value="theirs")}
+    assert shown(material=theirs, prompts=str(tmp_path)) == "Question: mine\nFinal answer: yes"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\xff"], ids=["missing", "empty", "not text"])
+def test_a_folder_without_usable_prompts_is_refused(tmp_path, content) -> None:
+    if content is not None:
+        (tmp_path / "decompose.txt").write_bytes(content)
+    with pytest.raises(BadConfig, match=r"decompose\.txt"), edited(ScriptedModel([]), [], prompts=str(tmp_path)):
+        pass

@@ -1,0 +1,25 @@
+"""The control keeps the contract of editors, and differs from the bare model in nothing."""
+
+from ke_core.plugin import Direct
+from ke_core.testing.editor import EditorContract
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_core.testing.fakes import EchoModel, make_session
+from ke_plugin_none.editor import Unchanged
+
+
+class TestNone(EditorContract):
+    name = "none"
+
+
+def test_answers_are_the_models_own(tmp_path) -> None:
+    session = make_session(EchoModel(), root=tmp_path)
+    with Unchanged().edit(session, [MOVE_TOWER]) as edited:
+        assert edited.answer(QUESTIONS) == Direct(session).answer(QUESTIONS)
+
+
+def test_edits_come_and_go_without_a_trace(tmp_path) -> None:
+    session = make_session(EchoModel(), root=tmp_path)
+    with Unchanged().edit(session, [MOVE_TOWER]) as edited:
+        before = edited.answer(QUESTIONS)
+        edited.change(add=[MOVE_GATE], remove=[MOVE_TOWER.id])
+        assert before == edited.answer(QUESTIONS)

@@ -1,0 +1,50 @@
+"""What the oracle knows, and how it comes to know it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Answer, BadConfig, Failure, Likelihood, Material
+from ke_core.testing.examples import MOVE_TOWER, QUESTIONS
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_oracle import ke_editors
+from ke_plugin_oracle.editor import Oracle
+
+ANSWERS = {"answers": Material(value={f"case/{QUESTIONS[0].query}": "Rome"}, oracle=True)}
+
+
+def said(*asks):
+    model = ScriptedModel([])
+    with Oracle().edit(make_session(model, material=ANSWERS), [MOVE_TOWER]) as edited:
+        replies = edited.answer(asks)
+    assert model.requests == []
+    return replies
+
+
+def test_gives_the_gold_answer() -> None:
+    assert said(QUESTIONS[0]) == [Answer(text="Rome")]
+
+
+def test_a_question_it_has_no_answer_to_is_a_failure() -> None:
+    assert isinstance(said(QUESTIONS[1])[0], Failure)
+
+
+def test_log_probabilities_are_a_failure() -> None:
+    assert isinstance(said(Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0], Failure)
+
+
+def test_its_specification_says_that_it_is_given_gold() -> None:
+    (spec,) = ke_editors()
+    assert spec.oracle(spec.config()) == ("answers",)
+
+
+def test_a_dataset_without_gold_material_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(BadConfig, match="no material 'answers'"), Oracle().edit(make_session(ScriptedModel([])), []):
+        pass
+
+
+def test_edits_come_and_go_and_it_knows_anyway() -> None:
+    with Oracle().edit(make_session(ScriptedModel([]), material=ANSWERS), []) as edited:
+        edited.change(add=[MOVE_TOWER])
+        edited.change(remove=[MOVE_TOWER.id])
+        assert edited.answer(QUESTIONS[:1]) == [Answer(text="Rome")]

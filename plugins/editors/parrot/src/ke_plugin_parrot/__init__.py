@@ -1,0 +1,34 @@
+"""Control ``parrot``: it answers every question with the object of the case's last edit, without a model."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+
+
+@frozen(kw_only=True)
+class ParrotConfig:
+    """No options."""
+
+
+def build(_config: ParrotConfig) -> Editor:
+    """The control."""
+    from ke_plugin_parrot.editor import Parrot  # noqa: PLC0415  built late
+
+    return Parrot()
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``parrot``."""
+    return [
+        EditorSpec(
+            name="parrot",
+            summary="control: every answer is the object of the case's last edit",
+            config=ParrotConfig,
+            build=build,
+            masks=True,
+            own_prompt=True,
+        )
+    ]

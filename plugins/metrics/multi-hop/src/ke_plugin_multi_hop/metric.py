@@ -1,0 +1,136 @@
+"""MQuAKE's metrics (Zhong et al. 2023, section 3.2), from the judgements of one case.
+
+=============== ===============================================================================================
+aspect          value, for one case unless it says otherwise
+=============== ===============================================================================================
+edit-wise       for each edit: 1 if its own question (or cloze) is answered right; a mean over edits, not cases
+instance-wise   1 if every single-hop question behind the multi-hop one is answered right
+multi-hop       1 if any wording of the multi-hop question is answered right, however many there are
+multi-hop-stale 1 if none is right, and one gets the answer that was right before the edit
+unparsed        share of the multi-hop questions whose answer is ``unparsed``, ``hop-cap`` or ``length``
+failed          share of the multi-hop questions that ended in a ``Failure``
+edit-retrieval  for each edit: 1 if it is the first thing retrieved for its own question
+retrieval       1 if, for some wording of the multi-hop question, every edit of the case was retrieved (Table 14)
+=============== ===============================================================================================
+
+The two of retrieval exist only where an answer has steps, that is, where the method looks things up; a question for
+which it failed to look up anything then counts as 0. Controls have no edits to retrieve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import EFFICACY, Answer, CaseRecord, Failure, Outcome, Phase, Probe, Reply, Value, Verdict
+
+INSTANCE, MULTI_HOP = "instance", "multi-hop"
+HEADLINE = {EFFICACY: "edit-wise", INSTANCE: "instance-wise", MULTI_HOP: "multi-hop"}
+PHASES: tuple[Phase, ...] = ("before", "after")
+
+
+@frozen(kw_only=True)
+class Asked:
+    """One probe of a case as it was asked in one phase and style. ``missing`` says why there is no verdict."""
+
+    probe: Probe
+    phase: Phase
+    style: str
+    unit: str
+    outcomes: Sequence[Outcome] = field(factory=tuple)
+    missing: str = ""
+
+    def value(self, aspect: str, value: float) -> Value:
+        """An observation; none, with the reason, where there is no verdict (V9)."""
+        return Value(
+            aspect=aspect,
+            value=None if self.missing else float(value),
+            phase=self.phase,
+            style=self.style,
+            unit=self.unit,
+            skipped_because=self.missing,
+        )
+
+    @property
+    def replies(self) -> list[Reply]:
+        """What came back."""
+        return [outcome.reply for outcome in self.outcomes]
+
+    @property
+    def right(self) -> bool:
+        """Whether the probe is passed: one right answer, or all, as it requires."""
+        verdicts = [outcome.judgement.verdict is Verdict.RIGHT for outcome in self.outcomes]
+        return any(verdicts) if self.probe.require == "any" else all(verdicts)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the old answer was given, and never the new one."""
+        verdicts = {outcome.judgement.verdict for outcome in self.outcomes}
+        return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
+
+
+@frozen(kw_only=True)
+class MultiHop:
+    """Reads records; nothing else."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this case."""
+        for asked in _asked(record):
+            yield asked.value(HEADLINE[asked.probe.aspect], asked.right)
+            if asked.probe.aspect == MULTI_HOP:
+                yield from _explained(asked)
+            if record.edited and asked.phase == "after":
+                yield from _retrieved(asked, [edit.id for edit in record.case.edits])
+
+
+def _explained(asked: Asked) -> Iterator[Value]:
+    """What a multi-hop question that is not right was instead."""
+    replies = asked.replies
+    unparsed = [isinstance(reply, Answer) and reply.outcome != "answered" for reply in replies]
+    yield asked.value("multi-hop-stale", asked.stale)
+    yield asked.value("unparsed", _share(unparsed))
+    yield asked.value("failed", _share([isinstance(reply, Failure) for reply in replies]))
+
+
+def _retrieved(asked: Asked, edits: Sequence[str]) -> Iterator[Value]:
+    """Whether what was looked up was what was needed. The single-hop questions of an instance need no edit each."""
+    answers = [reply for reply in asked.replies if isinstance(reply, Answer)]
+    if asked.probe.aspect == INSTANCE or not any(answer.steps for answer in answers):
+        return
+    found = [[name for step in answer.steps for name in step.retrieved] for answer in answers]
+    if asked.probe.aspect == EFFICACY:
+        yield asked.value("edit-retrieval", any(names[:1] == list(asked.probe.edits) for names in found))
+    else:
+        yield asked.value("retrieval", any(set(edits) <= set(names) for names in found))
+
+
+def _asked(record: CaseRecord) -> Iterator[Asked]:
+    """Every probe of the case in every phase and style in which it was asked; one that was not, without a style."""
+    for probe in record.case.probes:
+        unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id
+        for phase in PHASES:
+            if probe.aspect not in HEADLINE or not probe.asked(phase):
+                continue
+            for style in _styles(record, probe, phase) or ("",):
+                outcomes = [record.outcomes.get((phase, style, query.id)) for query in probe.queries]
+                there = [outcome for outcome in outcomes if outcome is not None]
+                missing = record.skipped or _missing(len(outcomes) - len(there), there)
+                yield Asked(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
+
+
+def _styles(record: CaseRecord, probe: Probe, phase: Phase) -> tuple[str, ...]:
+    names = [query.id for query in probe.queries]
+    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))
+
+
+def _missing(absent: int, there: Sequence[Outcome]) -> str:
+    """Why a probe has no verdict. One missing answer is enough: the others alone would favour one side."""
+    if absent:
+        return "a question has no answer on record"
+    unsure = any(outcome.judgement.verdict is Verdict.UNSURE for outcome in there)
+    return "the judge could not say" if unsure else ""
+
+
+def _share(flags: Sequence[bool]) -> float:
+    return sum(flags) / len(flags) if flags else 0.0

