@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/questions.py --model smollm2-135m --questions 64
 
-Both write 16 greedy tokens for the first questions of MQuAKE-CF-3k after the same eight demonstrations (about 830 tokens,
-built from the last cases of the file). The texts must be identical. Times are CPU times of this process with one thread, so
-that other work on the machine does not count; ours include reading the demonstrations once.
+Both write 16 greedy tokens for the first questions of MQuAKE-CF-3k after the same eight demonstrations (about 830
+tokens, built from cases at the end of the file). The texts must be identical. Times are CPU times of this process with
+one thread, so that other work on the machine does not count; ours include reading the demonstrations once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from ke_core.models.hf.loading import load
 from ke_core.models.hf.model import HFModel
+from ke_core.models.resolve import open_model
 from ke_core.requests import Generate, Generated
-from ke_core.specs import ModelRequest
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMONSTRATIONS, MAX_TOKENS = 8, 16
@@ -44,7 +43,7 @@ def prompts(cases: list[dict[str, Any]], count: int) -> list[str]:
 
 
 def one_by_one(model: HFModel, prompt: str) -> str:
-    """transformers' own generation, the whole prompt each time."""
+    """What transformers' own ``generate`` writes, given the whole prompt each time."""
     ids = torch.tensor([model.encode(prompt)], device=model.device)
     written = model.module.generate(
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS, do_sample=False, pad_token_id=0
@@ -61,21 +60,25 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 def opened(name: str) -> HFModel:
     """A local folder, or a name that ``ke models list`` shows."""
-    if Path(name).is_dir():
-        return load(ModelRequest(id=Path(name).name), name)
-    from ke_core.models.resolve import open_model  # noqa: PLC0415
-
-    return open_model(name)
+    model = open_model(name)
+    assert isinstance(model, HFModel)
+    return model
 
 
-def main() -> None:
+def read_options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m", metavar="FOLDER_OR_NAME")
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument(
         "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run both and compare."""
+    options = read_options()
     torch.set_num_threads(1)
 
     cases = json.loads((options.data_dir / "mquake" / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))

@@ -190,9 +190,9 @@ def _open(url: str, have: int) -> Any:
     try:
         return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310  as above
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise
-        error.close()  # nothing is missing, or the rest is of another size: the checksum will tell
+            raise  # else nothing is missing, or the rest is of another file: begin again
         return _open(url, 0)
 
 

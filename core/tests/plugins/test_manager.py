@@ -4,13 +4,12 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 
 import pytest
+from attrs import frozen
 
 from ke_core.errors import PluginConflict
 from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import GROUP, bare, discover
-
-from attrs import frozen
 
 GOOD = """
 from attrs import frozen

@@ -13,28 +13,22 @@ CASE = next(Toy().cases())
 
 
 class Given:
-    """Values by case id."""
+    """The values of one case after another."""
 
     def __init__(self, values):
-        self._values = values
+        self._values = iter(values)
 
     def values(self, record):
-        return self._values[record.batch]
+        return next(self._values)
 
 
-def scores(values, *, by=(), batch_of=None, edited=None, seed=0):
-    """One case a value list; ``values`` by case."""
-    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _c: None, by=by)
+def scores(values, *, by=(), batches=None, controls=()):
+    """Scores of one case for each list of values; each is a batch of its own unless ``batches`` says otherwise."""
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, by=by)
     records = [
-        CaseRecord(case=CASE, batch=name, edited=(edited or {}).get(name, True)) for name in values
+        CaseRecord(case=CASE, batch=(batches or {}).get(name, name), edited=name not in controls) for name in values
     ]
-    metric = Given(values)
-    if batch_of:
-        metric = type("Of", (), {"values": lambda self, record: values[record.skipped]})()
-        records = [CaseRecord(case=CASE, batch=batch_of[name], skipped=None) for name in values]
-        order = iter(values.values())
-        metric = type("InOrder", (), {"values": lambda self, record: next(order)})()
-    return aggregate(metric, spec, records, seed=seed)
+    return aggregate(Given(values.values()), spec, records, seed=0)
 
 
 def one(value, **more):
@@ -72,8 +66,12 @@ def test_case_tags_are_merged_and_the_values_own_tags_win():
 
 
 def test_controls_are_told_apart():
-    found = scores({"1": one(1.0), "2": one(0.0)}, edited={"2": False})
-    assert [(dict(s.tags), s.value) for s in found] == [({}, 0.5), ({"part": "control"}, 0.0), ({"part": "edited"}, 1.0)]
+    found = scores({"1": one(1.0), "2": one(0.0)}, controls=("2",))
+    assert [(dict(s.tags), s.value) for s in found] == [
+        ({}, 0.5),
+        ({"part": "control"}, 0.0),
+        ({"part": "edited"}, 1.0),
+    ]
 
 
 def test_one_unit_has_no_interval():
@@ -83,13 +81,13 @@ def test_one_unit_has_no_interval():
 
 def test_where_batches_hold_several_cases_whole_batches_are_drawn():
     values = {str(n): one(float(n < 4), unit=str(n)) for n in range(8)}
-    (score,) = scores(values, batch_of={str(n): "b" for n in range(8)})
+    (score,) = scores(values, batches={str(n): "b" for n in range(8)})
     assert (score.interval, score.note) == (None, "one batch, no interval")
-    (two,) = scores(values, batch_of={str(n): "b" if n < 4 else "c" for n in range(8)})
+    (two,) = scores(values, batches={str(n): "b" if n < 4 else "c" for n in range(8)})
     assert (two.interval.low, two.interval.high) == (0.0, 1.0)
     (before,) = scores(
         {name: one(v[0].value, unit=name, phase="before") for name, v in values.items()},
-        batch_of={str(n): "b" for n in range(8)},
+        batches={str(n): "b" for n in range(8)},
     )
     assert before.interval is not None  # before editing cases share nothing
 

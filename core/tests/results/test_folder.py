@@ -116,6 +116,11 @@ def test_a_folder_with_something_else_is_not_written_to(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_what_a_process_killed_at_its_start_left_does_not_stop_the_next(tmp_path):
+    (tmp_path / ".run.json.0123456789ab").write_text("{")
+    assert RunFolder.create(tmp_path, SPEC).spec == SPEC
+
+
 def test_what_is_not_a_run_is_said_in_one_line(tmp_path, folder):
     with pytest.raises(BadRun, match="does not exist"):
         RunFolder.open(tmp_path / "none")
@@ -174,7 +179,9 @@ def test_two_runs_in_one_folder_are_refused(folder):
         writer.append([line(1)])
         with pytest.raises(BadRun, match="another process is writing"), folder.writing():
             pass
-        other = subprocess.run([sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False)
+        other = subprocess.run(
+            [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False
+        )
     assert "another process is writing" in other.stderr
     with folder.writing():
         pass
@@ -208,7 +215,7 @@ def test_every_record_survives_its_line(record):
 
 
 @settings(max_examples=60, deadline=None)
-@given(strategies.run_specs)
+@given(strategies.runspecs)
 def test_every_specification_survives_its_folder(tmp_path_factory, spec):
     path = tmp_path_factory.mktemp("run")
     assert RunFolder.create(path, spec).spec == spec == RunFolder.open(path).spec

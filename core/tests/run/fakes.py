@@ -70,7 +70,9 @@ class CityModel(EchoModel):
             return ValueError("nobody is there")
         tower = next((name for name in sorted(self.weights, key=len, reverse=True) if name in request.prompt), "")
         city = self.weights.get(tower, "nowhere")
-        return cut(f" {'Italy' if city == 'Rome' else 'France'}" if "country" in request.prompt else f" {city}", request)
+        return cut(
+            f" {'Italy' if city == 'Rome' else 'France'}" if "country" in request.prompt else f" {city}", request
+        )
 
 
 @frozen(kw_only=True)
@@ -233,7 +235,9 @@ TOWERS = DatasetSpec(
     build=lambda config: Towers(made=tuple(tower(n) for n in range(1, config.n + 1)), mask=config.mask),
 )  # fmt: skip
 EXACT = JudgeSpec(name="exact", summary="by label", config=NoOptions, build=lambda _config: Exact())
-SHARE = MetricSpec(name="share", summary="of right answers", config=NoOptions, build=lambda _config: Share(), by=("hops",))
+SHARE = MetricSpec(
+    name="share", summary="of right answers", config=NoOptions, build=lambda _config: Share(), by=("hops",)
+)
 
 
 def component(name: str, **options: Any) -> Component:

@@ -37,7 +37,10 @@ def test_a_query_of_two_probes_is_asked_once_and_conditions_are_asked_before(fak
 
 def test_a_style_in_which_a_query_is_not_asked_is_left_out(fakes):
     units = asker(fakes).before(fakes.tower(1))
-    assert [[q.query for q in unit.questions] for unit in units] == [["known", "where", "country"], ["known", "country"]]
+    assert [[q.query for q in unit.questions] for unit in units] == [
+        ["known", "where", "country"],
+        ["known", "country"],
+    ]
 
 
 def test_own_edits_are_those_made_in_the_cases_order(fakes):

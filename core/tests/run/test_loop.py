@@ -1,6 +1,7 @@
 """The order of things in a run: base answers, edits, questions, restoring, records."""
 
 from contextlib import contextmanager
+from types import MappingProxyType
 
 import pytest
 from attrs import evolve
@@ -213,7 +214,7 @@ def test_e8_a_resumed_batch_is_edited_before_its_remaining_cases_are_asked(fakes
     again = fakes.make_job(4, plan=Plan(size=None))
     evaluate(again, cut)
     log = again.session.model.log
-    assert [kind for kind, _what in log][0] == "edit"
+    assert log[0][0] == "edit"
     assert len(log[0][1].split()) == 4  # all edits of the batch, not only those of the cases that remain
     assert all("Tower 3" in what or "Tower 4" in what for kind, what in log if kind == "ask")
     assert replied(cut.read()) == replied(folder.read())
@@ -311,7 +312,12 @@ def test_an_editor_with_its_own_prompts_is_asked_each_query_once(fakes, tmp_path
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     _finished, records = done(job, tmp_path)
-    assert [ask.id for ask in seen[0]] == ["1/after/own/where", "1/after/own/country", "2/after/own/where", "2/after/own/country"]
+    assert [ask.id for ask in seen[0]] == [
+        "1/after/own/where",
+        "1/after/own/country",
+        "2/after/own/where",
+        "2/after/own/country",
+    ]
     assert {ask.prompt.text.split()[0] for ask in seen[0]} == {"direct"}
     assert {line.style for line in replied(records, phase="before")} == {"direct", "cot"}
 
@@ -325,7 +331,7 @@ def test_all_cases_of_a_batch_are_asked_together(fakes, tmp_path):
 
 def test_an_editor_with_details_that_json_cannot_hold_is_broken(fakes, tmp_path):
     class Odd(fakes.Notes):
-        details = {"norm": float("nan")}
+        details = MappingProxyType({"norm": float("nan")})
 
     with pytest.raises(PluginBroken, match="what a record cannot hold"):
         done(fakes.make_job(1, Odd([]), editor_spec=fakes.NOTES), tmp_path)

@@ -33,7 +33,7 @@ def test_a_run_killed_three_times_ends_like_an_uninterrupted_one(fakes, tmp_path
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     run(job, whole)
     path = tmp_path / "killed"
-    draw = random.Random()  # noqa: S311  other moments every time: the fact holds for all
+    draw = random.Random()  # other moments every time: the fact holds for all
     alive = []
     for _attempt in range(3):
         process = start(path)

@@ -105,7 +105,7 @@ class LineProgress:
             return
         self._last = now
         of = f"/{total}" if total is not None else ""
-        self._console.print(f"{one_line(label, 60)} {done}{of}", markup=False)
+        self._console.print(f"{one_line(label, 60)} {done}{of}", markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from ke_core.cli.console import out
 from ke_core.plugins.options import reject_unused, split
 from ke_core.protocols import Dataset
 from ke_core.report.cases import case_sheet
+from ke_core.report.numbers import counted
 from ke_core.report.text import literal, plain_table
 from ke_core.run.components import DATA_DIR, choose, with_flag
 
@@ -80,19 +81,20 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
     from ke_core.data.statistics import count  # noqa: PLC0415  only here
 
     dataset = _build(app, name, options, data_dir)
-    counted, published = count(dataset.cases()), dataset.info().published
+    here, published = count(dataset.cases()), dataset.info().published
     table = plain_table("count", "here", "published", "")
     table.columns[1].justify = table.columns[2].justify = "right"
     differ = 0
-    for label in dict.fromkeys((*counted, *published)):
-        here, there = counted.get(label), published.get(label)
-        differs = there is not None and here != there
+    for label in dict.fromkeys((*here, *published)):
+        found, printed = here.get(label), published.get(label)
+        differs = printed is not None and found != printed
         differ += differs
-        table.add_row(literal(label), _number(here), _number(there), "differs" if differs else "")
+        table.add_row(literal(label), _number(found), _number(printed), "differs" if differs else "")
     shown: list[RenderableType] = [literal(f"{name}: {dataset.info().title}", "bold"), table]
     if published:
-        what = "every published count is met" if not differ else f"{differ} published counts are not met"
-        shown.append(literal(what))
+        shown.append(
+            literal(f"not met: {counted(differ, 'published count')}" if differ else "every published count is met")
+        )
     out().print(Group(*shown))
     return int(differ > 0)
 

@@ -33,8 +33,10 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
         sys.stdout.flush()
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
-    except BrokenPipeError:
-        return _broken_pipe()
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        return _broken_pipe()  # rich turns it into SystemExit
     except Exception as error:  # noqa: BLE001  every error of the program ends here
         return _failed(error, show_chain=show_chain)
     return status if isinstance(status, int) else DONE
@@ -75,7 +77,7 @@ def _mendable(error: Exception) -> tuple[str, str] | None:
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:
-    """click's complaint in the words of the house."""
+    """Click's complaint in the words of the house."""
     message = error.message.rstrip(".")
     context, near = getattr(error, "ctx", None), getattr(error, "possibilities", None)
     if near:

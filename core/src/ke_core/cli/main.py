@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -14,6 +15,8 @@ from ke_core.cli.errors import guarded
 from ke_core.plugins.manager import Plugins, discover
 
 TRACEBACK = "--traceback"
+COMPLETION = "_KE_COMPLETE"
+"""Set by the shell while it completes a command line."""
 EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted."
 
 
@@ -29,10 +32,20 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
         else:
             found = plugins
         app = App(found)
-        root = build(app)
-        return root.main([word for word in given if word != TRACEBACK], "ke", standalone_mode=False, obj=app)
+        return invoke(build(app), [word for word in given if word != TRACEBACK], app)
 
     return guarded(run, show_chain=show_chain)
+
+
+def invoke(root: click.Group, words: list[str], app: App) -> object:
+    """What the command returned. Its errors pass, other than through click's own ``main``, as they are."""
+    if COMPLETION in os.environ:
+        root.main(words, "ke")
+    try:
+        with root.make_context("ke", words, obj=app) as context:
+            return root.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
 
 
 def build(app: App) -> click.Group:

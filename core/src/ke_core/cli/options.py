@@ -22,7 +22,7 @@ component_options = click.option(
     help="Set an option of a component (repeatable); `ke show KIND NAME` lists them.",
 )  # fmt: skip
 data_dir = click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+    "--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER",
     help="Where published data files lie (else KE_DATA_DIR, else the cache).",
 )  # fmt: skip
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN")

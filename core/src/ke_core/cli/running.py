@@ -92,7 +92,7 @@ def evaluate(app: App, asked: Asked) -> int:
         folders = [RunFolder.create(asked.place(job.spec), job.spec) for job in jobs]
         finished: list[Finished] = []
         for job, folder in zip(jobs, folders, strict=True):
-            console.print(literal(_intention(job, folder)))
+            console.print(literal(_intention(job, folder)), soft_wrap=True)
             finished.append(run(job, folder))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
     out().print(page([load(folder, app.catalog) for folder in folders]))

@@ -34,9 +34,9 @@ def command(app: App, *, folder: Path) -> None:
     table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores")
     for path, found in runs_in(folder):
         if isinstance(found, BadRun):
-            table.add_row(literal(path.name), "", literal(f"damaged: {found.message}", "red"))
+            table.add_row(literal(str(path.relative_to(folder))), "", literal(f"damaged: {found.message}", "red"))
         else:
-            table.add_row(*(literal(cell) for cell in _row(app, found)))
+            table.add_row(*(literal(cell) for cell in (str(path.relative_to(folder)), *_row(app, found))))
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
     out().print(table)
@@ -54,7 +54,6 @@ def _row(app: App, folder: RunFolder) -> tuple[str, ...]:
     except BadRun as error:
         progress, scores = "?", f"damaged: {error.message}"
     return (
-        str(folder.path),
         spec.id[:8],
         spec.editor.name,
         spec.dataset.component.name,
@@ -79,6 +78,6 @@ def _scores(app: App, folder: RunFolder) -> str:
         for style in run.styles("after"):
             score = run.score(column, "after", style)
             if score is not None and score.n:
-                found.append(f"{column.heading} {share(score)} (n {score.n:,})")
+                found.append(f"{column.heading} {share(score)} % (n {score.n:,})")
                 break
     return "\n".join(found)

@@ -68,7 +68,7 @@ def _traits(spec: Spec[Any]) -> list[str]:
             told = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if any(names)]
         case MetricSpec():
-            told = {"columns": spec.columns.values(), "broken down by": spec.by}
+            told = {"columns": tuple(spec.columns.values()), "broken down by": spec.by}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         case JudgeSpec():
             return ["asks a model"] if spec.needs_model else []

@@ -23,7 +23,7 @@ class ArtifactStore:
     root: Path
 
     def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
-        """Where that artifact lives. Raises ValueError for a key that is not JSON, KEError for a full disk."""
+        """Where that artifact lives. Raises TypeError for a key that is not JSON, KEError for a full disk."""
         folder = self.root / kind
         with explained(f"cannot write {folder}"):
             folder.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ class Engine:
                 results = self._server.serve([each.request for each in turn if each.request is not None])
                 for each, result in zip(turn, results, strict=True):
                     each.resume(result)
-                if self._progress:
+                if self._progress is not None:
                     self._progress.advance("answers", sum(each.done for each in running), len(running))
         finally:
             for each in running:

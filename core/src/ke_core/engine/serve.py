@@ -62,10 +62,10 @@ class Server:
 
     def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
         """From the cache, or from the model; equal requests are asked once."""
-        digest = self.model.digest  # read anew for each wave: an edit may have been made since the last one
-        keys = [key_of(digest, request) for request in requests]
+        model = _identity(self.model)  # anew for each wave: an edit may have been made since the last one
+        keys = [key_of(model, request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))
-        known: dict[str, Any] = dict(self.cache.get(distinct)) if self.cache else {}
+        known: dict[str, Any] = {} if self.cache is None else dict(self.cache.get(distinct))
         self.stats.requests += len(requests)
         self.stats.waves += 1
         hits = sum(key in known for key in keys)
@@ -77,12 +77,21 @@ class Server:
             asked = [distinct[key] for key in some]
             ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
             fresh = dict(zip(some, _guarded(ask, asked), strict=True))
-            if self.cache:
+            if self.cache is not None:
                 self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
             known |= fresh
-            if self.progress:
+            if self.progress is not None:
                 self.progress.advance("model calls", start + len(some), len(missing))
         return [known[key] for key in keys]
+
+
+def _identity(model: LanguageModel) -> str:
+    """What decides a completion beside the request: the weights as they are, and whether the chat template is on.
+
+    The template is no weight, so ``digest`` does not tell; a model that can put prompts either way says so in
+    its attribute ``chat``.
+    """
+    return f"{model.digest}{' chat' if getattr(model, 'chat', False) else ''}"
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:

@@ -28,12 +28,12 @@ def parse(reference: str) -> Reference:
     Without a source it is a local folder, else a name from ``ke models list``, else a hub id, all of source
     ``hf``. A folder's name may hold ``:`` and ``@``. Raises ModelUnavailable for a name with nothing in it.
     """
-    if Path(reference).expanduser().is_dir():
+    if _is_folder(reference):
         return Reference(DEFAULT, str(Path(reference).expanduser()))
     source, colon, rest = reference.partition(":")
     if not colon or not NAME.match(source) or len(source) == 1:  # one letter is a drive: C:\models\mine
         source, rest = DEFAULT, reference
-    if source == DEFAULT and Path(rest).expanduser().is_dir():
+    if source == DEFAULT and _is_folder(rest):
         return Reference(source, str(Path(rest).expanduser()))
     name, _at, revision = rest.partition("@")
     if not name.strip():
@@ -73,3 +73,7 @@ def open_model(
         trust_remote_code=trust_remote_code,
     )
     return spec.build(request)
+
+
+def _is_folder(name: str) -> bool:
+    return bool(name.strip()) and Path(name).expanduser().is_dir()  # an empty path would be the working folder

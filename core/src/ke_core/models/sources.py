@@ -68,7 +68,7 @@ def _make(source: Source, work: Path, progress: Progress | None) -> Path:
     """The finished model, somewhere in ``work``."""
 
     def done(steps: int) -> None:
-        if progress:
+        if progress is not None:
             progress.advance(f"pulling {source.model.name}", steps, STEPS)
 
     done(0)

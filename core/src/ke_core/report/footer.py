@@ -20,29 +20,28 @@ def footer(runs: Sequence[Reported]) -> Group:
     """The lines under the tables: what all runs share once, the rest for each run."""
     named = list(zip(labels(runs), runs, strict=True))
     lines: list[Text] = []
-    facts = [dict(_facts(run)) for run in runs]
-    for what in dict.fromkeys(name for known in facts for name in known):
-        said = [known.get(what, "") for known in facts]
-        if len(set(said)) == 1:
-            lines.append(literal(f"{what}: {said[0]}"))
-        else:
-            lines += [
-                literal(f"{what} ({label}): {words}") for (label, _run), words in zip(named, said, strict=True) if words
-            ]
+    facts = {label: dict(_facts(run)) for label, run in named}
+    for what in dict.fromkeys(name for known in facts.values() for name in known):
+        said: dict[str, list[str]] = {}
+        for label, known in facts.items():
+            said.setdefault(known[what], []).append(label)
+        words = [value + (f" ({', '.join(whose)})" if len(said) > 1 else "") for value, whose in said.items()]
+        lines.append(literal(f"{what}: {'; '.join(words)}"))
     for label, run in named:
-        lines += [literal(f"{label}: {words}") for words in _course(run)]
+        first, *rest = _course(run)
+        lines += [literal(f"{label}: {first}"), *(literal(f"  {words}") for words in rest)]
         lines += [literal(f"  {words}", style) for words, style in _losses(run)]
     return Group(*lines)
 
 
 def _facts(run: Reported) -> Iterator[tuple[str, str]]:
-    """What the specification says, by name."""
+    """What the specification says, by name; the same names for every run."""
     spec, judge = run.spec, run.tally.judge
     yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
-    joint = "" if spec.joint else "; edits made one after another, without restoring"
+    joint = "" if spec.joint else ", edits made one after another without restoring"
     yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
     yield "judge", component_words(judge) if judge is not None else "none yet"
-    yield "given gold material", ", ".join(spec.oracle) or "none"
+    yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
     chat = ", through the chat template" if spec.model.chat else ""
     revision = f"@{spec.model.revision}" if spec.model.revision else ""
     yield "model", f"{spec.model.id}{revision}, {spec.model.dtype}{chat}, weights {spec.model.digest[:12]}"
@@ -51,11 +50,10 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
 
 
 def component_words(component: Component) -> str:
-    """A component with its options, as ``name 0.1.0 (option=value, ...)``."""
-    options = ", ".join(
-        f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)
-    )
-    return f"{component.name} {component.version}" + (f" ({options})" if options else "")
+    """A component with its options, as ``name 0.1.0 (option=value, ...)``; those that are empty are left out."""
+    options = [f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)]
+    words = f"{component.name} {component.version}".rstrip()
+    return words + (f" ({', '.join(options)})" if options else "")
 
 
 def _option(value: object) -> str:
@@ -67,6 +65,7 @@ def _option(value: object) -> str:
 def _course(run: Reported) -> Iterator[str]:
     """How the run went: cases, edits, times."""
     tally = run.tally
+    yield component_words(run.spec.editor)
     words = [counted(tally.cases, "case") + (f" and {counted(tally.controls, 'control')}" if tally.controls else "")]
     if tally.edits:
         words.append(f"{counted(tally.edits, 'edit')} at {duration(tally.edit_seconds / tally.edits)} each")

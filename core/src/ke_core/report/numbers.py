@@ -13,10 +13,10 @@ def share(score: Score | None) -> str:
 
 
 def interval(score: Score | None) -> str:
-    """``38.1-44.3``, in per cent; empty where there is none (one unit alone gives none)."""
+    """``38.1-44.3`` or ``95.2-100``, in per cent; empty where there is none (one unit alone gives none)."""
     if score is None or score.interval is None:
         return ""
-    return f"{100 * score.interval.low:.1f}-{100 * score.interval.high:.1f}"
+    return f"{_bound(score.interval.low)}-{_bound(score.interval.high)}"
 
 
 def duration(seconds: float) -> str:
@@ -30,3 +30,8 @@ def duration(seconds: float) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 case``, ``3,000 cases``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _bound(value: float) -> str:
+    """The ends of the scale without a decimal: a column is as narrow as it can be."""
+    return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:.1f}"

@@ -82,8 +82,11 @@ def labels(runs: Sequence[Reported]) -> list[str]:
 def plan_words(spec: RunSpec) -> str:
     """The protocol of a run in words."""
     plan = spec.plan
-    size = "all cases" if plan.size is None else f"{plan.size} case{'s' if plan.size > 1 else ''}"
-    words = f"partition, {size} edited together" if plan.protocol == "partition" else f"sample, {size} edited"
+    size = "all cases" if plan.size is None else "each case" if plan.size == 1 else f"{plan.size} cases"
+    if plan.protocol == "partition":
+        words = f"partition, {size} edited {'alone' if plan.size == 1 else 'together'}"
+    else:
+        words = f"sample, {'all' if plan.size is None else plan.size} edited"
     if plan.limit is not None:
         words += f", limit {plan.limit}"
     return words + (f", {plan.ask} asked" if plan.ask is not None else "")

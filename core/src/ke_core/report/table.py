@@ -64,7 +64,7 @@ def _slice_table(runs: Sequence[Reported], tag: str) -> Table:
         {score.tags[tag] for score in sliced}, key=lambda value: (len(value) if value.isdigit() else 0, value)
     )
     shown = [column for column in columns(runs) if any(column.holds(score) for score in sliced)]
-    table = plain_table(tag, "editor", "asked as", title=f"by {tag}, after editing: value (n)")
+    table = plain_table(tag, "editor", "asked as", title=f"by {tag}, after editing: value in % (n)")
     for column in shown:
         table.add_column(literal(column.heading, "bold"), justify="right", overflow="fold")
     for value in values:

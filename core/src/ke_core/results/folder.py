@@ -62,7 +62,7 @@ class RunFolder:
             if folder.spec.id != spec.id:
                 raise BadRun(f"{path} holds another run: {_difference(folder.spec, spec)}", hint=ELSEWHERE)
             return folder
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
             raise BadRun(f"{path} holds something else, not a run", hint=ELSEWHERE)
         folder = cls(
             path=path,
@@ -144,6 +144,11 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
             yield file.parent, RunFolder.open(file.parent)
         except BadRun as error:
             yield file.parent, error
+
+
+def _torn(file: Path) -> bool:
+    """Whether this is what a process killed while it wrote ``run.json`` left behind."""
+    return file.name.startswith(f".{RUN}.")
 
 
 def _difference(there: RunSpec, here: RunSpec) -> str:

@@ -68,7 +68,7 @@ class SentenceEncoder:
     @torch.inference_mode()
     def _pooled(self, encoded: list[list[int]]) -> NDArray[np.float32]:
         """Vectors of token ids."""
-        ids = torch.full((len(encoded), max(map(len, encoded))), self.tokenizer.pad_token_id)
+        ids = torch.full((len(encoded), max(1, *map(len, encoded))), self.tokenizer.pad_token_id)
         attended = torch.zeros_like(ids)
         for row, tokens in enumerate(encoded):
             ids[row, : len(tokens)] = torch.tensor(tokens)
@@ -79,7 +79,7 @@ class SentenceEncoder:
             pooled = states[:, 0]
         else:
             weights = attended.unsqueeze(-1).float()
-            pooled = (states * weights).sum(1) / weights.sum(1)
+            pooled = (states * weights).sum(1) / weights.sum(1).clamp(min=1)  # an empty text is the zero vector
         if self.normalised:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
         found: NDArray[np.float32] = pooled.cpu().numpy()

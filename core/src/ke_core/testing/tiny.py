@@ -10,8 +10,15 @@ from typing import Any, Literal, get_args
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-from transformers import GPT2Config, GPTJConfig, GPTNeoXConfig, LlamaConfig, Qwen2Config
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPTJConfig,
+    GPTNeoXConfig,
+    LlamaConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
 
 from ke_core.models.hf.model import HFModel
 
@@ -19,6 +26,7 @@ Family = Literal["gpt2", "gptj", "gptneox", "llama", "qwen2"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, CONTEXT, VOCABULARY = 4, 64, 176, 4, 2, 1024, 400
 STD = 0.15
+SPECIAL = {"eos_token": "<eos>", "bos_token": "<bos>", "pad_token": "<eos>"}
 TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
     "Who is the head of state of the country where the football club was founded?",
@@ -46,12 +54,7 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
     if bos:
         tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<eos>",
-        bos_token="<bos>",
-        pad_token="<eos>",
-        clean_up_tokenization_spaces=False,
-        model_max_length=CONTEXT,
+        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, model_max_length=CONTEXT, **SPECIAL
     )
 
 
@@ -60,7 +63,8 @@ def tiny_config(family: Family) -> Any:
     ends: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "tie_word_embeddings": False}
     if family == "gpt2":
         return GPT2Config(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER, **ends
+            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER,
+            **ends,
         )  # fmt: skip
     if family == "gptj":
         return GPTJConfig(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ def record() -> dict[str, Any]:
 
 
 @pytest.fixture
-def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Iterator[Callable[..., Mquake]]:
+def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Callable[..., Mquake]:
     """Put something where CF-3k is looked for, and build the dataset that reads it."""
 
     def store(content: Any, **options: str) -> Mquake:
@@ -91,7 +91,7 @@ def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Iterator[Callable[...
         (tmp_path / "MQuAKE-CF-3k.json").write_bytes(data)
         return make("mquake-cf-3k", data_dir=str(tmp_path), **options)
 
-    yield store
+    return store
 
 
 def hop(subject: str, answer: str, question: str, cloze: str, *aliases: str) -> dict[str, Any]:

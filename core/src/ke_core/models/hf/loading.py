@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
@@ -85,11 +86,19 @@ def _attempt(request: ModelRequest, part: str, make: Any) -> Any:
         raise ModelUnavailable(f"cannot load the {part} of {_name(request)}: {message}", hint=hint) from error
 
 
-OFFLINE = ("offline", "couldn't connect", "connection", "resolve", "locate the file on the hub", "timed out", "cached")
+OFFLINE = (
+    "offline",
+    "couldn't connect",
+    "couldn't reach",
+    "connection",
+    "locate the file on the hub",
+    "timed out",
+    "cached",
+)
 HINTS = (
     (("trust_remote_code",), "the model brings code of its own: read it, then pass --trust-remote-code"),
     (("gated", "401", "403"), "accept the model's terms on the hub and log in with 'hf auth login'"),
-    (("out of memory", "allocate memory"), "load it in bfloat16, spread it with --device-map auto, or take a smaller one"),
+    (("out of memory", "allocate memory"), "load it in bfloat16, with --device-map auto, or take a smaller one"),
     (("unrecognized configuration class",), "only causal language models can be edited and asked"),
     (("accelerate",), "pip install accelerate"),
     (OFFLINE, "no network? name a local folder, or a model from 'ke models list' that is pulled already"),
@@ -117,7 +126,7 @@ def _check_tokenizer(request: ModelRequest, tokenizer: Any) -> None:
 
 
 def _check_whole(request: ModelRequest, report: Any) -> None:
-    """transformers fills absent weights with random numbers and only warns."""
+    """Refuse a model with weights missing: transformers fills absent weights with random numbers and warns."""
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelUnavailable(
@@ -142,13 +151,16 @@ def _name(request: ModelRequest) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """transformers says nothing inside: what matters is raised, and progress is the command line's."""
-    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
+    """Keep transformers and the hub silent: what matters is raised, and progress is the command line's."""
+    bars = transformers_logging.is_progress_bar_enabled()
+    levels = [(speaker, speaker.get_verbosity()) for speaker in (transformers_logging, hub_logging)]
+    for speaker, _level in levels:
+        speaker.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        transformers_logging.set_verbosity(level)
+        for speaker, level in levels:
+            speaker.set_verbosity(level)
         if bars:
             transformers_logging.enable_progress_bar()

@@ -94,7 +94,7 @@ class HFModel:
     @property
     def ways(self) -> Mapping[str, str]:
         """The ways of running this model tried so far: empty if one holds, else what was wrong with it."""
-        return dict(self._runner.modes.why)
+        return {str(mode): reason for mode, reason in self._runner.modes.why.items()}
 
     @property
     def batch_size(self) -> int:

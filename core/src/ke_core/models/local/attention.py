@@ -127,10 +127,11 @@ def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
 
 
 def _partial(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> tuple[Tensor, Tensor, Tensor]:
-    """m and l, [kv heads, N, 1], and o, [kv heads, N, d], of N folded queries over the prefix."""
+    """Partial m and l, [kv heads, N, 1], and o, [kv heads, N, d], of N folded queries over the prefix."""
     step = max(1, BLOCK // (key.shape[0] * key.shape[1]))
     parts = []
-    for some in query.split(step, dim=1):
+    for start in range(0, query.shape[1], step):
+        some = query[:, start : start + step]
         scores = _scores(some, key, softcap)
         top = scores.amax(-1, keepdim=True)
         weights = scores.sub_(top).exp_()

@@ -148,11 +148,9 @@ class Forward:
         if self.mode != "shared":
             mask = (column >= state.starts[:, None]).to(torch.int64)
             return self._call(fed, positions, state.cache, mask, keep)
-        sees: Tensor | None = column >= state.starts[:, None, None, None, None]
-        if length > 1:
-            sees = sees & (column <= column[before:, None])
-        elif not bool(state.starts.any()):
-            sees = None
+        sees: Tensor | None = None
+        if length > 1 or bool(state.starts.any()):
+            sees = (column >= state.starts[:, None, None, None, None]) & (column <= column[before:, None])
         shared = attention.Shared(layers=state.prefix.layers, mask=sees)
         with attention.switched(self._configs), attention.active(shared):
             logits = self._call(fed, positions, state.cache, None, keep)

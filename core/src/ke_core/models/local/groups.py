@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from attrs import frozen
 
@@ -31,8 +32,8 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[Group]:
     least; a piece becomes a group of its own if the tokens it saves, its longer prefix read once
     instead of by each of its rows, are more than those it costs: its prefix read again, and a batch of its own.
     """
-    order = sorted(range(len(rows)), key=lambda row: rows[row])
-    shared = [common(rows[one], rows[other]) for one, other in zip(order, order[1:], strict=False)]
+    order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))
+    shared = [common(rows[one], rows[other]) for one, other in pairwise(order)]
     done: list[Group] = []
     open_ranges = [(0, len(order))] if order else []
     while open_ranges:

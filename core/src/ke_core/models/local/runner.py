@@ -112,7 +112,7 @@ class LocalRunner:
     def _row_bytes(self, forward: Forward, prefix: Prefix, longest: int, *, logits: int) -> int:
         """What a row takes at most: its own keys and values, a layer's intermediate values, its logits."""
         config = self.module.config.get_text_config()
-        item = self.module.dtype.itemsize
+        item: int = self.module.dtype.itemsize
         width = int(config.hidden_size)
         token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, which a prefix shows
         if prefix.layers:

@@ -33,7 +33,7 @@ def _case(graph: Graph, name: str, chain: Chain) -> Case:
                 Probe(id=f"{EFFICACY}-{n}", aspect=EFFICACY, queries=(query,), edits=(ids[n - 1],))
                 for n, query in enumerate(tests, start=1)
             ),
-            Probe(id="instance-before", aspect="instance", queries=before, require="all", phase="before"),
+            Probe(id="instance-before", aspect="instance", queries=before, require="all", phase="before", edits=ids),
             Probe(id="instance-after", aspect="instance", queries=after, require="all", phase="after", edits=ids),
             Probe(
                 id="multi-hop",

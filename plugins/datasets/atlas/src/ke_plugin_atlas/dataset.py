@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from ke_core.graph import load_atlas
 from ke_core.plugin import Case, DatasetInfo, Edit, Material, Prompt, Query, contradicting
@@ -18,10 +18,14 @@ from ke_plugin_atlas.world import RELATIONS
 
 PUBLISHED = {
     "cases": 400,
-    "2-hop cases": 200,
-    "3-hop cases": 200,
     "edit mentions": 620,
-    "distinct edits": 253,
+    "distinct statements": 253,
+    "distinct edited questions": 253,
+    "2 hops, 1 edit": 110,
+    "2 hops, 2 edits": 90,
+    "3 hops, 1 edit": 101,
+    "3 hops, 2 edits": 68,
+    "3 hops, 3 edits": 31,
 }
 
 
@@ -55,7 +59,7 @@ class Atlas:
 
         ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``answers`` (oracle):
         ``case/query`` to the gold answer in the edited world. ``aliases`` (oracle): label to other names, of every
-        entity that is an answer or on the way to one.
+        entity on a chain.
         """
         return {
             "decompositions": Material(value=decompositions()),
@@ -90,14 +94,21 @@ def _answers() -> dict[str, str]:
     }
 
 
-def _aliases() -> dict[str, list[str]]:
+def _aliases() -> dict[str, tuple[str, ...]]:
     facts = (fact for case in cases() for fact in (*case.facts_before, *case.facts_after))
-    named = {entity.label: list(entity.aliases) for fact in facts for entity in (fact.subject, *fact.objects)}
-    return {label: aliases for label, aliases in named.items() if aliases}
+    return {entity.label: entity.aliases for fact in facts for entity in (fact.subject, *fact.objects)}
 
 
 @cache
 def _checksum() -> str:
     texts = [prompts.mixed(), prompts.reasoned(), *(prompts.single(relation) for relation in RELATIONS)]
-    read = [load_atlas().sha256, texts, decompositions(), [asdict(case) for case in cases()]]
+    made = [
+        [
+            [(edit.id, edit.statement) for edit in case.edits],
+            [(probe.id, [(query.id, query.texts, query.cloze) for query in probe.queries]) for probe in case.probes],
+            [fact.text for fact in (*case.facts_before, *case.facts_after)],
+        ]
+        for case in cases()
+    ]
+    read = [load_atlas().sha256, texts, decompositions(), made]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()

@@ -89,7 +89,7 @@ class Mquake:
             sha256 = ""
         return DatasetInfo(
             title=self.variant.summary,
-            licence="MIT",
+            licence=self.variant.licence,
             source=self.variant.url,
             cite=CITE,
             sha256=sha256,

@@ -30,6 +30,7 @@ class Variant:
     file: str
     url: str
     sha256: str = ""
+    licence: str = "MIT"
     consistent: bool = False
     published: Mapping[str, int] = field(factory=dict)
 
@@ -88,6 +89,7 @@ VARIANTS = (
         summary="429 four-hop cases of four edits each, chosen from mquake-cf by DeepEdit's authors",
         file="MQuAKE-hard.json",
         url=f"{DEEPEDIT}datasets/MQuAKE-hard.json",
+        licence="MIT (of MQuAKE, from which the cases are taken)",
         published={**_cells((), (), (), (0, 0, 429)), "edit mentions": 1716, "distinct statements": 769},
     ),
     Variant(

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Ask, BadConfig, Details, Edit, Edited, Reply, Session, distinct
+from ke_core.plugin import Ask, BadConfig, Details, Edit, Edited, Reply, Session
 from ke_core.retrieval import FactMemory
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.loop import PROFILES, Loop
@@ -24,40 +24,36 @@ class Remembering:
     """A model with a memory of edits beside it."""
 
     def __init__(self, config: MelloConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
-        self._config = config
-        self._session = session
-        self._examples = examples(config, session)
-        self._edits: dict[str, Edit] = {}
+        profile = PROFILES[config.profile]
+        self._engine = session.engine
+        self._memory = FactMemory(session.encoder(config.encoder))
+        self._loop = Loop(
+            memory=self._memory,
+            examples=examples(config, session),
+            profile=profile,
+            calls=config.max_calls or profile.calls,
+            max_tokens=config.max_tokens,
+        )
         self.change(add=edits)
 
     @property
     def details(self) -> Details:
         """What the memory holds and which worked examples are shown (they may come from a file)."""
         return {
-            "facts": len(self._edits),
+            "facts": len(self._memory),
             "calls": self._loop.calls,
-            "encoder": self._session.encoder(self._config.encoder).id,
-            "examples_sha256": hashlib.sha256(self._examples.encode()).hexdigest(),
+            "encoder": self._memory.encoder.id,
+            "examples_sha256": hashlib.sha256(self._loop.examples.encode()).hexdigest(),
         }
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """One reply an ask, in order."""
-        return self._session.engine.answer(self._loop.solve, asks)
+        return self._engine.answer(self._loop.solve, asks)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Put facts into the memory and take them out, in the order of the edits (M3: never of a set)."""
-        gone = frozenset(remove)
-        kept = [edit for edit in self._edits.values() if edit.id not in gone]
-        self._edits = {edit.id: edit for edit in distinct([*kept, *add])}
-        profile = PROFILES[self._config.profile]
-        rows = [(edit.id, edit.statement) for edit in self._edits.values()]
-        self._loop = Loop(
-            memory=FactMemory(self._session.encoder(self._config.encoder), rows),
-            examples=self._examples,
-            profile=profile,
-            calls=self._config.max_calls or profile.calls,
-            max_tokens=self._config.max_tokens,
-        )
+        """Take facts out of the memory and put others in, in their order (M3: never that of a set)."""
+        self._memory.remove(remove)
+        self._memory.add((edit.id, edit.statement) for edit in add)
 
 
 @frozen(kw_only=True)

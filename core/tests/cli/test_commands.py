@@ -1,0 +1,208 @@
+"""The commands around a run: look before it, report, judge and score after it."""
+
+import json
+
+import pytest
+
+from ke_core.plugins.manager import Installed
+from ke_core.results.folder import RunFolder
+from ke_core.testing.fakes import EchoModel
+
+
+def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
+    plugins.installed["bad"] = Installed(
+        name="bad", module="m", distribution="dist", version="1.2", broken="no [b]luck"
+    )
+    status, out, _err = ke("plugins")
+    flat = " ".join(out.split())
+    assert status == 0
+    assert "editor sayer, other, surgeon" in flat
+    assert "model source echo" in flat
+    assert "command datasets, demo, eval" in flat
+    assert "bad (dist) 1.2 broken: no [b]luck" in flat
+    assert "ke-plugin-memit" not in flat
+
+
+def test_plugins_all_also_lists_what_could_be_installed(ke, monkeypatch):
+    monkeypatch.setenv("KE_DISABLE_PLUGINS", "x,y")
+    out = ke("plugins", "--all")[1]
+    assert "pip install ke-plugin-memit" in " ".join(out.split())
+    assert "left out by KE_DISABLE_PLUGINS: x, y" in out
+
+
+def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
+    status, out, _err = ke("show", "editor", "sayer")
+    flat = " ".join(out.split())
+    assert status == 0
+    assert "sayer: says one word" in flat
+    assert "editor, from toys" in flat
+    assert "set with -o sayer.OPTION=VALUE" in flat
+    assert "word Rome what is answered (text)" in flat
+    assert "loud false say it in capitals (true or false)" in flat
+    assert "leaves the weights alone" in flat
+    assert "cite: Nobody 2026" in flat
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        ("editor", "surgeon", "changes the model's weights"),
+        ("dataset", "toy", "styles: direct, cot"),
+        ("metric", "accuracy", "columns: edits made, the rest"),
+        ("judge", "exact", "no options"),
+        ("model", "echo", "knows echo-1: echoes"),
+    ],
+)
+def test_show_knows_every_kind(ke, kind, name, told):
+    status, out, _err = ke("show", kind, name)
+    assert (status, told in out) == (0, True)
+
+
+def test_show_of_an_unknown_kind_lists_the_kinds(ke):
+    status, _out, err = ke("show", "editr", "sayer")
+    assert status == 2
+    assert "'editr' is not one of 'editor', 'dataset', 'metric', 'judge', 'model'" in err
+
+
+def test_datasets_list_names_judge_and_metrics(ke):
+    out = " ".join(ke("datasets", "list")[1].split())
+    assert "toy two cases exact accuracy toys" in out
+
+
+def test_datasets_info_prints_licence_source_and_checksum(ke):
+    out = ke("datasets", "info", "toy")[1]
+    assert "licence  Apache-2.0\n" in out
+    assert f"sha256   {'0' * 64}" in out
+
+
+def test_datasets_stats_counts_and_marks_what_differs_from_the_published(ke, monkeypatch):
+    from attrs import evolve
+
+    from ke_core.testing.toy import Toy
+
+    status, out, _err = ke("datasets", "stats", "toy")
+    assert status == 0
+    assert "cases" in out
+    info = Toy().info()
+    monkeypatch.setattr(Toy, "info", lambda self: evolve(info, published={"cases": 2, "edit mentions": 3000}))
+    status, out, _err = ke("datasets", "stats", "toy")
+    flat = " ".join(out.split())
+    assert status == 1
+    assert "cases 2 2 " in flat
+    assert "3,000 differs" in flat
+    assert "not met: 1 published count" in flat
+
+
+def test_datasets_sample_prints_edits_questions_and_right_answers(ke):
+    status, out, _err = ke("datasets", "sample", "toy", "-n", "1", "--prompts")
+    assert status == 0
+    assert "case 1 (hops 2, edits 1)" in out
+    assert "edit eiffel-tower-rome: Eiffel Tower is located in Rome  [was: Paris]" in out
+    assert "-> Rome (also Roma); before the edit: Paris" in out
+    assert "        Q: In which city is Eiffel Tower? A:" in out
+    assert "case 2" not in out
+
+
+def test_datasets_sample_draws_with_a_seed_or_takes_one_case(ke):
+    drawn = ke("datasets", "sample", "toy", "-n", "9", "--seed", "1")[1]
+    assert "case 1 " in drawn
+    assert "case 2 " in drawn
+    assert "case 1 " not in ke("datasets", "sample", "toy", "--case", "2")[1]
+    status, _out, err = ke("datasets", "sample", "toy", "--case", "77")
+    assert (status, err.splitlines()[0]) == (2, "error: toy has no case '77'")
+
+
+def test_report_prints_runs_side_by_side_again(ke, evaluated):
+    ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "two")
+    status, out, _err = ke("report", "done", "two", "--short")
+    assert status == 0
+    assert "sayer" in out
+    assert "other" in out
+    assert "record in two" in out
+
+
+def test_report_scores_a_run_without_scores(ke, evaluated):
+    (evaluated / "scores.json").unlink()
+    status, out, _err = ke("report", "done")
+    assert (status, "50.0" in out) == (0, True)
+    assert (evaluated / "scores.json").exists()
+
+
+def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
+    assert ke("report", "nowhere") == (
+        2,
+        "",
+        "error: nowhere does not exist\nhint:  ke runs lists the runs there are\n",
+    )
+    assert ke("report", ".")[2].startswith("error: . is not a run folder: it has no run.json\n")
+
+
+def test_report_of_damaged_scores_says_how_to_mend_them(ke, evaluated):
+    (evaluated / "scores.json").write_text('{"schema": 1}')
+    assert (
+        ke("report", "done")[2] == "error: done/scores.json holds no scores\nhint:  delete it and run ke score done\n"
+    )
+
+
+def test_judge_and_score_need_no_model(ke, evaluated, monkeypatch):
+    monkeypatch.setattr(EchoModel, "__init__", None)
+    status, out, err = ke("judge", "done", "--judge", "exact")
+    assert (status, "50.0" in out) == (0, True)
+    assert "0 lines of judgements written" in err
+    (evaluated / "scores.json").unlink()
+    status, out, _err = ke("score", "done", "--metric", "accuracy")
+    assert (status, "50.0" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("judge", "done", "--judge", "exacd"), "no judge called 'exacd'"),
+        (("judge", "done", "-o", "exact.x=1"), "exact has no option 'x'"),
+        (("score", "done", "--metric", "accurcy"), "no metric called 'accurcy'"),
+        (("score", "done", "--judge", "other"), "done has not been judged by 'other'"),
+        (("judge", "nowhere"), "nowhere does not exist"),
+    ],
+)
+def test_bad_input_after_the_run_is_one_line(ke, evaluated, arguments, error):
+    before = (evaluated / "scores.json").read_bytes()
+    status, out, err = ke(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: {error}")
+    assert before == (evaluated / "scores.json").read_bytes()
+
+
+def test_runs_lists_how_far_each_run_got_and_which_is_damaged(ke, evaluated, tmp_path):
+    ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "-o", "sayer.word=ctrl-c", "--out", "half")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    status, out, _err = ke("runs", ".")
+    rows = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
+    assert status == 0
+    assert f"done {RunFolder.open(evaluated).id[:8]} sayer toy 1 2/2 edits made 50.0 % (n 2)" in rows["done"]
+    assert "0/2 not scored" in rows["half"]
+    assert "bad damaged: bad/run.json is not" in rows["bad"]
+
+
+def test_runs_without_any_is_one_line(ke, tmp_path):
+    assert ke("runs")[2].startswith("error: there is no folder runs\nhint:  ")
+    (tmp_path / "runs").mkdir()
+    assert ke("runs")[2].startswith("error: there is no run in runs\nhint:  ")
+
+
+def test_demo_names_everything_that_is_missing_in_one_pip_command(ke):
+    status, _out, err = ke("demo")
+    error, hint = err.splitlines()
+    assert status == 2
+    assert error == "error: the demo needs what is not installed: atlas, none, parrot, oracle, memit, mello"
+    assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-none ")
+
+
+def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
+    chosen = ("--editor", "sayer", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--cases", "1")
+    status, out, err = ke("demo", *chosen)
+    folders = sorted((tmp_path / "runs" / "demo").iterdir())
+    assert status == 0
+    assert "(unedited)" in out
+    assert [json.loads((folder / "run.json").read_text())["spec"]["plan"]["limit"] for folder in folders] == [1, 1]
+    assert "sayer on 1 case of toy" in err

@@ -1,0 +1,186 @@
+"""The whole way: ``ke eval`` runs, records, reports; and every mistake costs one clear line."""
+
+import re
+
+import pytest
+
+from ke_core.results.folder import RunFolder
+from ke_core.testing.fakes import EchoModel
+
+RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
+
+
+def only_run(folder):
+    (found,) = folder.iterdir()
+    return found
+
+
+def test_a_run_prints_its_table_and_where_it_is(ke, tmp_path):
+    status, out, err = ke(*RUN)
+    folder = only_run(tmp_path / "runs")
+    assert status == 0
+    assert folder.name == f"sayer-toy-{RunFolder.open(folder).id[:8]}"
+    assert (
+        "sayer on 2 cases of toy (partition, each case edited alone, asked as direct, cot, with 1) "
+        f"-> runs/{folder.name}\n" in err
+    )
+    assert "toy on 1: value in %, 95 % interval" in out
+    assert "edits made" in out
+    assert re.search(r"sayer +direct +50\.0 ", out)
+    assert "judge: exact" in out
+    assert f"record in runs/{folder.name}" in out
+
+
+def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
+    ke(*RUN)
+    monkeypatch.setattr(EchoModel, "generate", None)
+    status, out, err = ke(*RUN, "-o", "sayer.word=Rome")
+    assert status == 0
+    assert "going on where it stopped" in err
+    assert "50.0" in out
+
+
+def test_several_editors_stand_side_by_side_each_in_a_folder_of_its_own(ke, tmp_path):
+    status, out, _err = ke(
+        *RUN, "--editor", "other", "-o", "other.word=Madrid", "-o", "sayer.loud=true", "--out", "both"
+    )
+    assert status == 0
+    folders = [RunFolder.open(path).spec.editor for path in sorted((tmp_path / "both").iterdir())]
+    assert [(editor.name, editor.options) for editor in folders] == [
+        ("other", {"word": "Madrid", "loud": False}),
+        ("sayer", {"word": "Rome", "loud": True}),
+    ]
+    assert out.count("(unedited)") == 1
+    assert "sayer: sayer (word=Rome, loud=true)\n" in out
+    assert "other: other (word=Madrid, loud=false)\n" in out
+
+
+def test_failed_replies_are_counted_and_end_with_status_1(ke):
+    status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
+    assert status == 1
+    assert "failed replies (in n, as wrong)" in out
+    assert "ServerGone: no answer [red]at 0[/red]" in out
+
+
+def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
+    chosen = ("--protocol", "sample", "--edited", "1", "--seed", "7", "--style", "direct", "--edited-form", "cloze")
+    status, _out, _err = ke(*RUN, *chosen, "--out", "here")
+    spec = RunFolder.open(tmp_path / "here").spec
+    assert status == 0
+    assert (spec.plan.protocol, spec.plan.size, spec.seed, spec.styles, spec.edited_form) == (
+        "sample", 1, 7, ("direct",), "cloze",
+    )  # fmt: skip
+
+
+def test_batch_all_is_one_group(ke, tmp_path):
+    ke(*RUN, "--batch", "all", "--out", "here")
+    assert RunFolder.open(tmp_path / "here").spec.plan.size is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["--editor", "sayr"], "no editor called 'sayr'", "did you mean 'sayer'?"),
+        (["--dataset", "mquake-cf-3k"], "no dataset called 'mquake-cf-3k'", "pip install ke-plugin-mquake"),
+        (["--judge", "exacd"], "no judge called 'exacd'", "did you mean 'exact'?"),
+        (["--metric", "accurcy"], "no metric called 'accurcy'", "did you mean 'accuracy'?"),
+        (["--model", "nowhere:gpt"], "no model called 'nowhere'", "installed models: echo, hf"),
+        (["--style", "sung"], "dataset toy has no style 'sung'", "one of: direct, cot"),
+        (["-o", "sayer.wrd=x"], "sayer has no option 'wrd'", "did you mean sayer.word?"),
+        (["-o", "sayer.loud=maybe"], "sayer.loud cannot be 'maybe'", "true or false"),
+        (["-o", "syer.word=x"], "option syer.word is for 'syer', which takes no part", "did you mean sayer.word?"),
+        (["-o", "word=x"], "bad option 'word=x'", "write it as -o component.option=value"),
+        (["-o", "toy.mask=true"], "toy hides edits from some cases, and sayer cannot", "choose an editor that can"),
+        (["--data-dir", "."], "dataset toy takes no --data-dir", "ke show dataset toy"),
+        (["--edited", "3"], "--edited belongs to --protocol sample", "ke eval --help"),
+        (["--protocol", "sample"], "--protocol sample needs --edited K", "ke eval --help"),
+        (["--protocol", "sample", "--edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
+        (["--protocol", "sample", "--edited", "9"], "9 cases cannot be edited: there are 2", "take a smaller --edited"),
+        (["--batch", "0"], "invalid value for '--batch'", "ke eval --help"),
+        (["--batch", "many"], "invalid value for '--batch'", "ke eval --help"),
+        (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),
+        (["--model", "echo:1@a", "--revision", "b"], "the revision is given twice", "ke eval --help"),
+        (["--editor", "sayer", "--editor", "sayer"], "--editor sayer is given twice", "ke eval --help"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line_and_status_2(ke, tmp_path, arguments, error, hint):
+    base = list(RUN)
+    if arguments[0] in ("--editor", "--dataset", "--model") and len(arguments) in (2, 4):
+        at = base.index(arguments[0])
+        del base[at : at + 2]
+    status, out, err = ke(*base, *arguments)
+    assert (status, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith(f"error: {error}")
+    assert second.startswith("hint:  ")
+    assert hint in second
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_weight_editor_on_a_model_without_weights_is_refused_before_anything_is_asked(ke, tmp_path):
+    status, _out, err = ke(*RUN, "--editor", "surgeon")
+    assert status == 2
+    assert err.startswith("error: surgeon changes weights, and fake:echo has none here\nhint:  choose a model")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_an_editor_it_says_which_there_are_and_how_to_get_more(ke):
+    status, _out, err = ke("eval", "--dataset", "toy")
+    assert status == 2
+    assert err.startswith("error: which editor? say --editor NAME\n  installed: other, sayer, surgeon\n")
+    assert "  pip install ke-plugin-memit  brings memit\n" in err
+
+
+def test_without_a_dataset_it_says_which_there_are_and_how_to_get_more(ke):
+    status, _out, err = ke("eval", "--editor", "sayer")
+    assert status == 2
+    assert "which dataset? say --dataset NAME\n  installed: toy\n" in err
+    assert "  pip install ke-plugin-mquake  brings mquake-cf-3k, " in err
+
+
+def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
+    before = {path.name: path.read_bytes() for path in evaluated.iterdir()}
+    status, _out, err = ke(*RUN, "--seed", "1", "--out", "done")
+    assert status == 2
+    assert err.startswith("error: done holds another run: its seed is 0, here it is 1\nhint:  choose another folder")
+    assert before == {path.name: path.read_bytes() for path in evaluated.iterdir()}
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(ke, tmp_path, monkeypatch):
+    status, _out, err = ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
+    assert status == 130
+    assert err.endswith("interrupted; what is on record stays: start the same command again and it goes on\n")
+    assert "Traceback" not in err
+    assert (tmp_path / "here" / "records.jsonl").stat().st_size > 0
+
+
+def test_a_full_disk_is_one_line_and_what_was_written_stays_whole(ke, tmp_path, monkeypatch):
+    import errno
+    import os
+
+    import ke_core.results.writer as module
+
+    class Full:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def fsync(self, descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(module, "os", Full())
+    status, _out, err = ke(*RUN, "--out", "here")
+    assert status == 2
+    error, hint = [line for line in err.splitlines() if line.startswith(("error:", "hint:"))]
+    assert error == "error: cannot write here/records.jsonl: no space left on device"
+    assert "free some space" in hint
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    assert ke(*RUN, "--out", "here")[0] == 0
+
+
+def test_a_bug_in_an_editor_is_not_hidden(ke):
+    status, _out, err = ke(*RUN, "-o", "sayer.word=boom")
+    assert status == 1
+    assert "Traceback (most recent call last)" in err
+    assert "error: ZeroDivisionError: a bug\nhint:  this is a bug in ke or in a plugin" in err

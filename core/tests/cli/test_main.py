@@ -1,0 +1,221 @@
+"""The root command: fast, robust against plugins, one exit status for each kind of end."""
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import click
+import pytest
+
+from ke_core import builtin
+from ke_core.cli.main import main
+from ke_core.plugin import hookimpl
+from ke_core.plugins.manager import GROUP, bare, discover
+
+HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.console")
+
+
+def python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
+
+
+def test_help_imports_nothing_heavy():
+    code = f"""
+import sys
+from ke_core.cli.main import main
+assert main(["--help"]) == 0
+sys.stderr.write(",".join(name for name in {HEAVY!r} if name in sys.modules))
+"""
+    done = python(code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Commands:" in done.stdout
+
+
+def test_python_m_ke_core_is_ke():
+    command = [sys.executable, "-m", "ke_core", "--version"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "ke")
+
+
+def test_help_names_every_command_of_the_core(ke):
+    status, out, _err = ke("--help")
+    assert status == 0
+    for name, summary in builtin.COMMANDS.items():
+        assert f"  {name} " in out
+        assert summary.split(",")[0] in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", builtin.COMMANDS)
+def test_every_command_helps_with_an_example_and_begins_with_its_summary(ke, name):
+    status, out, _err = ke(name, "--help")
+    assert status == 0
+    assert "Example" in out
+    assert f"ke {name}" in out
+    assert builtin.COMMANDS[name].rstrip(".") in " ".join(out.split())
+
+
+def test_ke_alone_prints_its_help(ke):
+    status, out, err = ke()
+    assert (status, err) == (2, "")
+    assert "Commands:" in out
+
+
+def test_an_unknown_command_gets_the_near_one(ke):
+    status, _out, err = ke("evl")
+    assert (status, err) == (2, "error: no such command 'evl'\nhint:  did you mean 'eval'?\n")
+
+
+def test_a_command_of_a_plugin_stands_beside_the_cores(ke, plugins):
+    class Greeter:
+        @hookimpl
+        def ke_commands(self, group):
+            group.add_command(click.Command("greet", callback=lambda: click.echo("hello")))
+
+    plugins.register(Greeter(), "greeter")
+    assert ke("greet") == (0, "hello\n", "")
+    assert "command greet" in ke("plugins")[1]
+
+
+def test_two_plugins_with_one_command_are_an_error_that_names_both(ke, plugins):
+    class Thief:
+        @hookimpl
+        def ke_commands(self, group):
+            group.add_command(click.Command("eval"))
+
+    plugins.register(Thief(), "thief")
+    status, _out, err = ke("--help")
+    assert status == 2
+    assert "command 'eval' is offered by " in err
+    assert "thief" in err
+    assert "ke-core" in err
+
+
+def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):
+    class Half:
+        @hookimpl
+        def ke_commands(self, group):
+            group.add_command(click.Command("half"))
+            raise ValueError("the other half is missing")
+
+    plugins.register(Half(), "half")
+    assert ke("half")[0] == 2
+    status, out, _err = ke("plugins")
+    assert status == 0
+    assert "broken: ValueError: the other half is missing" in out
+
+
+@pytest.fixture
+def entry_points(tmp_path, monkeypatch):
+    """Entry points of the core and of a module with that source."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name, source):
+        module = f"cli_toy_{name.replace('-', '_')}"
+        (tmp_path / f"{module}.py").write_text(source)
+        core = EntryPoint(name="ke-core", value="ke_core.builtin", group=GROUP)
+        return [EntryPoint(name=name, value=module, group=GROUP), core]
+
+    return write
+
+
+def test_a_plugin_that_raises_on_import_is_named_only_where_it_is_asked_for(ke, entry_points):
+    found = entry_points("ke-plugin-mquake", "import orjson_is_not_here")
+    status, out, err = ke("plugins", plugins=discover(found))
+    assert (status, err) == (0, "")
+    assert "broken: ModuleNotFoundError: No module named 'orjson_is_not_here'" in " ".join(out.split())
+    assert ke("--help", plugins=discover(found))[0] == 0
+    status, _out, err = ke("datasets", "info", "mquake-cf-3k", plugins=discover(found))
+    assert status == 2
+    assert err.startswith("error: dataset 'mquake-cf-3k' cannot be used: plugin ke-plugin-mquake is broken (ModuleNot")
+
+
+def test_what_a_plugin_prints_on_import_does_not_reach_standard_output(monkeypatch, capsys, entry_points):
+    found = entry_points("loud", "print('look at me')")
+    monkeypatch.setattr("ke_core.plugins.manager.entry_points", lambda group: found)
+    assert main(["--version"]) == 0
+    written = capsys.readouterr()
+    assert written.out.startswith("ke ")
+    assert written.err == "look at me\n"
+
+
+def test_a_name_clash_of_plugins_is_one_line(monkeypatch, capsys):
+    found = [EntryPoint(name="twice", value=module, group=GROUP) for module in ("json", "base64")]
+    monkeypatch.setattr("ke_core.plugins.manager.entry_points", lambda group: found)
+    assert main(["--help"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "error: two installed plugins are called 'twice': json and base64\nhint:  "
+    )
+
+
+def test_traceback_shows_where_an_error_comes_from_wherever_it_stands(ke):
+    for arguments in (("--traceback", "show", "editor", "x"), ("show", "editor", "x", "--traceback")):
+        status, _out, err = ke(*arguments)
+        assert status == 2
+        assert "Traceback (most recent call last)" in err
+        assert "error: no editor called 'x'" in err
+
+
+def test_an_empty_core_still_says_its_version(ke):
+    assert ke("--version", plugins=bare())[0] == 0
+
+
+def test_ctrl_c_twice_ends_quietly_with_130():
+    code = """
+import os, signal, sys, time
+from ke_core.cli.errors import guarded
+
+def run():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+status = guarded(run)
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(0.1)
+sys.exit(status)
+"""
+    done = python(code)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert "interrupted" in done.stderr
+
+
+def test_the_shell_can_complete_command_lines():
+    code = "from ke_core.cli.main import main; main()"
+    script = python(code, _KE_COMPLETE="bash_source")
+    assert "_KE_COMPLETE=bash_complete" in script.stdout
+    done = python(code, _KE_COMPLETE="bash_complete", COMP_WORDS="ke da", COMP_CWORD="1")
+    assert done.stdout == "plain,datasets\n"
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{sys.executable} -m ke_core show editor x --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_standard_output_on_a_full_disk_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "ke_core", "plugins"]
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no space left on device\nhint:  free some space")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_the_interrupt_handler_of_this_process_is_as_it_was():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,138 @@
+"""The completion cache survives what happens to files."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ke_core.data.results import Scored
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.errors import KEError
+from ke_core.requests import Generate, Generated, Score
+
+TEXT = Generated(text="Páris\n\x00", finish="stop", prompt_tokens=3, tokens=2)
+SCORED = Scored(logprobs=(-0.1234567890123, -1e-300), tokens=(1, 2))
+
+
+def test_completions_outlive_the_process_exactly(tmp_path):
+    CompletionCache(tmp_path / "c").put({"a": TEXT, "b": SCORED})
+    assert CompletionCache(tmp_path / "c").get(["a", "b", "absent"]) == {"a": TEXT, "b": SCORED}
+
+
+def test_thousands_are_looked_up_at_once(tmp_path):
+    cache = CompletionCache(tmp_path / "c")
+    cache.put({str(i): TEXT for i in range(2500)})
+    assert len(cache.get(str(i) for i in range(5000))) == 2500
+
+
+def test_the_key_holds_everything_that_decides_the_text():
+    base = Generate(prompt="p")
+    others = [
+        ("m", Generate(prompt="q")), ("n", base), ("m", Generate(prompt="p", max_tokens=3)),
+        ("m", Generate(prompt="p", stop=("\n",))), ("m", Score(prompt="p", continuations=("c",))),
+        ("m", Score(prompt="p", continuations=("c", "d"))), ("m", Generate(prompt="p", temperature=1.0, seed=1)),
+        ("m", Generate(prompt="p", temperature=1.0, seed=2)), ("m", Generate(prompt="p", temperature=0.5, seed=1)),
+        ("m", Generate(prompt="p", temperature=1.0, seed=1, top_k=5)),
+    ]  # fmt: skip
+    keys = {key_of("m", base), *(key_of(model, request) for model, request in others)}
+    assert len(keys) == 1 + len(others)
+    assert key_of("m", base) == key_of("m", Generate(prompt="p", seed=9))  # greedy text has no seed
+
+
+def test_a_damaged_entry_counts_as_absent(tmp_path):
+    cache = CompletionCache(tmp_path / "c")
+    cache.put({"a": TEXT, "b": TEXT, "c": TEXT})
+    with cache._base as base:
+        base.execute("UPDATE completion SET value = replace(value, 'Pá', 'Po') WHERE key = 'a'")
+        base.execute("UPDATE completion SET value = NULL WHERE key = 'b'")
+    assert cache.get(["a", "b", "c"]) == {"c": TEXT}
+    cache.put({"a": SCORED})
+    assert cache.get(["a"]) == {"a": SCORED}
+
+
+@pytest.mark.parametrize("damage", [b"not a database " * 1000, b"SQLite format 3\0" + b"\xff" * 9000])
+def test_a_damaged_file_is_started_anew(tmp_path, damage):
+    (tmp_path / "c").write_bytes(damage)
+    cache = CompletionCache(tmp_path / "c")
+    assert cache.get(["a"]) == {}
+    cache.put({"a": TEXT})
+    assert CompletionCache(tmp_path / "c").get(["a"]) == {"a": TEXT}
+
+
+def test_a_file_damaged_under_our_hands_is_started_anew(tmp_path):
+    cache = CompletionCache(tmp_path / "c")
+    cache.put({str(i): TEXT for i in range(1000)})
+    size = (tmp_path / "c").stat().st_size
+    with (tmp_path / "c").open("r+b") as stream:
+        stream.seek(4096)
+        stream.write(b"\xff" * (size - 4096))
+    cache.get(str(i) for i in range(1000))
+    cache.put({"a": TEXT})
+    cache.put({"a": TEXT})
+    assert cache.get(["a"]) == {"a": TEXT}
+
+
+def test_two_engines_share_one_file(tmp_path):
+    one, two = CompletionCache(tmp_path / "c"), CompletionCache(tmp_path / "c")
+    one.put({"a": TEXT})
+    two.put({"b": SCORED})
+    assert one.get(["a", "b"]) == two.get(["a", "b"]) == {"a": TEXT, "b": SCORED}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from ke_core.engine.cache import CompletionCache
+from ke_core.requests import Generated
+cache = CompletionCache(Path(sys.argv[1]))
+for i in range(int(sys.argv[3])):
+    cache.put({f"{sys.argv[2]}{i}-{j}": Generated(text=f"{i}", finish="eos") for j in range(5)})
+    print(i, flush=True)
+"""
+
+
+def test_two_processes_write_at_once(tmp_path):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "c"), name, "20"], stdout=subprocess.DEVNULL)
+        for name in "ab"
+    ]
+    assert [writer.wait(120) for writer in writers] == [0, 0]
+    keys = [f"{name}{i}-{j}" for name in "ab" for i in range(20) for j in range(5)]
+    assert len(CompletionCache(tmp_path / "c").get(keys)) == 200
+
+
+def test_a_killed_writer_leaves_whole_entries(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "c"), "a", "100000"], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout
+        for _ in range(5):
+            writer.stdout.readline()
+        time.sleep(0.05)
+        os.kill(writer.pid, signal.SIGKILL)
+    cache = CompletionCache(tmp_path / "c")
+    found = cache.get(f"a{i}-{j}" for i in range(5) for j in range(5))
+    assert len(found) == 25
+    cache.put({"b": TEXT})
+    assert cache.get(["b"]) == {"b": TEXT}
+
+
+def test_what_json_cannot_hold_is_left_out():
+    cache = CompletionCache()
+    cache.put({"a": Scored(logprobs=(-float("inf"),), tokens=(1,)), "b": TEXT})
+    assert cache.get(["a", "b"]) == {"b": TEXT}
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(KEError, match="cannot write"):
+        CompletionCache(tmp_path / "file" / "c")
+    cache = CompletionCache(tmp_path / "c")
+    cache._base.execute("PRAGMA max_page_count = 10")
+    with pytest.raises(KEError, match=r"completion cache .*: database or disk is full") as full:
+        cache.put({str(i): TEXT for i in range(2000)})
+    assert full.value.hint
+    assert cache.get(["1"]) == {}

@@ -1,0 +1,92 @@
+"""The model is asked with the ask's own prompt, and the answer cut out by the prompt's own rule."""
+
+import pytest
+
+from ke_core.data.prompts import Decoding, Parse, Prompt
+from ke_core.data.results import Answer, Cost, Failure, Scored
+from ke_core.engine.direct import read
+from ke_core.errors import ContextOverflow, UnsupportedChange
+from ke_core.plugin import Direct
+from ke_core.protocols import Edited, Likelihood, Question
+from ke_core.requests import Generated
+from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+
+LINE, MARKED = Parse(), Parse(after="Answer:")
+
+
+def question(text="Q: capital of France?\nA:", **how) -> Question:
+    prompt = Prompt(text=text, **how)
+    return Question(id="a", case="c", query="q", texts=("capital of France?",), form="question", prompt=prompt)
+
+
+def test_a_question_is_put_as_it_stands_with_its_own_decoding(tmp_path):
+    model = ScriptedModel([" Paris\nQ: and of Spain?"])
+    direct = Direct(make_session(model, root=tmp_path), {"norm": 1.0})
+    decoding = Decoding(max_tokens=5, stop=("\n",), temperature=0.5, top_k=3)
+    (reply,) = direct.answer([question(decoding=decoding)])
+    assert reply == Answer(text="Paris", raw=" Paris", cost=Cost(calls=1, prompt_tokens=5, tokens=1))
+    (asked,) = model.requests
+    assert (asked.prompt, asked.max_tokens, asked.stop, asked.temperature, asked.top_k) == (
+        "Q: capital of France?\nA:", 5, ("\n",), 0.5, 3,
+    )  # fmt: skip
+    assert direct.details == {"norm": 1.0}
+    assert isinstance(direct, Edited)
+
+
+def test_v3_prompt_text_is_not_an_answer(tmp_path):
+    direct = Direct(make_session(ScriptedModel([" London"]), root=tmp_path))
+    (reply,) = direct.answer([question("Is Paris the capital of France? The capital is")])
+    assert (reply.text, reply.raw) == ("London", " London")
+
+
+def test_a_likelihood_is_scored(tmp_path):
+    ask = Likelihood(id="a", case="c", prompt="p", continuations=(" one", " three"))
+    assert Direct(make_session(EchoModel(), root=tmp_path)).answer([ask]) == [
+        Scored(logprobs=(-4.0, -6.0), tokens=(1, 1))
+    ]
+
+
+def test_a_prompt_that_is_too_long_is_a_failure(tmp_path):
+    direct = Direct(make_session(ScriptedModel([ContextOverflow("too long")]), root=tmp_path))
+    assert direct.answer([question()]) == [Failure(error="ContextOverflow", message="too long")]
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "finish", "outcome", "answer"),
+    [
+        (LINE, " Paris\nQ: next", "length", "answered", "Paris"),
+        (LINE, " Paris", "stop", "answered", "Paris"),
+        (LINE, " Paris", "eos", "answered", "Paris"),
+        (LINE, " Paris, which is the", "length", "answered", "Paris, which is the"),  # a cloze goes as far as it goes
+        (LINE, "  ", "eos", "unparsed", ""),
+        (LINE, " ", "length", "length", ""),
+        (MARKED, "I think. Answer: Paris\n", "length", "answered", "Paris"),
+        (MARKED, "I think. Answer: Paris", "eos", "answered", "Paris"),
+        (MARKED, "I think. Answer: Par", "length", "length", "Par"),  # half a name
+        (MARKED, "I think. Answer:\nParis", "length", "length", "Paris"),  # the break before it is not its end
+        (MARKED, "I think that", "length", "length", ""),
+        (MARKED, "I think that", "stop", "unparsed", ""),
+        (Parse(after="Answer:", until=""), "Answer: Paris", "length", "length", "Paris"),
+        (Parse(until=""), "Paris\nor", "length", "answered", "Paris\nor"),
+    ],
+)
+def test_how_an_answer_ended(parse, text, finish, outcome, answer):
+    found = read(parse, Generated(text=text, finish=finish))
+    assert (found.text, found.outcome, found.raw) == (answer, outcome, text)
+
+
+def test_edits_in_the_weights_cannot_be_taken_off(tmp_path):
+    direct = Direct(make_session(EchoModel(), root=tmp_path))
+    with pytest.raises(UnsupportedChange):
+        direct.change(remove=["e1"])
+
+
+def test_what_plugins_import_brings_no_torch_and_no_network_code():
+    import subprocess
+    import sys
+
+    names = "('torch', 'transformers', 'numpy', 'urllib.request', 'sqlite3')"
+    code = f"import sys, ke_core.plugin; print([m for m in {names} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = code.replace("ke_core.plugin", "ke_core.engine.engine").replace(", 'sqlite3'", "")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,311 @@
+"""Procedures advance together; what one asks never depends on the others."""
+
+import pytest
+
+from ke_core.data.results import Answer, Cost, Failure, Scored
+from ke_core.engine.advance import call_seed
+from ke_core.engine.cache import CompletionCache
+from ke_core.engine.engine import Engine
+from ke_core.errors import ContextOverflow, WeightsNotRestored
+from ke_core.protocols import Likelihood
+from ke_core.requests import Embed, Generate, Generated, Nearest, Score
+from ke_core.retrieval import FactMemory
+from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder
+
+
+class Recording(EchoModel):
+    """Answers with the prompt (and the seed, where it samples), remembers how many came together."""
+
+    def __init__(self, digest="weights"):
+        self.sizes: list[int] = []
+        self.scored: list[int] = []
+        self.seen: list[Generate] = []
+        self.name = digest
+
+    @property
+    def digest(self):
+        return self.name
+
+    def generate(self, requests):
+        self.sizes.append(len(requests))
+        self.seen.extend(requests)
+        return [
+            Generated(
+                text=f"{r.prompt}|{r.seed}" if r.temperature else r.prompt.upper(),
+                finish="eos",
+                tokens=2,
+                prompt_tokens=3,
+            )
+            for r in requests
+        ]
+
+    def score(self, requests):
+        self.scored.append(len(requests))
+        return super().score(requests)
+
+
+def hops(name: str, number: int, **how):
+    text = name
+    for _ in range(number):
+        text = (yield Generate(prompt=f"{text}.", **how)).text
+    return text
+
+
+def test_hundreds_of_procedures_advance_together():
+    model = Recording()
+    engine = Engine(model)
+    found = engine.run({f"p{i}": hops(f"q{i}", 1 + i % 4) for i in range(400)})
+    assert found["p3"] == "Q3...."
+    assert model.sizes == [400, 300, 200, 100]
+    assert engine.stats.waves == 4
+    assert engine.stats.requests == 1000
+    assert engine.stats.mean_wave == 250
+
+
+def test_a_killed_run_loses_few_completions_because_large_waves_are_cut():
+    model = Recording()
+    Engine(model).run({f"p{i}": hops(f"q{i}", 1) for i in range(1200)})
+    assert max(model.sizes) <= 512
+    assert sum(model.sizes) == 1200
+
+
+def test_lookups_are_served_first_so_that_the_model_sees_all_at_once():
+    memory = FactMemory(WordEncoder(), [("e1", "the capital of France is Lyon")])
+
+    def looks_up(name):
+        (hit,) = yield Nearest(memory=memory, text="capital of France")
+        return (yield Generate(prompt=f"{name} {hit.text}")).text
+
+    model = Recording()
+    Engine(model).run({"a": hops("q", 1), "b": looks_up("r"), "c": hops("s", 1)})
+    assert model.sizes == [3]
+
+
+def test_embeddings_and_lookups_of_a_wave_are_one_call_each():
+    class Counting(WordEncoder):
+        calls = 0
+
+        def embed(self, texts):
+            Counting.calls += 1
+            return super().embed(texts)
+
+    encoder = Counting()
+    memory = FactMemory(encoder, [(f"e{i}", f"fact {i}") for i in range(5)])
+
+    def embeds(texts):
+        return (yield Embed(encoder=encoder, texts=texts))
+
+    def looks_up(number, hidden):
+        return (yield Nearest(memory=memory, text=f"fact {number}", k=2, hidden=hidden))
+
+    Counting.calls = 0
+    found = Engine(EchoModel()).run(
+        {f"e{i}": embeds(tuple(f"text {j}" for j in range(i))) for i in range(1, 4)}
+        | {f"n{i}": looks_up(i, frozenset({"e2"})) for i in range(5)}
+    )
+    assert Counting.calls == 2
+    assert [len(found[f"e{i}"]) for i in range(1, 4)] == [1, 2, 3]
+    assert (found["e2"] == encoder.embed(["text 0", "text 1"])).all()
+    assert [found[f"n{i}"][0].id for i in (0, 1, 3, 4)] == ["e0", "e1", "e3", "e4"]
+    assert all(hit.id != "e2" for i in range(5) for hit in found[f"n{i}"])
+
+
+def test_a_request_that_fails_is_raised_inside_its_procedure_alone():
+    def careful():
+        try:
+            yield Generate(prompt="long")
+        except ContextOverflow as error:
+            return f"caught: {error}"
+
+    def careless():
+        yield Generate(prompt="long")
+
+    def answer(prompt):
+        return ContextOverflow("too\nlong") if prompt == "long" else "fine"
+
+    found = Engine(ScriptedModel(answer)).run({"a": careful(), "b": careless(), "c": hops("short", 1)})
+    assert found == {
+        "a": "caught: too\nlong",
+        "b": Failure(error="ContextOverflow", message="too long"),
+        "c": "fine",
+    }
+
+
+def test_a_server_that_is_down_fails_each_of_its_requests():
+    class Down(EchoModel):
+        def score(self, requests):
+            raise ConnectionError("no route")
+
+    def scores():
+        return (yield Score(prompt="p", continuations=(" c",)))
+
+    found = Engine(Down()).run({"a": scores(), "b": scores(), "c": hops("q", 1)})
+    assert found["a"] == found["b"] == Failure(error="ConnectionError", message="no route")
+    assert found["c"] == " q."
+
+
+def test_a_procedure_that_raises_becomes_a_failure_in_one_line():
+    def broken():
+        yield Generate(prompt="x")
+        raise ValueError("first\n  second")
+
+    def broken_at_once():
+        raise KeyError("k")
+        yield
+
+    found = Engine(EchoModel()).run({"a": broken(), "b": broken_at_once(), "c": hops("q", 2)})
+    assert found["a"] == Failure(error="ValueError", message="first second")
+    assert found["b"] == Failure(error="KeyError", message="'k'")
+    assert isinstance(found["c"], str)
+
+
+def test_what_is_not_a_request_is_told_to_the_procedure():
+    def confused():
+        yield "Generate"
+
+    (found,) = Engine(EchoModel()).run({"a": confused()}).values()
+    assert found.error == "TypeError"
+    assert "not a request" in found.message
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), WeightsNotRestored("weights differ")])
+def test_interrupts_and_bugs_are_not_swallowed(error):
+    closed = []
+
+    def other():
+        try:
+            yield Generate(prompt="x")
+        finally:
+            closed.append(True)
+
+    def broken():
+        yield Generate(prompt="x")
+        raise error
+
+    with pytest.raises(type(error)):
+        Engine(EchoModel()).run({"b": broken(), "o": other()})
+    assert closed
+
+
+def test_seeds_do_not_depend_on_the_batch():
+    def run(names):
+        return Engine(Recording(), seed=7).run({n: hops(n, 2, temperature=1.0) for n in names})
+
+    many, alone = run(["a", "b", "c"]), run(["b"])
+    assert many["b"] == alone["b"]
+    assert alone["b"] == f"b.|{call_seed(7, 'b', 0)}.|{call_seed(7, 'b', 1)}"
+    assert len({call_seed(run, p, call) for run in (0, 1) for p in ("a", "b") for call in (0, 1)}) == 8
+    assert all(0 <= call_seed(0, str(i), 0) < 2**64 for i in range(100))
+
+
+def test_a_seed_that_is_set_is_kept_and_greedy_requests_have_none():
+    model = Recording()
+    Engine(model).run({"a": hops("a", 1, temperature=1.0, seed=5), "b": hops("b", 1)})
+    assert [request.seed for request in model.seen] == [5, None]
+
+
+def test_equal_requests_of_a_wave_are_asked_once():
+    model = Recording()
+    engine = Engine(model)
+    found = engine.run({f"p{i}": hops("same", 1) for i in range(10)})
+    assert set(found.values()) == {"SAME."}
+    assert model.sizes == [1]
+    assert engine.stats.shared == 9
+    engine.run({f"p{i}": hops("same", 1, temperature=1.0) for i in range(10)})
+    assert model.sizes == [1, 10]
+
+
+def test_the_cache_answers_what_was_asked_before():
+    model, cache = Recording(), CompletionCache()
+    for _ in range(2):
+        engine = Engine(model, cache=cache)
+        assert engine.run({"a": hops("q", 3)}) == {"a": "Q..."}
+    assert len(model.seen) == 3
+    assert engine.stats.hits == 3
+
+
+def test_scores_are_cached_too():
+    def scores():
+        return (yield Score(prompt="p", continuations=(" c", " dd")))
+
+    model, cache = Recording(), CompletionCache()
+    found = [Engine(model, cache=cache).run({"a": scores()})["a"] for _ in range(2)]
+    assert found == [Scored(logprobs=(-2.0, -3.0), tokens=(1, 1))] * 2
+    assert model.scored == [1]
+
+
+def test_nothing_is_shared_across_digests_even_within_one_engine():
+    model = Recording("before")
+    engine = Engine(model, cache=CompletionCache())
+    engine.run({"a": hops("q", 1)})
+    model.name = "edited"
+    engine.run({"a": hops("q", 1)})
+    assert len(model.seen) == 2
+
+    def edits_in_the_middle():
+        yield Generate(prompt="q.")
+        model.name = "edited again"
+        yield Generate(prompt="q.")
+
+    engine.run({"a": edits_in_the_middle()})
+    assert len(model.seen) == 3  # the first was known of the edited model, the second is a new model's
+
+
+def test_a_model_asked_through_its_chat_template_shares_nothing_with_the_same_weights_without_it():
+    plain, chatty, cache = Recording(), Recording(), CompletionCache()
+    chatty.chat = True
+    for model in (plain, chatty):
+        Engine(model, cache=cache).run({"a": hops("q", 1)})
+        assert len(model.seen) == 1
+
+
+def test_failed_requests_are_not_cached():
+    answers = iter([ContextOverflow("now"), "later"])
+    model = ScriptedModel(lambda _prompt: next(answers))
+    engine = Engine(model, cache=CompletionCache())
+    assert isinstance(engine.run({"a": hops("q", 1)})["a"], Failure)
+    assert engine.run({"a": hops("q", 1)})["a"] == "later"
+
+
+def test_answers_come_in_order_with_their_costs():
+    def solve(ask):
+        text = yield from hops(ask.id, 2)
+        yield Score(prompt="p", continuations=(" c",))
+        return Answer(text=text)
+
+    asks = [Likelihood(id=f"a{i}", case="c", prompt="p", continuations=(" c",)) for i in range(3)]
+    cache = CompletionCache()
+    for _ in range(2):  # cached calls count too
+        found = Engine(Recording(), cache=cache).answer(solve, asks)
+        assert [reply.text for reply in found] == ["A0..", "A1..", "A2.."]
+        assert {reply.cost for reply in found} == {Cost(calls=3, prompt_tokens=6, tokens=4)}
+
+
+def test_two_asks_of_one_id_are_refused():
+    ask = Likelihood(id="a", case="c", prompt="p", continuations=(" c",))
+    with pytest.raises(ValueError, match="two asks are called 'a'"):
+        Engine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
+
+
+def test_progress_is_told():
+    class Seen:
+        said: list
+
+        def __init__(self):
+            self.said = []
+
+        def track(self, items, label, total=None):
+            return items
+
+        def advance(self, label, done, total=None):
+            self.said.append((label, done, total))
+
+    seen = Seen()
+    Engine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
+    assert ("answers", 1, 2) in seen.said
+    assert seen.said[-1] == ("answers", 2, 2)
+
+
+def test_no_procedures_are_no_trouble():
+    assert Engine(EchoModel()).run({}) == {}
+    assert Engine(EchoModel()).stats.mean_wave == 0

@@ -1,0 +1,253 @@
+"""Tables and footers from data: no number without its n, nothing dropped in silence, nothing obeyed."""
+
+import io
+from collections import Counter
+
+import pytest
+from attrs import evolve
+from rich.console import Console
+
+from ke_core.data.records import Batch, Judged, Replied
+from ke_core.data.results import Answer, Cost, Failure, Interval, Score
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.report.footer import footer
+from ke_core.report.numbers import counted, duration, interval, share
+from ke_core.report.page import page
+from ke_core.report.run import Reported, columns, labels, plan_words
+from ke_core.report.table import score_table, slice_tables
+from ke_core.report.tally import Tally, tally
+from ke_core.report.text import clean, literal, one_line
+
+JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={"match": "exact", "fold": False})
+COLUMNS = {"multi": {"efficacy": "edit-wise", "multi-hop": "multi-hop", "never": "never measured"}}
+
+
+def spec(editor="memit", **changes):
+    made = RunSpec(
+        ke="0.1.0",
+        model=ModelRef(source="hf", id="tiny", digest="abcdef0123456789", dtype="float32"),
+        editor=Component(name=editor, distribution="d", version="1.0", options={"layers": [4, 5], "corpus": None}),
+        dataset=DataRef(
+            component=Component(name="atlas", distribution="d", version="2.0", options={}), sha256="0" * 64
+        ),
+        styles=("direct", "cot"),
+        plan=Plan(size=1),
+        edited_form="cloze",
+    )
+    return evolve(made, **changes)
+
+
+def score(value, n=10, aspect="multi-hop", *, phase="after", style="direct", **more):
+    bounds = None if value is None else Interval(low=max(0.0, value - 0.1), high=min(1.0, value + 0.1))
+    return Score(
+        metric="multi", aspect=aspect, value=value, n=n, phase=phase, style=style, **{"interval": bounds, **more}
+    )
+
+
+def reported(*scores, editor="memit", **changes):
+    tallied = changes.pop("tally", Tally(judge=JUDGE))
+    return Reported(path=f"runs/{editor}", spec=spec(editor, **changes), scores=scores, columns=COLUMNS, tally=tallied)
+
+
+def drawn(renderable, width=100):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(len, lines)) <= width
+    return "\n".join(lines)
+
+
+def flat(renderable):
+    return " ".join(drawn(renderable).split())
+
+
+def test_a_cell_holds_value_and_interval_and_the_heading_the_common_n():
+    text = flat(score_table([reported(score(0.412))]))
+    assert "multi-hop editor asked as n 10" in text
+    assert "memit direct 41.2 31.2-51.2" in text
+
+
+def test_an_n_that_differs_stands_in_every_cell():
+    text = drawn(score_table([reported(score(0.5, 10)), reported(score(0.5, 12), editor="mello")]))
+    assert [line.split()[-2:] for line in text.splitlines() if " n 1" in line] == [["n", "10"], ["n", "12"]]
+
+
+def test_columns_stand_in_the_order_of_the_metric_and_unmeasured_ones_are_left_out():
+    run = reported(score(0.1), score(0.2, aspect="efficacy"), score(None, 0, aspect="never"))
+    assert [column.heading for column in columns([run])] == ["edit-wise", "multi-hop"]
+
+
+def test_a_metric_that_is_not_installed_shows_all_its_aspects():
+    run = evolve(reported(score(0.1), score(0.2, aspect="efficacy")), columns={"multi": {}})
+    assert [column.heading for column in columns([run])] == ["multi-hop", "efficacy"]
+
+
+def test_each_style_has_a_row_in_the_order_of_the_specification():
+    text = flat(score_table([reported(score(0.1, style="cot"), score(0.2), score(0.3, style="own"))]))
+    assert "memit direct 20.0 10.0-30.0 cot 10.0 0-20.0 own 30.0 20.0-40.0" in text
+
+
+def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
+    before = score(0.7, phase="before")
+    text = drawn(score_table([reported(before, score(0.1)), reported(before, score(0.2), editor="mello")]))
+    assert text.count("(unedited)") == 1
+    assert text.count("70.0") == 1
+
+
+def test_the_unedited_model_stands_for_each_run_where_they_differ():
+    runs = [
+        reported(score(0.7, phase="before"), score(0.1)),
+        reported(score(0.6, phase="before"), score(0.2), editor="mello"),
+        reported(score(0.2), editor="parrot"),
+    ]
+    text = drawn(score_table(runs))
+    assert "before memit" in text
+    assert "before mello" in text
+    assert "before parrot" not in text
+    assert "(unedited)" not in text
+
+
+def test_breakdowns_go_by_tag_with_an_n_in_every_cell():
+    tagged = [score(0.5, n, tags={"hops": hops}) for hops, n in (("10", 1), ("2", 7))]
+    (table,) = slice_tables([reported(score(0.5), *tagged)])
+    text = drawn(table)
+    assert "by hops, after editing: value in % (n)" in text
+    assert text.index("50.0 (7)") < text.index("50.0 (1)")
+
+
+def test_runs_of_one_editor_are_told_apart_by_what_differs():
+    other = ModelRef(source="hf", id="large", digest="b")
+    assert labels([reported(), reported(editor="none")]) == ["memit", "none"]
+    assert labels([reported(), reported(model=other)]) == ["memit, tiny", "memit, large"]
+    assert labels([reported(), reported(plan=Plan(size=None))]) == [
+        "memit, partition, each case edited alone", "memit, partition, all cases edited together",
+    ]  # fmt: skip
+    alike = [reported(), reported(seed=1)]
+    assert labels(alike) == [f"memit {run.spec.id[:8]}" for run in alike]
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        (Plan(size=100, limit=300), "partition, 100 cases edited together, limit 300"),
+        (Plan(protocol="sample", size=5, ask=9), "sample, 5 edited, 9 asked"),
+        (Plan(protocol="sample", size=None), "sample, all edited"),
+    ],
+)
+def test_a_plan_is_told_in_words(plan, words):
+    assert plan_words(spec(plan=plan)) == words
+
+
+def test_the_footer_tells_the_specification_once_where_the_runs_agree():
+    text = drawn(footer([reported(), reported(editor="oracle", oracle=("answers",), joint=False)]))
+    assert text.count("protocol: partition, each case edited alone, seed 0") == 1
+    assert "gold material given to the editor: nothing (memit); answers (oracle)" in text
+    joined = " ".join(text.split())
+    assert "asked as: cloze (memit); cloze, edits made one after another without restoring (oracle)" in joined
+    assert "judge: alias 0.1.0 (match=exact, fold=false)" in text
+    assert "model: tiny, float32, weights abcdef012345" in text
+    assert "dataset: atlas 2.0, content 000000000000" in text
+    assert "memit: memit 1.0 (layers=4,5)" in text
+
+
+def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons():
+    lost = Tally(
+        cases=3, controls=2, edits=4, edit_seconds=6.0, answers=10, calls=25, tokens=120,
+        failures=Counter({f"ServerGone: {n}": 7 - n for n in range(7)}),
+        skipped=Counter({"edit e1 refused: no subject": 1}),
+        refused=Counter({"no subject": 2}),
+        unfinished=Counter({"hop-cap": 3}),
+    )  # fmt: skip
+    run = reported(score(0.5, skipped=2, skipped_because={"the judge could not say": 2}), tally=lost)
+    text = drawn(footer([run]))
+    assert "3 cases and 2 controls, 4 edits at 1.5 s each" in text
+    assert "10 answers, 2.5 model calls and 12 tokens a question" in " ".join(text.split())
+    assert "28 failed replies (in n, as wrong):" in text
+    assert "7 x ServerGone: 0" in text
+    assert "3 for 2 other reasons" in text
+    assert "1 case skipped:\n    1 x edit e1 refused: no subject" in text
+    assert "2 edits refused by the editor:\n    2 x no subject" in text
+    assert "3 answers without an end (in n, as wrong):\n    3 x hop-cap" in text
+    assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
+
+
+def test_a_run_that_is_not_judged_says_so():
+    assert "judge: none yet" in drawn(footer([reported(tally=Tally())]))
+
+
+def test_words_of_a_model_are_shown_and_not_obeyed():
+    evil = Tally(failures=Counter({"[bold red]x[/] \x1b[2J \u202e": 1}))
+    text = drawn(page([reported(score(0.1), tally=evil, editor="memit")]))
+    assert "[bold red]x[/] \\x1b[2J \\u202e" in text
+
+
+def test_a_page_of_ten_columns_and_five_runs_fits_100_columns():
+    names = {f"aspect-{n}": f"a heading of words {n}" for n in range(7)}
+    scores = [score(1.0, 3000, aspect) for aspect in names]
+    runs = [evolve(reported(*scores, editor=editor), columns={"multi": names}) for editor in ("none", "memit", "mello")]
+    text = drawn(page(runs))
+    assert text.count("100.0\n") + text.count("100.0 ") >= 21
+    assert text.count("90.0-100") == 21
+
+
+def replied(case, *replies, phase="after", style="direct", batch="batch-1"):
+    return Replied(batch=batch, case=case, phase=phase, style=style, replies=dict(enumerate_ids(replies)))
+
+
+def enumerate_ids(replies):
+    return ((f"q{n}", reply) for n, reply in enumerate(replies))
+
+
+def test_a_tally_counts_what_is_on_record():
+    answer = Answer(text="Rome", cost=Cost(calls=2, prompt_tokens=9, tokens=5))
+    cut = evolve(answer, outcome="length")
+    found = tally(
+        [
+            replied("1", answer, phase="before", batch="base"),
+            replied("2", answer, phase="before", batch="base"),
+            Batch(batch="batch-1", cases=("1",), edits=2, seconds=3.0, refused={"e": "no  subject"}),
+            replied("1", answer, cut, Failure(error="ServerGone", message="at\n10")),
+            Batch(batch="batch-2", cases=(), edits=0, skipped={"2": "edit e refused"}),
+            Judged(batch="batch-1", case="1", phase="after", style="direct", judge=JUDGE, judgements={}),
+        ]
+    )
+    assert (found.cases, found.edits, found.edit_seconds) == (1, 2, 3.0)
+    assert (found.done, found.total) == (2, 2)
+    assert (found.answers, found.calls, found.tokens) == (2, 4, 10)
+    assert found.failures == {"ServerGone: at 10": 1}
+    assert found.unfinished == {"length": 1}
+    assert (found.refused, found.skipped) == ({"no subject": 1}, {"edit e refused": 1})
+    assert found.judge == JUDGE
+
+
+def test_a_reply_that_stands_twice_counts_once_as_last_recorded():
+    failure = Failure(error="ServerGone", message="")
+    assert tally([replied("1", failure), replied("1", Answer(text="x"))]).failed == 0
+
+
+def test_before_the_first_edit_the_number_of_cases_is_not_known():
+    found = tally([replied("1", Answer(text="x"), phase="before", batch="base")])
+    assert (found.done, found.total) == (0, 0)
+
+
+def test_numbers_are_written_for_people():
+    assert [share(score(value)) for value in (0.0, 0.4567, 1.0)] == ["0.0", "45.7", "100.0"]
+    assert share(None) == share(score(None, 0)) == "-"
+    assert [interval(score(value)) for value in (0.5, 0.05, 0.95)] == ["40.0-60.0", "0-15.0", "85.0-100"]
+    assert interval(score(0.5, interval=None)) == interval(None) == ""
+    assert [duration(s) for s in (0.034, 4.06, 99.9, 200, 7500)] == [
+        "0.03 s",
+        "4.1 s",
+        "99.9 s",
+        "3 min 20 s",
+        "2 h 5 min",
+    ]
+    assert [counted(n, "case") for n in (0, 1, 3000)] == ["0 cases", "1 case", "3,000 cases"]
+    assert counted(2, "failed reply", "failed replies") == "2 failed replies"
+
+
+def test_text_is_cleaned_of_what_a_terminal_would_obey():
+    assert clean("a\tb\nc") == "a\tb\nc"
+    assert clean("\x1b]0;t\x07 \u2066x \ud800 é 中") == "\\x1b]0;t\\x07 \\u2066x \\ud800 é 中"
+    assert literal("[link=http://x]y[/link]").plain == "[link=http://x]y[/link]"
+    assert one_line("a\n b " + "c" * 100, 10) == "a b ccc..."

@@ -1,0 +1,185 @@
+"""The memory finds the nearest facts, hides rows per question, and ties never depend on chance."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ke_core.errors import BadData
+from ke_core.requests import Hit
+from ke_core.retrieval import FactMemory
+from ke_core.testing.fakes import WordEncoder
+
+FACTS = [(f"e{i}", f"The {what} of {where} is {value}") for i, (what, where, value) in enumerate(
+    (what, where, f"{what[0]}{n}")
+    for what in ("capital", "currency", "language", "continent")
+    for n, where in enumerate(("France", "Japan", "Peru", "Kenya", "Oman"))
+)]  # fmt: skip
+NOTHING: frozenset[str] = frozenset()
+
+
+class Given:
+    """An encoder with a vector for each text."""
+
+    id = "given"
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+        self.seen: list[str] = []
+
+    def embed(self, texts):
+        self.seen += texts
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32).reshape(len(texts), -1)
+
+
+def memory() -> FactMemory:
+    return FactMemory(WordEncoder(), FACTS)
+
+
+def test_the_nearest_come_first_with_their_dot_products():
+    found = memory().search(["the capital of Japan", "currency of Peru is"], k=3, hidden=[NOTHING] * 2)
+    assert [hits[0].id for hits in found] == ["e1", "e7"]
+    for question, hits in zip(("the capital of Japan", "currency of Peru is"), found, strict=True):
+        scores = WordEncoder().embed([question])[0] @ WordEncoder().embed([text for _, text in FACTS]).T
+        assert [hit.score for hit in hits] == pytest.approx(sorted(scores, reverse=True)[:3], abs=1e-6)
+        assert all(dict(FACTS)[hit.id] == hit.text for hit in hits)
+
+
+def test_questions_together_and_one_by_one_agree():
+    questions = [text.removesuffix(text.split()[-1]) for _, text in FACTS]
+    hidden = [frozenset({f"e{(i * 7) % 20}", f"e{i}"}) if i % 2 else NOTHING for i in range(len(questions))]
+    together = memory().search(questions, k=5, hidden=hidden)
+    for question, unseen, hits in zip(questions, hidden, together, strict=True):
+        (alone,) = memory().search([question], k=5, hidden=[unseen])
+        assert [hit.id for hit in alone] == [hit.id for hit in hits]
+        assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in hits], abs=1e-6)
+
+
+def test_more_questions_than_fit_one_product_agree(monkeypatch):
+    from ke_core.retrieval import memory as module
+
+    questions = [text for _, text in FACTS]
+    whole = memory().search(questions, k=2, hidden=[NOTHING] * 20)
+    monkeypatch.setattr(module, "ROWS", 3)
+    assert [[hit.id for hit in hits] for hits in memory().search(questions, k=2, hidden=[NOTHING] * 20)] == [
+        [hit.id for hit in hits] for hits in whole
+    ]
+
+
+def test_hidden_rows_are_hidden_from_that_question_alone():
+    found = memory().search(["capital of Japan"] * 3, k=1, hidden=[NOTHING, frozenset({"e1", "not there"}), NOTHING])
+    assert [hits[0].id for hits in found] == ["e1", found[1][0].id, "e1"]
+    assert found[1][0].id != "e1"
+
+
+def test_masking_equals_a_memory_without_those_rows():
+    unseen = frozenset({"e1", "e5", "e11"})
+    rest = FactMemory(WordEncoder(), [fact for fact in FACTS if fact[0] not in unseen])
+    (masked,) = memory().search(["currency of Japan"], k=30, hidden=[unseen])
+    (without,) = rest.search(["currency of Japan"], k=30, hidden=[NOTHING])
+    assert [(hit.id, round(hit.score, 6)) for hit in masked] == [(hit.id, round(hit.score, 6)) for hit in without]
+
+
+def test_fewer_are_left_than_asked_for():
+    small = FactMemory(WordEncoder(), FACTS[:3])
+    hidden = [NOTHING, frozenset({"e0"}), frozenset({"e0", "e1", "e2"})]
+    assert [len(hits) for hits in small.search(["q"] * 3, k=9, hidden=hidden)] == [3, 2, 0]
+    assert [len(hits) for hits in small.search(["q"] * 3, k=2, hidden=hidden)] == [2, 2, 0]
+
+
+def test_an_empty_memory_finds_nothing_and_embeds_nothing():
+    encoder = Given({})
+    empty = FactMemory(encoder)
+    assert empty.search(["q", "r"], k=3, hidden=[NOTHING] * 2) == [(), ()]
+    assert encoder.seen == []
+    assert memory().search([], k=1, hidden=[]) == []
+
+
+def test_m3_ties_stand_in_insertion_order():
+    vectors = {"q": [1, 0], "far": [0, 1]} | {f"t{i}": [1, 0] for i in range(50)}
+    names = [f"t{(i * 17) % 50}" for i in range(50)]
+    tied = FactMemory(Given(vectors), [("far", "far"), *((name, name) for name in names)])
+    for k in (1, 7, 50, 51):
+        (hits,) = tied.search(["q"], k=k, hidden=[NOTHING])
+        assert [hit.id for hit in hits] == [*names, "far"][:k]
+
+
+def test_m3_ties_are_not_decided_by_the_last_bits_of_a_sum():
+    third = 1 / 3
+    vectors = {"q": [1, 1, 1], "a": [third, third, third - 1e-8], "b": [third, third, third]}
+    (hits,) = FactMemory(Given(vectors), [("a", "a"), ("b", "b")]).search(["q"], k=2, hidden=[NOTHING])
+    assert [hit.id for hit in hits] == ["a", "b"]
+
+
+def test_m3_two_hash_seeds_agree():
+    code = (
+        "from ke_core.retrieval import FactMemory; from ke_core.testing.fakes import WordEncoder\n"
+        "facts = [(f'e{i}', f'fact about {i % 4}') for i in range(40)]\n"
+        "hidden = [frozenset({f'e{i}', f'e{i + 4}'}) for i in range(8)]\n"
+        "found = FactMemory(WordEncoder(), facts).search([f'about {i}' for i in range(8)], k=6, hidden=hidden)\n"
+        "print([[hit.id for hit in hits] for hits in found])"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
+    assert b"e8" in outputs.pop()
+
+
+def test_facts_are_kept_once_in_order_and_only_new_ones_are_embedded():
+    encoder = Given({"one": [1, 0], "two": [0, 1], "three": [1, 1], "q": [0, 1]})
+    grown = FactMemory(encoder, [("a", "one"), ("b", "two"), ("a", "three")])
+    assert grown.facts == (("a", "one"), ("b", "two"))
+    grown.add([("b", "one"), ("c", "three")])
+    assert encoder.seen == ["one", "two", "three"]
+    assert len(grown) == 3
+    assert grown.search(["q"], k=2, hidden=[NOTHING]) == [
+        (Hit(id="b", text="two", score=1.0), Hit(id="c", text="three", score=1.0))
+    ]
+
+
+def test_removing_equals_never_having_added():
+    less = memory()
+    less.remove(["e3", "e19", "not there"])
+    other = FactMemory(WordEncoder(), [fact for fact in FACTS if fact[0] not in {"e3", "e19"}])
+    for each in (less, other):
+        each.add([("e3", "The capital of Kenya is elsewhere")])
+    assert less.facts == other.facts
+    assert less.search(["capital of Kenya"], k=20, hidden=[NOTHING]) == other.search(
+        ["capital of Kenya"], k=20, hidden=[NOTHING]
+    )
+    less.remove([name for name, _ in less.facts])
+    assert less.search(["q"], k=1, hidden=[NOTHING]) == [()]
+    less.add([("n", "a new one")])
+    assert less.search(["q"], k=1, hidden=[NOTHING])[0][0].id == "n"
+
+
+def test_a_saved_memory_is_loaded_without_embedding(tmp_path):
+    encoder = Given({"öne": [1, 0], "two": [0, 1]})
+    FactMemory(encoder, [("a", "öne"), ("b", "two")]).save(tmp_path / "m.safetensors")
+    again = FactMemory.load(tmp_path / "m.safetensors", encoder)
+    assert encoder.seen == ["öne", "two"]
+    assert again.facts == (("a", "öne"), ("b", "two"))
+    assert again.search(["two"], k=1, hidden=[NOTHING])[0][0].id == "b"
+    FactMemory(encoder).save(tmp_path / "empty.safetensors")
+    assert len(FactMemory.load(tmp_path / "empty.safetensors", encoder)) == 0
+
+
+def test_a_memory_of_another_encoder_or_a_damaged_one_is_refused(tmp_path):
+    memory().save(tmp_path / "m")
+    with pytest.raises(BadData, match="was not made with the encoder"):
+        FactMemory.load(tmp_path / "m", WordEncoder(64))
+    (tmp_path / "m").write_bytes((tmp_path / "m").read_bytes()[:100])
+    for name in ("m", "absent"):
+        with pytest.raises(BadData, match="is not a saved fact memory"):
+            FactMemory.load(tmp_path / name, WordEncoder())
+
+
+def test_a_memory_alone_loads_no_torch():
+    code = "import sys; from ke_core.retrieval import FactMemory; "
+    code += "print([m for m in ('torch', 'transformers') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

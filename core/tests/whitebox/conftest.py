@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from ke_core.whitebox.rewrites import Rewrite
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _rewrite(prompt: str, subject: str, target: str) -> Rewrite:
+    start = prompt.index(subject)
+    return Rewrite(id=f"{subject}-{target}", prompt=prompt, span=(start, start + len(subject)), target=target)
+
+
+@pytest.fixture
+def rewrites() -> list[Rewrite]:
+    """Subjects first, in the middle and last; targets of different lengths; prompts of different lengths."""
+    return [
+        _rewrite("The capital of France is", "France", "Rome"),
+        _rewrite("Apple was created in the country of", "Apple", "Germany"),
+        _rewrite("The mother tongue of Danielle Darrieux", "Danielle Darrieux", "English"),
+        _rewrite("Ellie Kemper is married to", "Ellie Kemper", "W. G. Sebald"),
+        _rewrite("The city of France is", "France", "Tokyo"),
+    ]
+
+
+@pytest.fixture
+def templates() -> tuple[str, ...]:
+    return ("{}", "The head of the state. {}", "I. {}", "Because it was, in the city of. {}")
+
+
+@pytest.fixture
+def snapshot() -> Any:
+    """Every mark of a module that must not change."""
+    from ke_core.models.fingerprint import fingerprint
+
+    return fingerprint

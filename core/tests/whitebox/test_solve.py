@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ke_core.errors import EditFailed
+from ke_core.whitebox.moments import Moment
+from ke_core.whitebox.solve import ridge_update
+
+F, D = 48, 20
+
+
+@pytest.fixture
+def moment() -> Moment:
+    data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return Moment(data.T @ data / 600, 600)
+
+
+def problem(count: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(count)
+    keys = torch.randn(F, count, dtype=torch.float64, generator=draw)
+    return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)
+
+
+def off(one: Tensor, other: Tensor) -> float:
+    return float((one - other).norm() / other.norm())
+
+
+@pytest.mark.parametrize("count", [1, 7, 11, 12, 40, 90])
+def test_update_is_stationary_for_the_ridge_objective(moment: Moment, count: int) -> None:
+    keys, residual = problem(count)
+    update = ridge_update(moment, keys, residual, 3.0)
+    gradient = (update @ keys - residual) @ keys.T + 3.0 * update @ moment.matrix
+    assert float(gradient.norm() / (residual @ keys.T).norm()) < 1e-12
+
+
+def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: Moment) -> None:
+    keys, residual = problem(7)
+    misses = [off(ridge_update(moment, keys, residual, weight) @ keys, residual) for weight in (1e2, 1.0, 1e-2, 1e-6)]
+    assert misses == sorted(misses, reverse=True)
+    assert misses[0] > 0.3
+    assert misses[-1] < 1e-6
+
+
+@pytest.mark.parametrize("count", [3, 11, 12, 60])
+def test_every_form_of_the_solution_is_the_same(moment: Moment, count: int) -> None:
+    keys, residual = problem(count)
+    weight, c = 5.0, moment.matrix
+    eye = torch.eye(count, dtype=torch.float64)
+    scaled = torch.linalg.solve(weight * c, keys)
+    direct = residual @ torch.linalg.solve(weight * c + keys @ keys.T, keys).T
+    woodbury = residual @ torch.linalg.solve(eye + keys.T @ scaled, scaled.T)
+    inverse = torch.linalg.inv(c)
+    emmet = residual @ torch.linalg.inv(keys.T @ inverse @ keys + weight * eye) @ keys.T @ inverse
+    ours = ridge_update(moment, keys, residual, weight)
+    assert max(off(ours, other) for other in (direct, woodbury, emmet)) < 1e-10
+
+
+def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> None:
+    """The rule by which ``memit`` derives lambda: the mean of k^T C^-1 k over the corpus is f, exactly."""
+    data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    moment = Moment(data.T @ data / 600, 600)
+    leverage = (data * torch.linalg.solve(moment.matrix, data.T).T).sum(1)
+    assert float(leverage.mean()) == pytest.approx(F, rel=1e-9)
+    typical = data[int((leverage - F).abs().argmin())][:, None]
+    wanted = torch.ones(D, 1, dtype=torch.float64)
+    assert float((ridge_update(moment, typical, wanted, float(F)) @ typical).mean()) == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_singular_statistic_is_an_error(count: int) -> None:
+    few = torch.randn(5, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(EditFailed, match="singular"):
+        ridge_update(Moment(few.T @ few, 5), *problem(count), 1.0)
+
+
+def test_small_systems_are_solved_in_float64_from_a_float32_statistic(moment: Moment) -> None:
+    single = Moment(moment.matrix.float(), 600)
+    update = ridge_update(single, *(part.float() for part in problem(3)), 2.0)
+    assert update.dtype == torch.float64

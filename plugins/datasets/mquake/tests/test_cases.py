@@ -1,0 +1,159 @@
+"""How one record becomes a case; the records are made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import expected
+
+
+def only(dataset):
+    (case,) = dataset.cases()
+    return case
+
+
+def probes(case):
+    return {probe.id: probe for probe in case.probes}
+
+
+def labels(gold):
+    return [entity.label for entity in gold.entities]
+
+
+def test_probes_test_edits_hops_and_the_question(record, stored) -> None:
+    found = probes(only(stored([record])))
+    assert {
+        name: (probe.aspect, probe.phase, probe.require, [query.id for query in probe.queries])
+        for name, probe in found.items()
+    } == {
+        "efficacy-1": ("efficacy", "after", "any", ["hop-1"]),
+        "instance-before": ("instance", "before", "all", ["hop-1", "old-hop-2"]),
+        "instance-after": ("instance", "after", "all", ["hop-1", "hop-2"]),
+        "multi-hop": ("multi-hop", "both", "any", ["multi-hop-1", "multi-hop-2"]),
+    }
+
+
+def test_an_edited_hop_knows_its_edit_and_what_was_right_before(record, stored) -> None:
+    case = only(stored([record]))
+    edited, unedited = probes(case)["instance-after"].queries
+    assert (edited.edit, unedited.edit) == (case.edits[0].id, None) == ("Q1|P27|Q3", None)
+    assert (labels(edited.gold), labels(edited.stale), unedited.stale) == (["Boland"], ["Aland"], None)
+    assert edited.stale.entities[0].aliases == ("AL",)
+    assert probes(case)["efficacy-1"].queries == (edited,)
+
+
+def test_before_the_edit_the_old_chain_is_right(record, stored) -> None:
+    before = probes(only(stored([record])))["instance-before"].queries
+    assert [labels(query.gold) for query in before] == [["Aland"], ["Alaville"]]
+    assert all(query.edit is None and query.stale is None for query in before)
+
+
+def test_each_wording_comes_first_once(record, stored) -> None:
+    queries = probes(only(stored([record])))["multi-hop"].queries
+    assert [query.texts for query in queries] == [tuple(record["questions"]), tuple(reversed(record["questions"]))]
+    assert {query.gold.entities[0].names for query in queries} == {("Boville", "Bo City")}
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_v14_any_number_of_questions_is_fine(record, stored, number) -> None:
+    record["questions"] = [f"Question {n}?" for n in range(number)]
+    queries = probes(only(stored([record])))["multi-hop"].queries
+    assert len(queries) == number
+    assert all(len(query.texts) == number for query in queries)
+
+
+def test_v14_the_same_question_twice_is_asked_once(record, stored) -> None:
+    record["questions"] = ["Which?", "Which?", "What?"]
+    queries = probes(only(stored([record])))["multi-hop"].queries
+    assert [query.texts for query in queries] == [("Which?", "What?"), ("What?", "Which?")]
+
+
+def test_extended_answers_of_the_temporal_set_are_right_before_the_edit_only(record, stored) -> None:
+    record["answer_extended"] = ["Old Alaville"]
+    probe = probes(only(stored([record])))["multi-hop"]
+    query = probe.queries[0]
+    assert "Old Alaville" in expected(query, probe, "before", edited=True).gold.entities[0].names
+    assert "Old Alaville" not in expected(query, probe, "after", edited=True).gold.entities[0].names
+
+
+def test_e2_a_subject_that_stands_twice_is_replaced_in_its_slot_only(record, stored) -> None:
+    rewrite = record["requested_rewrite"][0]
+    rewrite["prompt"] = "In Mira Toll's own book, {} is a citizen of"
+    case = only(stored([record]))
+    cloze = case.edits[0].cloze
+    assert cloze.prompt == "In Mira Toll's own book, Mira Toll is a citizen of"
+    assert cloze.prompt[slice(*cloze.span)] == "Mira Toll"
+    assert cloze.span[0] == len("In Mira Toll's own book, ")
+
+
+def test_e2_no_template_is_guessed_from_a_text_that_names_its_subject_twice(record, stored) -> None:
+    for name in ("single_hops", "new_single_hops"):
+        record[name][0]["question"] = "Mira Toll? Of what country is Mira Toll a citizen?"
+    relation = only(stored([record])).edits[0].after.relation
+    assert (relation.question, relation.cloze) == (None, "{} is a citizen of")
+
+
+def test_a_subject_may_hold_braces(record, stored) -> None:
+    record["requested_rewrite"][0]["subject"] = "{} {0}"
+    assert only(stored([record])).edits[0].statement == "{} {0} is a citizen of Boland"
+
+
+def test_v4_a_blank_alias_is_no_name(record, stored) -> None:
+    record["new_answer_alias"] = ["", " ", "Bo City"]
+    record["new_single_hops"][0]["answer_alias"] = [""]
+    case = only(stored([record]))
+    assert probes(case)["multi-hop"].queries[0].gold.entities[0].names == ("Boville", "Bo City")
+    assert case.edits[0].after.objects[0].names == ("Boland",)
+
+
+def test_case_ids_are_the_published_ones_and_order_is_the_files(record, stored) -> None:
+    other = {**record, "case_id": 3}
+    assert [case.id for case in stored([record, other]).cases()] == ["7", "3"]
+
+
+def test_m7_hops_are_those_of_the_record_not_of_its_place(record, stored) -> None:
+    assert dict(only(stored([record])).tags) == {"hops": "2", "edits": "1"}
+
+
+def test_a_case_that_another_ones_edit_contradicts_is_not_consistent(record, stored, make, tmp_path) -> None:
+    other = {**record, "case_id": 8}
+    other["requested_rewrite"] = [
+        {
+            "prompt": "The capital of {} is",
+            "relation_id": "P36",
+            "target_new": {"str": "Newville", "id": "Q9"},
+            "target_true": {"str": "Boville", "id": "Q5"},
+            "subject": "Boland",
+            "question": "What is the capital of Boland?",
+        }
+    ]
+    last = {**record["new_single_hops"][1], "answer": "Newville"}
+    other["new_single_hops"] = [record["new_single_hops"][0], last]
+    other["orig"] = {
+        **record["orig"],
+        "new_triples": [["Q1", "P27", "Q3"], ["Q3", "P36", "Q9"]],
+        "new_triples_labeled": [["Mira Toll", "country of citizenship", "Boland"], ["Boland", "capital", "Newville"]],
+        "edit_triples": [["Q3", "P36", "Q9"]],
+    }
+    stored([record, other])
+    assert [case.id for case in make("mquake-2002", data_dir=str(tmp_path)).cases()] == ["8"]
+
+
+def test_aliases_are_gathered_by_label_for_methods_that_ask_for_oracle_material(record, stored) -> None:
+    material = stored([record]).material()["aliases"]
+    assert material.oracle
+    assert material.value == {"Aland": ("AL",), "Alaville": (), "Boland": ("BO",), "Boville": ("Bo City",)}
+
+
+def test_answers_are_those_of_the_edited_world(record, stored) -> None:
+    assert stored([record]).material()["answers"].value == {
+        "7/hop-1": "Boland",
+        "7/hop-2": "Boville",
+        "7/old-hop-2": "Alaville",
+        "7/multi-hop-1": "Boville",
+        "7/multi-hop-2": "Boville",
+    }
+
+
+def test_there_is_no_split_of_its_own(record, stored) -> None:
+    assert stored([record]).split(1, 0) is None
