@@ -179,7 +179,7 @@ def test_runs_lists_how_far_each_run_got_and_which_is_damaged(ke, evaluated, tmp
     status, out, _err = ke("runs", ".")
     rows = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
     assert status == 0
-    assert f"done {RunFolder.open(evaluated).id[:8]} sayer toy 1 2/2 edits made 50.0 % (n 2)" in rows["done"]
+    assert f"done {RunFolder.open(evaluated).id[:8]} sayer toy 1 2/2 edits made 50.0 (2)" in rows["done"]
     assert "0/2 not scored" in rows["half"]
     assert "bad damaged: bad/run.json is not" in rows["bad"]
 
@@ -206,3 +206,11 @@ def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
     assert "(unedited)" in out
     assert [json.loads((folder / "run.json").read_text())["spec"]["plan"]["limit"] for folder in folders] == [1, 1]
     assert "sayer on 1 case of toy" in err
+
+
+def test_everything_the_demo_names_is_known_to_the_directory():
+    from ke_core.cli.demo import CHOSEN
+    from ke_core.plugins.directory import known
+
+    names = {(entry.kind, entry.name) for entry in known()}
+    assert {("dataset", CHOSEN["dataset"]), *(("editor", name) for name in CHOSEN["editors"])} <= names

@@ -15,7 +15,7 @@ from ke_core.cli.main import main
 from ke_core.plugin import hookimpl
 from ke_core.plugins.manager import GROUP, bare, discover
 
-HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.console")
+HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.table", "rich.console")
 
 
 def python(code, **environment):

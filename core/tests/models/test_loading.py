@@ -21,7 +21,10 @@ from ke_core.specs import ModelRequest
 from ke_core.testing.tiny import tiny_model
 from ke_core.weights import OpenModel
 
-TEMPLATE = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+TEMPLATE = (
+    "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
 
 
 @pytest.fixture
@@ -141,7 +144,7 @@ def test_a_truncated_weights_file_is_one_line(folder):
 def test_weights_that_are_missing_are_not_made_up(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 6}))
-    with pytest.raises(ModelUnavailable, match="lacks 24 of a causal language model's weights"):
+    with pytest.raises(ModelUnavailable, match="lacks 24 of"):
         loaded(folder)
 
 
@@ -155,7 +158,7 @@ def test_another_kind_of_model_is_refused(tmp_path, other):
     else:
         T5ForConditionalGeneration(T5Config(**small)).save_pretrained(tmp_path)
     tiny_model().tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(ModelUnavailable, match="not a causal language model|of a causal language model's weights"):
+    with pytest.raises(ModelUnavailable, match=r"not a causal language model|a causal language model's weights"):
         loaded(tmp_path)
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from ke_core.models.local.forward import Forward
 from ke_core.requests import Score
 from ke_core.testing.tiny import FAMILIES, tiny_model
-from ke_core.models.local.forward import Forward
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
 
@@ -38,7 +38,7 @@ def test_scores_do_not_depend_on_the_batch():
     requests = [Score(prompt=HEAD + "x" * n, continuations=(" Paris", " Rome is a city")) for n in range(9)]
     whole = tiny_model("llama").score(requests)
     model = tiny_model("llama")
-    model.batch_size = 1
+    model._runner.size.limit = 1
     for one, other in zip(model.score(requests), whole, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 

@@ -146,6 +146,20 @@ def test_the_prefix_is_computed_once_and_again_only_for_other_weights(monkeypatc
     assert sum(read) > 100
 
 
+def test_a_prefix_that_does_not_fit_is_read_with_each_row(monkeypatch):
+    model = tiny_model("llama")
+    wanted = texts(model, PROMPTS)
+    model._runner.prefixes.clear()
+
+    def cramped(*_args):
+        raise MemoryError
+
+    monkeypatch.setattr(Forward, "prefix", cramped)
+    model._runner.modes.why["plain"] = ""
+    model._runner.modes._ways["plain"] = Forward(model.module, "plain")
+    assert texts(model, PROMPTS) == wanted
+
+
 def test_v12_the_prefix_is_common_tokens_not_the_tokens_of_common_text():
     model = tiny_model("llama")
     head = "Question: What is the capital of" * 10 + " "  # the space joins the next word's token

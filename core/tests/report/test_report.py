@@ -10,13 +10,14 @@ from rich.console import Console
 from ke_core.data.records import Batch, Judged, Replied
 from ke_core.data.results import Answer, Cost, Failure, Interval, Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.report.clean import clean, one_line
 from ke_core.report.footer import footer
 from ke_core.report.numbers import counted, duration, interval, share
 from ke_core.report.page import page
 from ke_core.report.run import Reported, columns, labels, plan_words
 from ke_core.report.table import score_table, slice_tables
 from ke_core.report.tally import Tally, tally
-from ke_core.report.text import clean, literal, one_line
+from ke_core.report.text import literal
 
 JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={"match": "exact", "fold": False})
 COLUMNS = {"multi": {"efficacy": "edit-wise", "multi-hop": "multi-hop", "never": "never measured"}}

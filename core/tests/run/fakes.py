@@ -273,9 +273,9 @@ def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **change
     )
 
 
-def slow_job() -> Job:
-    """The job that is killed: batches of three, about a second and a half."""
-    return make_job(24, model=CityModel(24, sleep=0.15), plan=Plan(size=3))
+def slow_job(sleep: float) -> Job:
+    """The job that is killed: eight batches of three, ``sleep`` seconds a model call."""
+    return make_job(24, model=CityModel(24, sleep=sleep), plan=Plan(size=3))
 
 
 @frozen(kw_only=True)
@@ -293,5 +293,5 @@ if __name__ == "__main__":
     from ke_core.results.folder import RunFolder
     from ke_core.run.evaluation import run
 
-    job = slow_job()
+    job = slow_job(0.3)
     run(job, RunFolder.create(Path(sys.argv[1]), job.spec))

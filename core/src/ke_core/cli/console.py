@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from rich.console import Console
 
 from ke_core.protocols import Progress
-from ke_core.report.text import one_line
+from ke_core.report.clean import one_line
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

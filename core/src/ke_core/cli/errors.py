@@ -13,7 +13,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ke_core.errors import KEError
-from ke_core.report.text import clean
+from ke_core.report.clean import clean
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
 MACHINE = frozenset({

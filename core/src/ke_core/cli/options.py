@@ -37,7 +37,7 @@ def model_options(command: C) -> C:
         click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit of the model."),
         click.option("--dtype", default="float32", show_default=True,
                      type=click.Choice(["float32", "bfloat16", "float16"]), help="Numbers the weights are held in."),
-        click.option("--device", default="", metavar="NAME", help="cpu, cuda, cuda:1, mps; found by itself if empty."),
+        click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty."),
         click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto."),
         click.option("--chat/--no-chat", default=False, show_default=True, help="Ask through the chat template."),
         click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model."),

@@ -31,7 +31,8 @@ def command(app: App, *, folder: Path) -> None:
         raise BadRun(
             f"there is no folder {folder}", hint="ke eval and ke demo make runs; ke runs FOLDER looks elsewhere"
         )
-    table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores")
+    table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores in % (n)")
+    table.columns[0].no_wrap = True
     for path, found in runs_in(folder):
         if isinstance(found, BadRun):
             table.add_row(literal(str(path.relative_to(folder))), "", literal(f"damaged: {found.message}", "red"))
@@ -78,6 +79,6 @@ def _scores(app: App, folder: RunFolder) -> str:
         for style in run.styles("after"):
             score = run.score(column, "after", style)
             if score is not None and score.n:
-                found.append(f"{column.heading} {share(score)} % (n {score.n:,})")
+                found.append(f"{column.heading} {share(score)} ({score.n:,})")
                 break
     return "\n".join(found)

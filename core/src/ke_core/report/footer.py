@@ -11,7 +11,7 @@ from rich.text import Text
 from ke_core.data.runspec import Component
 from ke_core.report.numbers import counted, duration
 from ke_core.report.run import Reported, labels, plan_words
-from ke_core.report.text import clean, literal
+from ke_core.report.text import literal
 
 SHOWN = 5  # reasons listed one by one; the rest are summed up
 
@@ -91,7 +91,7 @@ def _losses(run: Reported) -> Iterator[tuple[str, str]]:
             continue
         yield counted(reasons.total(), one, many) + ":", style
         for reason, n in reasons.most_common(SHOWN):
-            yield f"  {n:,} x {clean(reason)}", style
+            yield f"  {n:,} x {reason}", style
         if len(reasons) > SHOWN:
             rest = reasons.total() - sum(n for _reason, n in reasons.most_common(SHOWN))
             yield f"  {rest:,} for {counted(len(reasons) - SHOWN, 'other reason')}", style

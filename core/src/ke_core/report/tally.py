@@ -11,7 +11,7 @@ from ke_core.data.queries import Phase
 from ke_core.data.records import Batch, Judged, Record, Replied
 from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Component
-from ke_core.report.text import one_line
+from ke_core.report.clean import one_line
 
 REASON = 100  # characters of a reason; the records hold the whole
 

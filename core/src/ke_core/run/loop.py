@@ -118,10 +118,10 @@ class Loop:
         cases = [case for case in group.cases if case.id not in feasible.skipped]
         started = perf_counter()
         try:
-            with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as (edited, details):
-                self._record(group, feasible, perf_counter() - started, details)
+            with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as made:
+                self._record(group, feasible, made.seconds, made.details)
                 for units in self._chunks(group.id, cases, partial(self._after, group, bank), "edited model"):
-                    self.recorder.add(group.id, units, self._answers(edited, units))
+                    self.recorder.add(group.id, units, self._answers(made.edited, units))
         except EditFailed as error:
             failure = Failure(error=type(error).__name__, message=str(error))
             self._record(group, feasible, perf_counter() - started, {})
@@ -214,14 +214,23 @@ class Loop:
             self.job.session.progress.advance(label, self.done[label], self.total)
 
 
+@frozen(kw_only=True)
+class Made:
+    """An edited model, what the editor wants on record about it, and how long the edit took."""
+
+    edited: Edited
+    details: Details
+    seconds: float
+
+
 @contextmanager
-def editing(job: Job, edits: Sequence[Edit]) -> Iterator[tuple[Edited, Details]]:
-    """The edited model, and what is on record about its edits.
+def editing(job: Job, edits: Sequence[Edit]) -> Iterator[Made]:
+    """Make ``edits`` for as long as the context is open.
 
     An editor that takes one edit at a time makes them one after another, each on the model that the earlier
     ones left; the last edited model answers, and all are undone in the opposite order.
     """
-    session = job.session
+    session, started = job.session, perf_counter()
     with ExitStack() as stack:
         if job.spec.joint:
             edited = stack.enter_context(job.editor.edit(session, edits))
@@ -232,5 +241,6 @@ def editing(job: Job, edits: Sequence[Edit]) -> Iterator[tuple[Edited, Details]]
                 edited = stack.enter_context(job.editor.edit(session, [edit]))
                 each[edit.id] = edited.details
             details = {"edits": each}
+        seconds = perf_counter() - started
         session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
-        yield edited, details
+        yield Made(edited=edited, details=details, seconds=seconds)

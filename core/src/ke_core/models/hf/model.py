@@ -101,10 +101,6 @@ class HFModel:
         """How many rows were run together last; 0 before the first call."""
         return self._runner.size.last
 
-    @batch_size.setter
-    def batch_size(self, most: int) -> None:
-        self._runner.size.limit = most
-
 
 def _context(module: Any, tokenizer: Any) -> int:
     config = module.config.get_text_config()

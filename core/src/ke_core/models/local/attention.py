@@ -78,8 +78,8 @@ def switched(configs: Sequence[Any]) -> Iterator[None]:
             config._attn_implementation = setting  # noqa: SLF001
 
 
-def attend(  # noqa: PLR0917  the signature is the interface's
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
+def attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, *,
     scaling: float | None = None, dropout: float = 0.0, softcap: float | None = None, **extra: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """The registered function. ``query`` [B, H, Q, d], ``key`` and ``value`` [B, kv heads, S, d]: own keys only.

@@ -23,7 +23,8 @@ def out_of_memory(error: BaseException) -> bool:
 def free_bytes(device: torch.device) -> int:
     """Memory that is free on ``device`` now; a cautious guess where nobody says."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

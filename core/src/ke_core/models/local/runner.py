@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ke_core.data.results import Scored
 from ke_core.errors import ContextOverflow, KEError, ModelUnavailable
@@ -13,7 +13,7 @@ from ke_core.models.local.alone import generate_alone, logits_alone
 from ke_core.models.local.decoding import Decoder, Row
 from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
 from ke_core.models.local.groups import SHORTEST, Group, grouped
-from ke_core.models.local.memory import BatchSize
+from ke_core.models.local.memory import BatchSize, out_of_memory
 from ke_core.models.local.prefixes import Prefixes
 from ke_core.models.local.sampling import Chooser
 from ke_core.models.local.scoring import Scoring, score_rows
@@ -40,7 +40,8 @@ class LocalRunner:
         self.modes = Modes(self.module)
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order. Equal requests are run once: a sampled one differs by its seed."""
+        """One result a request, in order. Equal requests are run once; sampled ones differ by their seeds."""
+        requests = [_plain(request) for request in requests]
         distinct = list(dict.fromkeys(requests))
         coded = self.coder.prompts([request.prompt for request in distinct])
         results: dict[Generate, Generated | Exception] = {}
@@ -107,7 +108,13 @@ class LocalRunner:
         forward = self.modes.best(longest, prefix=length >= SHORTEST)
         if forward is None or forward.mode == "plain":
             return forward, NO_PREFIX
-        return forward, self.prefixes.get(forward, digest, ids[:length])
+        try:
+            return forward, self.prefixes.get(forward, digest, ids[:length])
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            self.prefixes.clear()  # without them, whole prompts still fit a few at a time, or say that they do not
+            return self.modes.best(longest, prefix=False), NO_PREFIX
 
     def _row_bytes(self, forward: Forward, prefix: Prefix, longest: int, *, logits: int) -> int:
         """What a row takes at most: its own keys and values, a layer's intermediate values, its logits."""
@@ -153,3 +160,8 @@ class LocalRunner:
         )
         failure.__cause__ = error
         return failure
+
+
+def _plain(request: Generate) -> Generate:
+    """A greedy request without what only sampling reads, so that equal ones compare equal."""
+    return evolve(request, seed=None, top_k=0) if request.temperature == 0 else request
