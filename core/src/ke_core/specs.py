@@ -53,12 +53,14 @@ class Spec(Generic[T]):
 
 @frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
-    """``needs_weights``: opens the model. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
+    """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
+    unedited model is asked. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
     edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
     ``edited_form``: how the fact of an edit is asked. ``oracle``: names of gold material its config asks for.
     """
 
     needs_weights: bool = False
+    needs_model: bool = True
     masks: bool = False
     one_at_a_time: bool = False
     own_prompt: bool = False
@@ -68,8 +70,8 @@ class EditorSpec(Spec[Editor]):
 
 @frozen(kw_only=True)
 class DatasetSpec(Spec[Dataset]):
-    """``styles``: every way a query can be asked, the default ones first in ``default_styles``. ``hides``: says
-    from its config whether cases hide edits from the method.
+    """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
+    ``hides``: says from its config whether cases hide edits from the method.
     """
 
     aspects: tuple[str, ...] = ()

@@ -65,10 +65,8 @@ def test_the_request_reaches_the_source_whole():
         return EchoModel()
 
     other = ModelSpec(name="other", summary="", config=type(hf_spec.config()), build=build)
-    open_model(
-        "other:m@r", catalog=catalog(other), dtype="bfloat16", device="cuda:1", device_map="auto", chat=True,
-        trust_remote_code=True,
-    )  # fmt: skip
+    how = ModelRequest(id="", dtype="bfloat16", device="cuda:1", device_map="auto", chat=True, trust_remote_code=True)
+    open_model("other:m@r", how, catalog=catalog(other))
     assert asked == [
         ModelRequest(
             id="m",

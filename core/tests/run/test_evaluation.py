@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.data.runspec import Plan
-from ke_core.errors import BadConfig, BadRun, NeedsWeights, UnknownComponent
+from ke_core.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
 from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
@@ -85,7 +85,7 @@ def test_v7_what_changes_a_reply_changes_the_run_id(catalog):
         prepared(catalog, edited_form="question"),
         prepared(catalog, options={"towers": {"n": "7"}}),
         prepared(catalog, options={"overwrite": {"gold": "yes"}}),
-        prepared(catalog, model=ModelChoice(reference="fake:cities@main", chat=True)),
+        prepared(catalog, model=ModelChoice(reference="fake:cities@main", how=ModelRequest(id="", chat=True))),
     ]
     assert len({job.spec.id, *(other.spec.id for other in others)}) == 1 + len(others)
     assert prepared(catalog).spec.id == job.spec.id
@@ -127,11 +127,11 @@ def test_unknown_names(catalog, changes, says):
         ({"options": {"mello": {"hops": "1"}}}, "takes no part in this run"),
         ({"options": {"towers": {"mask": "true"}}}, "cannot hide"),
         ({"plan": Plan(protocol="sample", size=99)}, "99 cases cannot be edited"),
-        ({"model": ModelChoice(reference="fake:")}, "bad model"),
+        ({"model": ModelChoice(reference="fake:")}, "no model in"),
     ],
 )
 def test_requests_that_do_not_fit(catalog, changes, says):
-    with pytest.raises(BadConfig, match=says):
+    with pytest.raises((BadConfig, ModelUnavailable), match=says):
         prepared(catalog, **changes)
 
 
@@ -170,19 +170,6 @@ def test_two_cases_of_one_id_are_refused(catalog, fakes, monkeypatch):
     monkeypatch.setattr(fakes.Towers, "cases", lambda self: iter((*self.made, self.made[0])))
     with pytest.raises(Exception, match="two cases called 1"):
         prepared(catalog)
-
-
-def test_a_bare_name_is_a_folder_or_a_name_of_a_source_or_a_hub_id(catalog, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine@home").mkdir()
-    for reference, wanted in (
-        ("meta/llama", ("hf", "meta/llama", None)),
-        ("meta/llama@v1", ("hf", "meta/llama", "v1")),
-        ("fake:a/b", ("fake", "a/b", None)),
-        ("mine@home", ("hf", "mine@home", None)),
-    ):
-        spec, found = ModelChoice(reference=reference).resolve(catalog.catalog)
-        assert (spec.name, found.id, found.revision) == wanted
 
 
 def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):

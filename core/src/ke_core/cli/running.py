@@ -24,6 +24,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.job import Finished, Job
 from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest
 
 ROOT = Path("runs")
 
@@ -107,7 +108,7 @@ def _prepare(app: App, asked: Asked, shown: Progress) -> list[Job]:
     for name, spec in specs.items():
         others = prefixes - {spec.prefix}
         own = {prefix: given for prefix, given in asked.request.options.items() if prefix not in others}
-        model = jobs[0].session.model if jobs else None
+        model = next((job.session.model for job in jobs if job.editor_spec.needs_model), None)
         jobs.append(prepare(evolve(asked.request, editor=name, options=own), app.catalog, shown, model=model))
     return jobs
 
@@ -127,11 +128,14 @@ def _model(given: Mapping[str, Any]) -> ModelChoice:
         raise click.UsageError("the revision is given twice: in --model and in --revision")
     return ModelChoice(
         reference=f"{reference}@{revision}" if revision else reference,
-        dtype=given["dtype"],
-        device=given["device"],
-        device_map=given["device_map"],
-        chat=given["chat"],
-        trust_remote_code=given["trust_remote_code"],
+        how=ModelRequest(
+            id="",
+            dtype=given["dtype"],
+            device=given["device"],
+            device_map=given["device_map"],
+            chat=given["chat"],
+            trust_remote_code=given["trust_remote_code"],
+        ),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from attrs import evolve
+
 from ke_core.errors import ModelUnavailable
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import discover
@@ -12,6 +14,8 @@ from ke_core.protocols import LanguageModel, Progress
 from ke_core.specs import NAME, ModelRequest, ModelSpec
 
 DEFAULT = "hf"
+HOW = ModelRequest(id="")
+"""The usual way to load a model."""
 
 
 class Reference(NamedTuple):
@@ -41,38 +45,30 @@ def parse(reference: str) -> Reference:
     return Reference(source, name, revision or None)
 
 
-def open_model(
-    reference: str,
-    *,
-    catalog: Catalog | None = None,
-    dtype: str = "float32",
-    device: str = "",
-    device_map: str = "",
-    chat: bool = False,
-    trust_remote_code: bool = False,
-    progress: Progress | None = None,
-) -> LanguageModel:
-    """Load the model; a known one is pulled at its first use.
+def find(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[ModelSpec, ModelRequest]:
+    """The source of ``reference``, and ``how`` with the model's id and revision filled in.
 
-    ``catalog`` says which sources there are; without it, those of the installed plugins. Raises
-    UnknownComponent for a source that no plugin offers, ModelUnavailable for a model that cannot be had.
+    Raises UnknownComponent for a source that no plugin offers, ModelUnavailable for a reference without a name.
     """
     named = parse(reference)
-    spec = (catalog or read(discover())).spec("model", named.source)
+    spec = catalog.spec("model", named.source)
     assert isinstance(spec, ModelSpec)
+    return spec, evolve(how, id=named.id, revision=named.revision)
+
+
+def load(spec: ModelSpec, request: ModelRequest, progress: Progress | None = None) -> LanguageModel:
+    """Load it; a known model is pulled at its first use. Raises ModelUnavailable."""
     names = {model.name for model in spec.known() if model.kind == "language-model"}
-    if spec.pull and named.id in names and not named.revision and not Path(named.id).is_dir():
-        spec.pull(named.id, progress)  # `build` would, but cannot say how far it is
-    request = ModelRequest(
-        id=named.id,
-        revision=named.revision,
-        dtype=dtype,
-        device=device,
-        device_map=device_map,
-        chat=chat,
-        trust_remote_code=trust_remote_code,
-    )
+    if spec.pull and request.id in names and not request.revision and not Path(request.id).is_dir():
+        spec.pull(request.id, progress)  # `build` would, but cannot say how far it is
     return spec.build(request)
+
+
+def open_model(
+    reference: str, how: ModelRequest = HOW, *, catalog: Catalog | None = None, progress: Progress | None = None
+) -> LanguageModel:
+    """Find and load in one; without ``catalog``, from the sources of the installed plugins."""
+    return load(*find(reference, how, catalog or read(discover())), progress)
 
 
 def _is_folder(name: str) -> bool:

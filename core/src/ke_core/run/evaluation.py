@@ -18,8 +18,9 @@ from attrs import evolve, field, frozen
 
 from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
-from ke_core.data.runspec import Plan
+from ke_core.data.runspec import ModelRef, Plan
 from ke_core.errors import BadConfig, BadData, BadRun
+from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
@@ -80,9 +81,9 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     dataset: Dataset = data.build()
     cases = select(_cases(dataset, request.dataset), request.plan, request.seed)
     material = allowed(dataset.material(), editor.spec.oracle(editor.config), editor=request.editor)
-    loaded = request.model.load(catalog) if model is None else model
+    loaded, reference = _model(request, catalog, editor.spec, model, progress)
     run_spec = specify(
-        model=request.model.describe(catalog, loaded),
+        model=reference,
         editor=editor,
         dataset=data,
         sha256=dataset.info().sha256,
@@ -146,6 +147,15 @@ def score(
     chosen = _metrics(catalog, spec, tuple(metrics), options)
     reject_unused(options, [each.spec for each in chosen])
     return score_run(folder, cases, _measures(chosen), judge=judge)
+
+
+def _model(
+    request: EvalRequest, catalog: Catalog, editor: EditorSpec, model: LanguageModel | None, progress: Progress
+) -> tuple[LanguageModel, ModelRef]:
+    if not editor.needs_model:
+        return NoModel(), NO_MODEL
+    loaded = request.model.load(catalog, progress) if model is None else model
+    return loaded, request.model.describe(catalog, loaded)
 
 
 def _judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> Chosen:

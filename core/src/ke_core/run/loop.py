@@ -51,7 +51,8 @@ def evaluate(job: Job, folder: RunFolder) -> Finished:
         recorder.recall(folder.read())
         total = sum(len(group.cases) for group in to_do)
         loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
-        loop.ask_unedited(to_do)
+        if job.editor_spec.needs_model:
+            loop.ask_unedited(to_do)
         for group in to_do:
             loop.ask_edited(group)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())

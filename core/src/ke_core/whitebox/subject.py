@@ -53,7 +53,7 @@ def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]
     """Ids and character offsets of ``text``, without special tokens at its end (more text follows)."""
     if not getattr(tokenizer, "is_fast", False):
         raise KEError("this tokenizer knows no character offsets", hint="use the model's fast tokenizer")
-    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids, offsets, special = found["input_ids"], found["offset_mapping"], found["special_tokens_mask"]
     length = len(ids)
     while length and special[length - 1]:

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.models.local.forward import Forward, Prefix, State
-from ke_core.models.local.memory import BatchSize, out_of_memory
+from ke_core.models.local.memory import BatchSize, first_pass, out_of_memory
 from ke_core.models.local.sampling import Chooser, choose
 from ke_core.models.local.text import Continuation
 
@@ -66,21 +66,25 @@ class Decoder:
                     row.restart()
                     waiting.appendleft(row)
 
-    def _admit(self, new: list[Row]) -> None:
-        begin = len(self.prefix.ids)
-        logits, state = self.forward.prefill(self.prefix, [row.ids[begin:] for row in new])
-        left = self._write(new, logits[:, -1])
-        if not left:
-            return
-        if len(left) < len(new):
-            state.keep(left)
-        if self._state is None:
-            self._state = state
-        else:
-            self._state.join(state)
-        self._active += [new[at] for at in left]
+    def _admit(self, new: Sequence[Row]) -> None:
+        """Read the prompts of ``new``, longest first, and let them join the rows on their way."""
+        fed = [row.ids[len(self.prefix.ids) :] for row in new]
+        while fed:
+            some = first_pass([len(ids) for ids in fed], self.size.device)
+            logits, state = self.forward.prefill(self.prefix, fed[:some])
+            left = self._write(new[:some], logits[:, -1])
+            if left:
+                if len(left) < some:
+                    state.keep(left)
+                if self._state is None:
+                    self._state = state
+                else:
+                    self._state.join(state)
+                self._active += [new[at] for at in left]
+            fed, new = fed[some:], new[some:]
 
     def _step(self) -> None:
+        """One token more for every row."""
         if self._state is None:
             raise AssertionError("rows without a state")
         logits = self.forward.step(self._state, [row.written.tokens[-1] for row in self._active])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import torch
 from attrs import define, field
 
 CAP = {"cpu": 64, "cuda": 256}
+READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, little padding
 SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
 UNKNOWN = 4 * 2**30
 
@@ -29,6 +31,12 @@ def free_bytes(device: torch.device) -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
         return UNKNOWN
+
+
+def first_pass(lengths: Sequence[int], device: torch.device) -> int:
+    """How many of the rows, longest first, to read in one pass: no more tokens than a pass needs, one row at least."""
+    most = READ.get(device.type, READ["cpu"])
+    return max(1, min(len(lengths), most // max(lengths[0], 1)))
 
 
 @define

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.models.local.forward import Forward, Prefix
-from ke_core.models.local.memory import BatchSize, out_of_memory
+from ke_core.models.local.memory import BatchSize, first_pass, out_of_memory
 
 
 @define(eq=False)
@@ -35,7 +35,8 @@ def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: int
     waiting = sorted(rows, key=lambda row: len(row.ids), reverse=True)
     begin = len(prefix.ids)
     while waiting:
-        some = waiting[: size.rows(row_bytes)]
+        together = first_pass([len(row.ids) - begin for row in waiting], size.device)
+        some = waiting[: min(size.rows(row_bytes), together)]
         try:
             # The last token is foretold, never read.
             fed = [row.ids[begin:-1] for row in some]

@@ -35,6 +35,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="control: every answer is the gold answer",
             config=OracleConfig,
             build=build,
+            needs_model=False,
             masks=True,
             own_prompt=True,
             oracle=oracle,

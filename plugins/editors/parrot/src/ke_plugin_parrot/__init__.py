@@ -28,6 +28,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="control: every answer is the object of the case's last edit",
             config=ParrotConfig,
             build=build,
+            needs_model=False,
             masks=True,
             own_prompt=True,
         )
