@@ -203,7 +203,7 @@ def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
     status, out, err = ke("demo", *chosen)
     folders = sorted((tmp_path / "runs" / "demo").iterdir())
     assert status == 0
-    assert "(unedited)" in out
+    assert "unedited" in out
     assert [json.loads((folder / "run.json").read_text())["spec"]["plan"]["limit"] for folder in folders] == [1, 1]
     assert "sayer on 1 case of toy" in err
 

@@ -251,14 +251,6 @@ def test_nothing_is_shared_across_digests_even_within_one_engine():
     assert len(model.seen) == 3  # the first was known of the edited model, the second is a new model's
 
 
-def test_a_model_asked_through_its_chat_template_shares_nothing_with_the_same_weights_without_it():
-    plain, chatty, cache = Recording(), Recording(), CompletionCache()
-    chatty.chat = True
-    for model in (plain, chatty):
-        Engine(model, cache=cache).run({"a": hops("q", 1)})
-        assert len(model.seen) == 1
-
-
 def test_failed_requests_are_not_cached():
     answers = iter([ContextOverflow("now"), "later"])
     model = ScriptedModel(lambda _prompt: next(answers))

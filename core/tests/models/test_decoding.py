@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from ke_core.errors import ContextOverflow, ModelUnavailable
+from ke_core.models.local import memory
 from ke_core.models.local.forward import Forward
 from ke_core.models.local.memory import BatchSize
 from ke_core.requests import Generate, Score
@@ -34,6 +35,16 @@ def test_the_same_text_whatever_the_batch(family, size):
     assert model.generate(requests) == whole
     assert model.batch_size == size
     assert [one.text for one in model.generate([Generate(prompt=p, max_tokens=24) for p in prompts[:4]])] == alone
+
+
+def test_prompts_read_in_several_passes_give_the_same(monkeypatch, model):
+    requests = [Generate(prompt=prompt, max_tokens=6) for prompt in PROMPTS]
+    scores = [Score(prompt=prompt, continuations=(" King", " no")) for prompt in PROMPTS]
+    whole, scored = model.generate(requests), model.score(scores)
+    monkeypatch.setitem(memory.READ, "cpu", 40)
+    assert model.generate(requests) == whole
+    for one, other in zip(model.score(scores), scored, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
 def test_v8_padding_changes_no_rows_text(model):

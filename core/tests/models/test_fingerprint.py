@@ -100,3 +100,16 @@ def test_the_digest_is_the_same_in_another_process():
 def test_marks_do_not_depend_on_when_they_are_taken():
     module = tiny_model("gptneox").module
     assert fingerprint(module) == fingerprint(module)
+
+
+def test_the_same_weights_with_a_chat_template_or_another_configuration_have_another_digest():
+    from ke_core.models.hf.model import HFModel
+    from ke_core.testing.tiny import tiny_model
+
+    plain = tiny_model("llama")
+    same = HFModel.from_parts(plain.module, plain.tokenizer, id="elsewhere")
+    chatty = HFModel.from_parts(plain.module, plain.tokenizer, id="x", chat=True)
+    plain.module.config.rms_norm_eps *= 2
+    other = HFModel.from_parts(plain.module, plain.tokenizer, id="x")
+    assert plain.digest == same.digest
+    assert len({plain.digest, chatty.digest, other.digest}) == 3

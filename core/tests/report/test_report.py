@@ -10,6 +10,7 @@ from rich.console import Console
 from ke_core.data.records import Batch, Judged, Replied
 from ke_core.data.results import Answer, Cost, Failure, Interval, Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.models.absent import NO_MODEL
 from ke_core.report.clean import clean, one_line
 from ke_core.report.footer import footer
 from ke_core.report.numbers import counted, duration, interval, share
@@ -91,7 +92,7 @@ def test_each_style_has_a_row_in_the_order_of_the_specification():
 def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
     before = score(0.7, phase="before")
     text = drawn(score_table([reported(before, score(0.1)), reported(before, score(0.2), editor="mello")]))
-    assert text.count("(unedited)") == 1
+    assert text.count("unedited") == 1
     assert text.count("70.0") == 1
 
 
@@ -105,7 +106,7 @@ def test_the_unedited_model_stands_for_each_run_where_they_differ():
     assert "before memit" in text
     assert "before mello" in text
     assert "before parrot" not in text
-    assert "(unedited)" not in text
+    assert "unedited" not in text
 
 
 def test_breakdowns_go_by_tag_with_an_n_in_every_cell():
@@ -123,6 +124,7 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs():
     assert labels([reported(), reported(plan=Plan(size=None))]) == [
         "memit, partition, each case edited alone", "memit, partition, all cases edited together",
     ]  # fmt: skip
+    assert labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
     alike = [reported(), reported(seed=1)]
     assert labels(alike) == [f"memit {run.spec.id[:8]}" for run in alike]
 
@@ -170,6 +172,13 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     assert "2 edits refused by the editor:\n    2 x no subject" in text
     assert "3 answers without an end (in n, as wrong):\n    3 x hop-cap" in text
     assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
+
+
+def test_a_control_without_a_model_is_no_other_model():
+    runs = [reported(score(0.1)), reported(score(0.2), editor="parrot", model=NO_MODEL)]
+    assert "atlas on tiny: value in %" in drawn(page(runs))
+    assert "model: tiny, float32, weights abcdef012345 (memit); none (parrot)" in flat(footer(runs))
+    assert "atlas on no model" in drawn(page(runs[1:]))
 
 
 def test_a_run_that_is_not_judged_says_so():
@@ -224,6 +233,11 @@ def test_a_tally_counts_what_is_on_record():
 def test_a_reply_that_stands_twice_counts_once_as_last_recorded():
     failure = Failure(error="ServerGone", message="")
     assert tally([replied("1", failure), replied("1", Answer(text="x"))]).failed == 0
+
+
+def test_where_no_unedited_model_is_asked_the_number_of_cases_is_not_known():
+    found = tally([Batch(batch="batch-1", cases=("1",), edits=1), replied("1", Answer(text="x"))])
+    assert (found.done, found.total) == (1, 0)
 
 
 def test_before_the_first_edit_the_number_of_cases_is_not_known():

@@ -75,7 +75,7 @@ class Plain:
             if loss < s.stop_loss or step == s.steps - 1:
                 break
             adam.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             adam.step()
             with torch.no_grad():
                 limit = s.clamp * clean.norm()

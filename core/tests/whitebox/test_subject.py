@@ -27,7 +27,7 @@ PLACES = [
 def trained(kind: str, *, bos: bool = False, eos: bool = False, trim: bool = True) -> Any:
     special = ["<unk>", "<s>", "</s>"]
     initial = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>") if kind == "wordpiece" else models.BPE(unk_token="<unk>"))  # type: ignore[arg-type, unused-ignore]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>") if kind == "wordpiece" else models.BPE(unk_token="<unk>"))
     if kind == "bytes":
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=trim)
         trainer: Any = trainers.BpeTrainer(

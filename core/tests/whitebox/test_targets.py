@@ -162,7 +162,7 @@ def test_templates_are_asked_of_the_model_with_seeds() -> None:
             asked.extend(requests)
             return [Generated(text=" so", finish="length") for _ in requests]
 
-    session: Any = make_session(Recording())  # type: ignore[arg-type]
+    session: Any = make_session(Recording())
     context_templates(session, length=10)
     assert [request.prompt for request in asked] == ["The", "Therefore", "Because", "I", "You"]
     assert all((request.temperature, request.top_k) == (1.0, 5) for request in asked)

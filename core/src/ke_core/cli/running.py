@@ -18,7 +18,7 @@ from ke_core.protocols import Progress
 from ke_core.report.load import load
 from ke_core.report.numbers import counted, duration
 from ke_core.report.page import page
-from ke_core.report.run import plan_words
+from ke_core.report.run import plan_words, without_model
 from ke_core.report.text import literal
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
@@ -118,7 +118,8 @@ def _intention(job: Job, folder: RunFolder) -> str:
     spec = job.spec
     begun = any(True for _record in folder.read())
     what = f"{spec.editor.name} on {counted(len(job.cases), 'case')} of {spec.dataset.component.name}"
-    how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, with {spec.model.id}"
+    model = "without a model" if without_model(spec) else f"with {spec.model.id}"
+    how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, {model}"
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
 
 

@@ -50,7 +50,9 @@ def _row(app: App, folder: RunFolder) -> tuple[str, ...]:
     spec = folder.spec
     try:
         counted = tally(folder.read())
-        progress = f"{counted.done}/{counted.total or '?'}" + (f", {counted.failed} failed" if counted.failed else "")
+        progress = (f"{counted.done}/{counted.total}" if counted.total else str(counted.done)) + (
+            f", {counted.failed} failed" if counted.failed else ""
+        )
         scores = _scores(app, folder)
     except BadRun as error:
         progress, scores = "?", f"damaged: {error.message}"

@@ -11,7 +11,7 @@ from ke_core.cli.app import App
 from ke_core.cli.console import out
 from ke_core.plugins.catalog import KINDS, Offer
 from ke_core.plugins.options import describe
-from ke_core.report.text import literal, plain_table
+from ke_core.report.text import literal, plain_table, titled
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 
@@ -45,11 +45,11 @@ def _options(spec: Spec[Any]) -> RenderableType:
     options = describe(spec)
     if not options:
         return literal("no options")
-    table = plain_table("option", "default", "what it does", title=f"set with -o {spec.prefix}.OPTION=VALUE")
+    table = plain_table("option", "default", "what it does")
     for option in options:
         told = literal(option.help).append(literal(f"\n({option.type})", "dim"))
         table.add_row(literal(option.name), literal(option.default), told)
-    return table
+    return titled(f"set with -o {spec.prefix}.OPTION=VALUE", table)
 
 
 def _traits(spec: Spec[Any]) -> list[str]:

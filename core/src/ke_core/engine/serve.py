@@ -62,7 +62,7 @@ class Server:
 
     def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
         """From the cache, or from the model; equal requests are asked once."""
-        model = _identity(self.model)  # anew for each wave: an edit may have been made since the last one
+        model = self.model.digest  # anew for each wave: an edit may have been made since the last one
         keys = [key_of(model, request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))
         known: dict[str, Any] = {} if self.cache is None else dict(self.cache.get(distinct))
@@ -83,15 +83,6 @@ class Server:
             if self.progress is not None:
                 self.progress.advance("model calls", start + len(some), len(missing))
         return [known[key] for key in keys]
-
-
-def _identity(model: LanguageModel) -> str:
-    """What decides a completion beside the request: the weights as they are, and whether the chat template is on.
-
-    The template is no weight, so ``digest`` does not tell; a model that can put prompts either way says so in
-    its attribute ``chat``.
-    """
-    return f"{model.digest}{' chat' if getattr(model, 'chat', False) else ''}"
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:

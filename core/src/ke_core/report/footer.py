@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from ke_core.data.runspec import Component
+from ke_core.data.runspec import Component, ModelRef
 from ke_core.report.numbers import counted, duration
-from ke_core.report.run import Reported, labels, plan_words
+from ke_core.report.run import Reported, labels, plan_words, without_model
 from ke_core.report.text import literal
 
 SHOWN = 5  # reasons listed one by one; the rest are summed up
@@ -42,11 +42,16 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
     yield "judge", component_words(judge) if judge is not None else "none yet"
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
-    chat = ", through the chat template" if spec.model.chat else ""
-    revision = f"@{spec.model.revision}" if spec.model.revision else ""
-    yield "model", f"{spec.model.id}{revision}, {spec.model.dtype}{chat}, weights {spec.model.digest[:12]}"
+    yield "model", "none" if without_model(spec) else model_words(spec.model)
     yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
     yield "ke", spec.ke
+
+
+def model_words(model: ModelRef) -> str:
+    """A model with what it was loaded as, and the beginning of its weights' digest."""
+    revision = f"@{model.revision}" if model.revision else ""
+    chat = ", through the chat template" if model.chat else ""
+    return f"{model.id}{revision}, {model.dtype}{chat}, weights {model.digest[:12]}"
 
 
 def component_words(component: Component) -> str:

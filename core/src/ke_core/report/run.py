@@ -9,6 +9,7 @@ from attrs import field, frozen
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
 from ke_core.data.runspec import RunSpec
+from ke_core.models.absent import NO_MODEL
 from ke_core.report.tally import Tally
 
 
@@ -66,17 +67,22 @@ def labels(runs: Sequence[Reported]) -> list[str]:
     """A name for each run: its editor, and what else tells it from the others."""
     told = [[run.spec.editor.name] for run in runs]
     for differing in (
-        [run.spec.model.id for run in runs],
+        ["" if without_model(run.spec) else run.spec.model.id for run in runs],
         [run.spec.dataset.component.name for run in runs],
         [plan_words(run.spec) for run in runs],
     ):
-        if len(set(differing)) > 1:
+        if len(set(differing) - {""}) > 1:
             for words, word in zip(told, differing, strict=True):
                 words.append(word)
-    names = [", ".join(words) for words in told]
+    names = [", ".join(word for word in words if word) for words in told]
     return [
         name if names.count(name) == 1 else f"{name} {run.spec.id[:8]}" for name, run in zip(names, runs, strict=True)
     ]
+
+
+def without_model(spec: RunSpec) -> bool:
+    """Whether the editor answers without a model, as some controls do."""
+    return spec.model == NO_MODEL
 
 
 def plan_words(spec: RunSpec) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attrs import evolve, frozen
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
 from ke_core.report.numbers import NOTHING, interval, share
-from ke_core.report.run import Column, Reported, columns, labels
-from ke_core.report.text import literal, plain_table
+from ke_core.report.run import Column, Reported, columns, labels, without_model
+from ke_core.report.text import literal, plain_table, titled
 
 AFTER: Phase = "after"
+NARROW = 9
+"""Characters of an interval, and so of a column: seven of them fit beside their labels in 100."""
 
 
 @frozen(kw_only=True)
@@ -32,7 +35,7 @@ class Row:
         return found if found is not None and found.n else None
 
 
-def score_table(runs: Sequence[Reported]) -> Table:
+def score_table(runs: Sequence[Reported]) -> Group:
     """The main table. Each cell: the share, and under it the 95 % interval; n in the heading where all agree.
 
     The unedited model stands first, once if all runs found the same of it.
@@ -40,42 +43,42 @@ def score_table(runs: Sequence[Reported]) -> Table:
     shown = columns(runs)
     rows = [*_unedited(runs, shown), *_edited(runs)]
     common = [_common_n(rows, column) for column in shown]
-    table = plain_table("editor", "asked as", title=_title(runs))
+    table = plain_table("editor", "asked as")
     for column, n in zip(shown, common, strict=True):
-        heading = column.heading + (f"\nn {n:,}" if n is not None else "")
-        table.add_column(literal(heading, "bold"), justify="right", overflow="fold")
+        _add_numbers(table, column, f"n {n:,}" if n is not None else "")
     above = None
     for row in rows:
         cells = [_cell(row.score(column), with_n=n is None) for column, n in zip(shown, common, strict=True)]
         table.add_row(literal(row.label if row.label != above else ""), literal(row.style), *cells)
         above = row.label
-    return table
+    return titled(_title(runs), table)
 
 
-def slice_tables(runs: Sequence[Reported]) -> list[Table]:
+def slice_tables(runs: Sequence[Reported]) -> list[Group]:
     """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags)
     return [_slice_table(runs, tag) for tag in tags]
 
 
-def _slice_table(runs: Sequence[Reported], tag: str) -> Table:
+def _slice_table(runs: Sequence[Reported], tag: str) -> Group:
     sliced = [score for run in runs for score in run.scores if tag in score.tags and score.phase == AFTER and score.n]
     values = sorted(
         {score.tags[tag] for score in sliced}, key=lambda value: (len(value) if value.isdigit() else 0, value)
     )
     shown = [column for column in columns(runs) if any(column.holds(score) for score in sliced)]
-    table = plain_table(tag, "editor", "asked as", title=f"by {tag}, after editing: value in % (n)")
+    table = plain_table(tag, "editor", "asked as")
     for column in shown:
-        table.add_column(literal(column.heading, "bold"), justify="right", overflow="fold")
+        _add_numbers(table, column)
+    joint = " " if max((len(f"{share(score)} ({score.n:,})") for score in sliced), default=0) <= NARROW else "\n"
     for value in values:
         above = None
         for row in _edited(runs):
-            cells = [_short_cell(row.score(column, (tag, value))) for column in shown]
+            cells = [_short_cell(row.score(column, (tag, value)), joint=joint) for column in shown]
             label = row.label if row.label != above else ""
             table.add_row(literal(value if above is None else ""), literal(label), literal(row.style), *cells)
             above = row.label
         table.add_section()
-    return table
+    return titled(f"by {tag}, after editing: value in % (n)", table)
 
 
 def _edited(runs: Sequence[Reported]) -> list[Row]:
@@ -94,7 +97,7 @@ def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
     ]
     found = [made for made in rows if made]
     if len({tuple(_numbers(row, shown) for row in made) for made in found}) == 1:
-        return [evolve(row, label="(unedited)") for row in found[0]]
+        return [evolve(row, label="unedited") for row in found[0]]
     return [row for made in found for row in made]
 
 
@@ -116,11 +119,18 @@ def _cell(score: Score | None, *, with_n: bool) -> Text:
     return Text("\n".join(line for line in lines if line))
 
 
-def _short_cell(score: Score | None) -> Text:
-    return Text(NOTHING if score is None else f"{share(score)} ({score.n:,})")
+def _short_cell(score: Score | None, *, joint: str) -> Text:
+    return Text(NOTHING if score is None else f"{share(score)}{joint}({score.n:,})")
+
+
+def _add_numbers(table: Table, column: Column, under: str = "") -> None:
+    """A column as narrow as its numbers: its heading stands word under word, a long one cut at its hyphens."""
+    words = [word if len(word) <= NARROW else word.replace("-", "-\n") for word in column.heading.split()]
+    heading = "\n".join([*words, under] if under else words)
+    table.add_column(literal(heading, "bold"), justify="right", no_wrap=True)
 
 
 def _title(runs: Sequence[Reported]) -> str:
     datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
-    models = dict.fromkeys(run.spec.model.id for run in runs)
-    return f"{', '.join(datasets)} on {', '.join(models)}: value in %, 95 % interval"
+    models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
+    return f"{', '.join(datasets)} on {', '.join(models) or 'no model'}: value in %, 95 % interval"

@@ -21,9 +21,10 @@ class Tally:
     """Counts over one run.
 
     ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
-    answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is
-    0 until the first edit. ``edit_seconds`` is for ``edits`` edits; ``calls`` and
-    ``tokens`` are of the ``answers`` of the edited model. ``judge`` is the last one on record.
+    answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
+    where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` is for
+    ``edits`` edits; ``calls`` and ``tokens`` are of the ``answers`` of the edited model. ``judge`` is the last
+    one on record.
     """
 
     total: int = 0
@@ -68,7 +69,7 @@ def tally(records: Iterable[Record]) -> Tally:
         _add_replies(made, replied)
     skipped = {case for batch in batches.values() for case in batch.skipped}
     made.done = len(asked["after"] | skipped)
-    made.total = len(asked["before"] | asked["after"] | skipped) if batches else 0
+    made.total = len(asked["before"] | asked["after"] | skipped) if batches and asked["before"] else 0
     return made
 
 

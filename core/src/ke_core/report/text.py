@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -14,9 +15,14 @@ def literal(text: object, style: str = "") -> Text:
     return Text(clean(str(text)), style=style)
 
 
-def plain_table(*headings: str, title: str = "") -> Table:
+def titled(title: str, table: Table) -> Group:
+    """The table under a line of its own: rich's titles break where the table ends."""
+    return Group(literal(title, "bold"), table)
+
+
+def plain_table(*headings: str) -> Table:
     """An empty table without frame: fine in 100 columns, in a file, and without colour."""
-    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in headings:
         table.add_column(heading, overflow="fold", header_style="bold")
     return table

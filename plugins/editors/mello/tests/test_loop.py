@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import Answer, Cost, Failure, Likelihood
+from ke_core.plugin import Answer, Cost, Failure, Likelihood, Step
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_mello import MelloConfig
@@ -45,8 +45,9 @@ def test_two_hops_by_the_paper(profile) -> None:
     assert [(step.kind, step.text, step.retrieved) for step in reply.steps] == [
         ("subquestion", "In which city is the Eiffel Tower?", (MOVE_TOWER.id,)),
         ("subquestion", "Who is the mayor of Rome?", (reply.steps[1].retrieved)),
+        ("final", "Gualtieri", ()),
     ]
-    assert all(len(step.retrieved) == len(step.scores) == 1 for step in reply.steps)
+    assert all(len(step.retrieved) == len(step.scores) == 1 for step in reply.steps[:2])
     assert model.prompts[0].endswith("\n\nQuestion: Who is the mayor of the city of the Eiffel Tower?")
     added = model.prompts[1].removeprefix(model.prompts[0])
     assert added == (
@@ -69,7 +70,8 @@ def test_settings_of_every_call(profile) -> None:
 @BOTH
 def test_final_answer_at_the_first_call(profile) -> None:
     reply, _model = replay("\nFinal answer: Rome", profile=profile)
-    assert (reply.outcome, reply.text, reply.steps) == ("answered", "Rome", ())
+    assert (reply.outcome, reply.text) == ("answered", "Rome")
+    assert reply.steps == (Step(kind="final", text="Rome"),)
     assert reply.cost == Cost(calls=1, prompt_tokens=reply.cost.prompt_tokens, tokens=3)
 
 

@@ -148,7 +148,7 @@ def test_updates_are_those_of_the_plain_algorithm(
 def test_states_come_nearer_to_their_targets(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family)
     missed = []
-    for weight in (1e6, 200.0, 20.0):  # far below, the update overshoots: it was solved for averaged keys
+    for weight in (1e6, 1e4, 200.0):  # far below, the update overshoots: it was solved for averaged keys
         with Memit(evolve(SMALL, mom2_weight=weight)).edit(session_of(model, tmp_path), EDITS) as edited:
             missed.append(sum(edit["missed"] for edit in edited.details["edits"].values()))
     assert missed == sorted(missed, reverse=True)

@@ -103,10 +103,6 @@ def test_two_cases_by_hand() -> None:
         ("multi-hop", "after"): 1 / 2,
         ("multi-hop-stale", "before"): 0.0,
         ("multi-hop-stale", "after"): 1 / 2,
-        ("unparsed", "before"): 0.0,
-        ("unparsed", "after"): 0.0,
-        ("failed", "before"): 0.0,
-        ("failed", "after"): 0.0,
     }
 
 
@@ -156,7 +152,7 @@ def test_v14_any_of_as_many_questions_as_there_are(questions) -> None:
 def test_v9_a_missing_verdict_is_counted_with_its_reason() -> None:
     """EasyEdit leaves NaN items out of the mean and tells nobody."""
     part = record(case("a", 2, 2), hops=[R], multi=[R, R])
-    for aspect in ("instance-wise", "multi-hop", "multi-hop-stale", "unparsed"):
+    for aspect in ("instance-wise", "multi-hop", "multi-hop-stale"):
         (value,) = named(part, aspect)
         assert value.value is None
         assert value.skipped_because == "a question has no answer on record"
@@ -189,17 +185,15 @@ def test_every_heading_is_of_an_aspect_that_exists() -> None:
     assert len(set(spec.columns.values())) == len(spec.columns)
 
 
-def test_unparsed_and_failed_are_shares_of_the_questions() -> None:
-    some = record(case("a", 1, 2), hops=[R, R], multi=[W, W, R])
+def test_failures_and_answers_without_an_end_are_in_n_as_wrong() -> None:
+    some = record(case("a", 1, 2), hops=[R, R], multi=[W, W, W])
     outcomes = {
         **some.outcomes,
         ("after", "direct", "multi-1"): outcome(W, Answer(text="", outcome="hop-cap")),
         ("after", "direct", "multi-2"): outcome(W, Failure(error="E", message="m")),
     }
-    found = scores(evolve(some, outcomes=outcomes))
-    assert found["unparsed", "after"] == pytest.approx(1 / 3)
-    assert found["failed", "after"] == pytest.approx(1 / 3)
-    assert found["multi-hop", "after"] == 1
+    (value,) = named(evolve(some, outcomes=outcomes), "multi-hop")
+    assert (value.value, value.skipped_because) == (0, "")
 
 
 # --- retrieval -------------------------------------------------------------------------------------------
@@ -233,6 +227,14 @@ def test_retrieval_needs_every_edit_of_the_case_in_one_question(found, value) ->
 
 def test_retrieval_is_not_measured_where_nothing_is_looked_up() -> None:
     assert named(ONE_EDIT, "retrieval") == named(ONE_EDIT, "edit-retrieval") == []
+
+
+def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_looked_up() -> None:
+    some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
+    failed = {("after", "direct", "hop-1"): outcome(W, Failure(error="E", message="m"))}
+    for one in (some, evolve(some, outcomes={**some.outcomes, **failed})):
+        assert [v.value for v in named(one, "edit-retrieval")] == [0]
+        assert [v.value for v in named(one, "retrieval")] == [1]
 
 
 def test_edit_retrieval_asks_for_the_right_edit_first() -> None:

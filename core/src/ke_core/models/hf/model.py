@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -32,6 +34,7 @@ class HFModel:
     chat: bool = False
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
+    _around: str = field(init=False)
     _coder: Coder = field(init=False)
     _runner: LocalRunner = field(init=False)
 
@@ -46,6 +49,7 @@ class HFModel:
 
     def __attrs_post_init__(self) -> None:
         self.context = _context(self.module, self.tokenizer)
+        self._around = _around(self.module, self.tokenizer, chat=self.chat)
         self._coder = Coder(self.tokenizer, self.chat)
         self._runner = LocalRunner(
             module=self.module,
@@ -64,8 +68,12 @@ class HFModel:
 
     @property
     def digest(self) -> str:
-        """Names the weights as they are now; only tensors written to since the last call are read again."""
-        return digest_of(self.module, self._sums.of(self.module, fresh=False))
+        """Names what the model computes now; only tensors written to since the last call are read again.
+
+        Weights, and what stands around them: configuration, tokenizer, and whether prompts become chat turns.
+        """
+        weights = digest_of(self.module, self._sums.of(self.module, fresh=False))
+        return hashlib.sha256(f"{weights} {self._around}".encode()).hexdigest()[:32]
 
     def state(self) -> Mapping[str, object]:
         """Marks by name (``fingerprint``), with every weight read afresh; ``digest`` is right afterwards."""
@@ -100,6 +108,19 @@ class HFModel:
     def batch_size(self) -> int:
         """How many rows were run together last; 0 before the first call."""
         return self._runner.size.last
+
+
+def _around(module: Any, tokenizer: Any, *, chat: bool) -> str:
+    """What beside the weights decides a completion; not where it was loaded from, nor by which version."""
+    config = module.config.to_dict()
+    for aside in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+        config.pop(aside, None)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    template = tokenizer.chat_template if chat else None
+    return hashlib.sha256(
+        repr((json.dumps(config, sort_keys=True, default=str), words, chat, template)).encode()
+    ).hexdigest()
 
 
 def _context(module: Any, tokenizer: Any) -> int:

@@ -67,6 +67,7 @@ class Loop:
             state += written.text
             final = self._final(written)
             if final is not None:
+                steps.append(Step(kind="final", text=final))
                 return Answer(text=final, raw=state[len(start) :], steps=tuple(steps))
             subquestion = _subquestion(written)
             if subquestion is None:

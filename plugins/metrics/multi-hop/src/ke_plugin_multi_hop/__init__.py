@@ -35,7 +35,6 @@ def ke_metrics() -> list[MetricSpec]:
                 "instance-wise": "instance-wise",
                 "multi-hop": "multi-hop",
                 "multi-hop-stale": "old answer",
-                "unparsed": "unparsed",
                 "edit-retrieval": "edit retrieved",
                 "retrieval": "all retrieved",
             },
