@@ -155,7 +155,7 @@ def test_the_footer_tells_the_specification_once_where_the_runs_agree():
 
 def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons():
     lost = Tally(
-        cases=3, controls=2, edits=4, edit_seconds=6.0, answers=10, calls=25, tokens=120,
+        cases=3, controls=2, edits=4, edit_seconds=[1.5, 1.0, 9.0], answers=10, answer_seconds=5.0, calls=25, tokens=120,
         failures=Counter({f"ServerGone: {n}": 7 - n for n in range(7)}),
         skipped=Counter({"edit e1 refused: no subject": 1}),
         refused=Counter({"no subject": 2}),
@@ -164,7 +164,7 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     run = reported(score(0.5, skipped=2, skipped_because={"the judge could not say": 2}), tally=lost)
     text = drawn(footer([run]))
     assert "3 cases and 2 controls, 4 edits at 1.5 s each" in text
-    assert "10 answers, 2.5 model calls and 12 tokens a question" in " ".join(text.split())
+    assert "10 answers at 0.50 s each, 2.5 model calls and 12 tokens a question" in " ".join(text.split())
     assert "28 failed replies (in n, as wrong):" in text
     assert "7 x ServerGone: 0" in text
     assert "3 for 2 other reasons" in text
@@ -221,7 +221,7 @@ def test_a_tally_counts_what_is_on_record():
             Judged(batch="batch-1", case="1", phase="after", style="direct", judge=JUDGE, judgements={}),
         ]
     )
-    assert (found.cases, found.edits, found.edit_seconds) == (1, 2, 3.0)
+    assert (found.cases, found.edits, found.edit_seconds) == (1, 2, [1.5])
     assert (found.done, found.total) == (2, 2)
     assert (found.answers, found.calls, found.tokens) == (2, 4, 10)
     assert found.failures == {"ServerGone: at 10": 1}

@@ -39,7 +39,10 @@ class Batch:
 
 @frozen(kw_only=True)
 class Replied:
-    """The replies of one case in one phase and style, by query id."""
+    """The replies of one case in one phase and style, by query id.
+
+    ``seconds``: this case's share of the wall time in which it was answered together with others.
+    """
 
     schema: int = SCHEMA
     step: int = 0
@@ -48,6 +51,7 @@ class Replied:
     phase: Phase
     style: str
     replies: Mapping[str, Reply]
+    seconds: float = 0.0
 
 
 @frozen(kw_only=True)

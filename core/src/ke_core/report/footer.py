@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from rich.console import Group
 from rich.text import Text
@@ -73,10 +74,11 @@ def _course(run: Reported) -> Iterator[str]:
     yield component_words(run.spec.editor)
     words = [counted(tally.cases, "case") + (f" and {counted(tally.controls, 'control')}" if tally.controls else "")]
     if tally.edits:
-        words.append(f"{counted(tally.edits, 'edit')} at {duration(tally.edit_seconds / tally.edits)} each")
+        words.append(f"{counted(tally.edits, 'edit')} at {duration(median(tally.edit_seconds))} each")
     if tally.answers:
         each = f"{tally.calls / tally.answers:.1f} model calls and {tally.tokens / tally.answers:.0f} tokens a question"
-        words.append(f"{counted(tally.answers, 'answer')}, {each}")
+        words.append(f"{counted(tally.answers, 'answer')} at {duration(tally.answer_seconds / tally.answers)} each")
+        words.append(each)
     yield ", ".join(words)
     yield f"record in {run.path}"
 
@@ -105,7 +107,7 @@ def _losses(run: Reported) -> Iterator[tuple[str, str]]:
 def _unmeasured(run: Reported) -> Counter[str]:
     found: Counter[str] = Counter()
     for score in run.scores:
-        if not score.tags:
+        if not score.tags and not (score.phase == "before" and without_model(run.spec)):
             for reason, n in score.skipped_because.items():
                 found[f"{score.aspect}, {score.phase}: {reason}"] += n
     return found

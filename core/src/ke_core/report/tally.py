@@ -22,9 +22,9 @@ class Tally:
 
     ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
     answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
-    where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` is for
-    ``edits`` edits; ``calls`` and ``tokens`` are of the ``answers`` of the edited model. ``judge`` is the last
-    one on record.
+    where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` holds
+    each batch's time per edit; ``calls``, ``tokens`` and ``answer_seconds`` are of the ``answers`` of the
+    edited model. ``judge`` is the last one on record.
     """
 
     total: int = 0
@@ -32,8 +32,9 @@ class Tally:
     cases: int = 0
     controls: int = 0
     edits: int = 0
-    edit_seconds: float = 0.0
+    edit_seconds: list[float] = field(factory=list)
     answers: int = 0
+    answer_seconds: float = 0.0
     calls: int = 0
     tokens: int = 0
     refused: Counter[str] = field(factory=Counter)
@@ -77,12 +78,14 @@ def _add_batch(made: Tally, batch: Batch) -> None:
     made.cases += len(batch.cases)
     made.controls += len(batch.controls)
     made.edits += batch.edits
-    made.edit_seconds += batch.seconds
+    if batch.edits:
+        made.edit_seconds.append(batch.seconds / batch.edits)
     made.refused += _reasons(batch.refused)
     made.skipped += _reasons(batch.skipped)
 
 
 def _add_replies(made: Tally, replied: Replied) -> None:
+    made.answer_seconds += replied.seconds if replied.phase == "after" else 0.0
     for reply in replied.replies.values():
         if isinstance(reply, Failure):
             made.failures[one_line(f"{reply.error}: {reply.message}", REASON)] += 1

@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 from ke_core.data.facts import Edit, distinct
 from ke_core.data.queries import Case
 from ke_core.data.records import Batch
-from ke_core.data.results import Details, Failure, Reply
+from ke_core.data.results import Details, Failure
 from ke_core.engine.direct import Direct
 from ke_core.errors import BadConfig, EditFailed, NeedsWeights, PluginBroken
 from ke_core.protocols import Edited
@@ -102,7 +102,7 @@ class Loop:
         """Everything that depends on the unedited model alone, before the first edit."""
         cases = [case for group in to_do for case in group.cases]
         for units in self._chunks(BASE, cases, self._asker.before, "unedited model"):
-            self.recorder.add(BASE, units, self._answers(Direct(self.job.session), units))
+            self._ask(BASE, Direct(self.job.session), units)
 
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
@@ -122,7 +122,7 @@ class Loop:
             with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as made:
                 self._record(group, feasible, made.seconds, made.details)
                 for units in self._chunks(group.id, cases, partial(self._after, group, bank), "edited model"):
-                    self.recorder.add(group.id, units, self._answers(made.edited, units))
+                    self._ask(group.id, made.edited, units)
         except EditFailed as error:
             failure = Failure(error=type(error).__name__, message=str(error))
             self._record(group, feasible, perf_counter() - started, {})
@@ -197,9 +197,10 @@ class Loop:
             yield chunk
         self._advance(label, waiting)
 
-    def _answers(self, edited: Edited, units: Sequence[Unit]) -> Sequence[Reply]:
-        """One reply a question, in order. Raises PluginBroken if there are more or fewer."""
+    def _ask(self, batch: str, edited: Edited, units: Sequence[Unit]) -> None:
+        """Record one reply a question, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
+        started = perf_counter()
         replies = edited.answer(questions)
         if len(replies) != len(questions):
             name = self.job.spec.editor.name
@@ -207,7 +208,7 @@ class Loop:
                 f"{name} returned {len(replies)} replies to {len(questions)} questions",
                 hint=f"tell the author of {name}",
             )
-        return replies
+        self.recorder.add(batch, units, replies, seconds=perf_counter() - started)
 
     def _advance(self, label: str, cases: int) -> None:
         if cases:

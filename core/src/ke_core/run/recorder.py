@@ -48,18 +48,28 @@ class Recorder:
             self.writer.append([batch])
             self.batches[batch.batch] = batch
 
-    def add(self, batch: str, units: Sequence[Unit], replies: Iterable[Reply]) -> None:
-        """Record the replies to the questions of ``units``, in order.
+    def add(self, batch: str, units: Sequence[Unit], replies: Iterable[Reply], *, seconds: float = 0.0) -> None:
+        """Record the replies to the questions of ``units``, in order, which took ``seconds`` together.
 
         Raises TooManyFailures. Units that hold a part of the row of failures are then not recorded, so that
         the run, started again once the cause is mended, asks them again.
         """
         rest = iter(replies)
+        each = seconds / max(1, sum(len(unit.questions) for unit in units))
         records: list[Replied] = []
         clean = 0  # units before the row of failures
         for unit in units:
             found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
-            records.append(Replied(batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=found))
+            records.append(
+                Replied(
+                    batch=batch,
+                    case=unit.case,
+                    phase=unit.phase,
+                    style=unit.style,
+                    replies=found,
+                    seconds=round(each * len(found), 4),
+                )
+            )
             for reply in found.values():
                 self._count(reply)
                 if self._streak == LIMIT:

@@ -139,7 +139,7 @@ _key = {
 }
 records = (
     batches
-    | st.builds(Replied, **_key, replies=st.dictionaries(names, replies, max_size=3))
+    | st.builds(Replied, **_key, seconds=numbers, replies=st.dictionaries(names, replies, max_size=3))
     | st.builds(
         Judged,
         **_key,

@@ -63,7 +63,8 @@ def _device(request: ModelRequest) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ModelUnavailable(
-            f"no device '{request.device}' here", hint="leave --device out, or name one that torch sees: cpu, cuda:0"
+            f"no device '{request.device}' here",
+            hint="leave --device out, or name one that torch sees, such as cpu or cuda",
         ) from error
     return device
 
