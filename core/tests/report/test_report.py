@@ -155,7 +155,8 @@ def test_the_footer_tells_the_specification_once_where_the_runs_agree():
 
 def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons():
     lost = Tally(
-        cases=3, controls=2, edits=4, edit_seconds=[1.5, 1.0, 9.0], answers=10, answer_seconds=5.0, calls=25, tokens=120,
+        cases=3, controls=2, edits=4, edit_seconds=[1.5, 1.0, 9.0],
+        answers=10, answer_seconds=5.0, calls=25, tokens=120,
         failures=Counter({f"ServerGone: {n}": 7 - n for n in range(7)}),
         skipped=Counter({"edit e1 refused: no subject": 1}),
         refused=Counter({"no subject": 2}),
