@@ -13,11 +13,14 @@ import pytest
 
 from ke_core.data.records import Batch, Replied
 from ke_core.data.runspec import Plan
+from ke_core.plugin import Direct, Entity, Gold, Item, Query, Verdict
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, ModelChoice, prepare, run
-from ke_core.testing.fakes import Silence
+from ke_core.testing.examples import question
+from ke_core.testing.fakes import ScriptedModel, Silence, make_session
 
 OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "oracle", "parrot")
 
@@ -58,6 +61,18 @@ def test_oracle_scores_3000_of_3000_in_30_groups_of_100(catalog: Catalog, tmp_pa
     answered = Counter(line.case for line in record.read() if isinstance(line, Replied) and line.phase == "after")
     assert set(answered.values()) == {1}
     assert len(answered) == 3000
+
+
+def test_v1_an_answer_is_generated_never_teacher_forced(catalog: Catalog, tmp_path: Path) -> None:
+    """Given the right tokens one by one, this model would get two of three right; left alone it says something else."""
+    judge_spec = catalog.spec("judge", "alias")
+    gold = Gold(entities=(Entity(label="New York City"),))
+    model = ScriptedModel([" Old York City"])
+    ask = question("Where is Wall Street?")
+    (reply,) = Direct(make_session(model, root=tmp_path)).answer([ask])
+    item = Item(query=Query(id="q", texts=ask.texts, gold=gold), reply=reply)
+    assert judge_spec.build(configure(judge_spec)).judge(None, [item])[0].verdict is Verdict.WRONG
+    assert all(name not in prompt for prompt in model.prompts for name in gold.entities[0].names)
 
 
 def ke(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
