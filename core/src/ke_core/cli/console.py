@@ -88,11 +88,12 @@ class BarProgress:
 
 
 class LineProgress:
-    """A line now and then, where standard error is a file or a pipe."""
+    """A line now and then, where standard error is a file or a pipe: the widest work under way, and the step."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._last = time.monotonic()
+        self._open: dict[str, str] = {}
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
         """``items``, counted as they are taken."""
@@ -100,12 +101,16 @@ class LineProgress:
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
         """Write a line if the last one is long ago."""
+        said = f"{one_line(label, 60)} {done}" + (f"/{total}" if total is not None else "")
+        if total is not None and done >= total:
+            self._open.pop(label, None)
+        else:
+            self._open[label] = said
         now = time.monotonic()
-        if now - self._last < QUIET_SECONDS:
-            return
-        self._last = now
-        of = f"/{total}" if total is not None else ""
-        self._console.print(f"{one_line(label, 60)} {done}{of}", markup=False, soft_wrap=True)
+        if now - self._last >= QUIET_SECONDS:
+            self._last = now
+            widest = next(iter(self._open.values()), said)
+            self._console.print(", ".join(dict.fromkeys((widest, said))), markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -53,6 +53,7 @@ def evaluate(job: Job, folder: RunFolder) -> Finished:
         loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
         if job.editor_spec.needs_model:
             loop.ask_unedited(to_do)
+        job.session.progress.advance("edited model", 0, total)
         for group in to_do:
             loop.ask_edited(group)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
