@@ -17,7 +17,7 @@ from ke_core.models.guard import Delta, Dense, LowRank, Patch, map_orientation
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import Corpus, read_corpus
 from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module
-from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, subject_states
+from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, state_rms, subject_states
 from ke_core.whitebox.modules import Layer, ModuleMap, module_map
 from ke_core.whitebox.moments import Moment, Moments, MomentSettings
 from ke_core.whitebox.optimise import Target, ZSettings
@@ -70,5 +70,5 @@ __all__ = [
     "Moments", "OpenModel", "Patch", "Rewrite", "Row", "Target", "ZSettings", "average_keys", "cholesky",
     "context_templates",
     "explicit_templates", "first", "forward", "frozen_module", "key_rows", "locate", "map_orientation", "module_map",
-    "optimised", "read_corpus", "rewrite", "ridge_update", "subject_states", "target_ids", "unmakeable",
+    "optimised", "read_corpus", "rewrite", "ridge_update", "state_rms", "subject_states", "target_ids", "unmakeable",
 ]  # fmt: skip

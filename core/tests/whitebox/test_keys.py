@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from ke_core.testing.tiny import Family, tiny_model
-from ke_core.whitebox.keys import average_keys, key_rows, subject_states
+from ke_core.whitebox.corpus import read_corpus
+from ke_core.whitebox.keys import average_keys, key_rows, state_rms, subject_states
 from ke_core.whitebox.modules import module_map
 from ke_core.whitebox.rewrites import Rewrite
 from ke_core.whitebox.subject import Row, locate
@@ -79,3 +80,16 @@ def test_half_precision_keys_come_out_in_float32(rewrites: list[Rewrite], templa
     model = tiny_model("llama", dtype="bfloat16")
     found = average_keys(module_map(model.module), key_rows(model.tokenizer, rewrites, templates), 1)
     assert found.dtype == torch.float32
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_size_of_a_state_is_that_of_a_typical_token(family: Family) -> None:
+    model = tiny_model(family)
+    modules = module_map(model.module)
+    found = state_rms(modules, model.tokenizer, 2)
+    ids = model.encode(read_corpus().documents[0])[:32]
+    with torch.no_grad():
+        states = model.module(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states[3][0, 1:]
+    sizes = states.pow(2).mean(1).sqrt().sort().values
+    assert float(sizes[0]) < found < float(sizes[-1])
+    assert found == pytest.approx(float(sizes[len(sizes) // 2]), rel=0.06)

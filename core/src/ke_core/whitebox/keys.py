@@ -9,13 +9,15 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
+from ke_core.whitebox.corpus import read_corpus
 from ke_core.whitebox.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.rewrites import Rewrite
-from ke_core.whitebox.subject import Row, batches, padded
+from ke_core.whitebox.subject import Row, batches, encode, padded
 from ke_core.whitebox.templates import BARE
 
 PASS_TOKENS = 4096
+PROBE_TOKENS = 32
 
 
 @frozen(kw_only=True)
@@ -55,6 +57,19 @@ def average_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
 def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
     """Output of block ``layer`` at the subject's last token of the bare prompts, [d, N]."""
     return _at_subject(modules, rows.bare, modules.layers[layer].block, inputs=False).T
+
+
+def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
+    """Root mean square of an element of block ``layer``'s output, of a typical token: a model's scale there.
+
+    The median over tokens of the default corpus but the first, whose state is far larger in many models; two
+    digits, so that it is the same on every machine.
+    """
+    ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
+    states = _at_subject(
+        modules, [Row(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
+    )
+    return float(f"{float(states.pow(2).mean(1).sqrt().median()):.2g}")
 
 
 def _at_subject(modules: ModuleMap, rows: Sequence[Row], at: nn.Module, *, inputs: bool) -> Tensor:

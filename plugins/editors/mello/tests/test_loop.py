@@ -100,15 +100,39 @@ def test_the_cap_is_an_option(calls) -> None:
         "\nSubquestion: In which city is the Eiffel Tower?",
         "\nSubquestion: In which city is the Eiffel Tower?\nRetrieved fact:",
         "\nGenerated answer: Paris.\nRetrieved fact:",
-        "\nSubquestion: In which city?\nGenerated answer: Paris.\nIt is well known.\nRetrieved fact:",
+        "\nSubquestion: In which city?\nIt is well known.\nSo I say.\nGenerated answer: Paris.\nRetrieved fact:",
         "\nSub-question: In which city?\nGenerated answer: Paris.\nRetrieved fact:",
     ],
-    ids=["nothing", "blank", "one line", "no answer", "no answer, stop", "no sub-question", "a line between", "label"],
+    ids=["nothing", "blank", "one line", "no answer", "no answer, stop", "no sub-question", "lines between", "label"],
 )
 def test_no_subquestion_where_it_should_be_is_unparsed(text, profile) -> None:
     reply, _model = replay(text, profile=profile)
     assert (reply.outcome, reply.text) == ("unparsed", "")
     assert [step.kind for step in reply.steps] == ["unparsed"]
+
+
+FORGOTTEN = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: Paris.\nThe answer is: Paris"
+
+
+def test_a_model_that_forgets_to_announce_the_fact_is_told_it_all_the_same() -> None:
+    for ending in ("", "\nFinal answer: Paris", "\nSubquestion: Who?\nGenerated answer: She.\nRetrieved fact:"):
+        reply, model = replay(FORGOTTEN + ending, FINAL)
+        assert (reply.outcome, reply.steps[0].retrieved) == ("answered", (MOVE_TOWER.id,))
+        assert model.prompts[1].endswith("Generated answer: Paris.\nRetrieved fact: Eiffel Tower is located in Rome.")
+
+
+def test_the_paper_reads_on_and_leaves_the_subquestion_without_a_look_up() -> None:
+    assert outcome(FORGOTTEN, profile="paper") == ("unparsed", "")
+    reply, _model = replay(FORGOTTEN + "\nFinal answer: Paris", profile="paper")
+    assert (reply.outcome, reply.text, [step.kind for step in reply.steps]) == ("answered", "Paris", ["final"])
+
+
+@pytest.mark.parametrize(("tail", "calls"), [("\nand on and on and on", 2), (" and on and on and on and on", 1)])
+def test_whole_lines_before_the_limit_count(tail, calls) -> None:
+    said = f"\nSubquestion: Where?\nGenerated answer: Paris.{tail}"
+    script = [said, "\nFinal answer: Rome"][:calls]
+    expected = ("answered", "Rome") if calls == 2 else ("length", "")
+    assert outcome(*script, max_tokens=5) == expected
 
 
 @BOTH

@@ -25,9 +25,13 @@ def stand_in(model_type: str, blocks: int, hidden: int, inner: int, *, rms: bool
     )
 
 
+def scale_of(size: float) -> Any:
+    return lambda _layer: size
+
+
 @pytest.mark.parametrize("shape", PUBLISHED, ids=lambda shape: f"{shape[0]}-{shape[1]}-{shape[3]}")
 def test_a_published_model_gets_its_published_values(shape: tuple[str, int, int, int]) -> None:
-    found = derive(MemitConfig(), stand_in(*shape))
+    found = derive(MemitConfig(), stand_in(*shape), scale_of(1.0))
     name, expected = PUBLISHED[shape]
     assert found == expected
     assert set(found.reasons) == {f.name for f in fields(type(found))} - {"reasons"}
@@ -35,7 +39,7 @@ def test_a_published_model_gets_its_published_values(shape: tuple[str, int, int,
 
 
 def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:
-    small = derive(MemitConfig(), stand_in("llama", 16, 2048, 8192))
+    small = derive(MemitConfig(), stand_in("llama", 16, 2048, 8192), scale_of(1.0))
     assert small.layers[-1] == 5
     assert small.mom2_weight == 8192
 
@@ -43,12 +47,12 @@ def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:
 def test_x4_a_name_or_path_plays_no_part() -> None:
     modules = stand_in("llama", 30, 576, 1536)
     modules.module = SimpleNamespace(name_or_path="somewhere/gpt-j-6b")
-    assert derive(MemitConfig(), modules).layers == (4, 5, 6, 7, 8)
+    assert derive(MemitConfig(), modules, scale_of(1.0)).layers == (4, 5, 6, 7, 8)
 
 
 def test_given_values_win_and_say_so() -> None:
     given = MemitConfig(layers=(2, 3), lr=0.25, mom2_weight=7.0, weight_decay=0.0)
-    found = derive(given, stand_in("gptj", 28, 4096, 16384))
+    found = derive(given, stand_in("gptj", 28, 4096, 16384), scale_of(1.0))
     assert (found.layers, found.lr, found.mom2_weight, found.weight_decay) == ((2, 3), 0.25, 7.0, 0.0)
     assert {name for name, reason in found.reasons.items() if reason == "given"} == {
         "layers", "lr", "mom2_weight", "weight_decay",
@@ -62,6 +66,14 @@ def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
         settings.mom2_weight / shape[3] for shape, (_name, settings) in PUBLISHED.items() if shape[0] != "gpt2"
     ]
     assert all(0.75 < ratio < 2 for ratio in published)
+
+
+@pytest.mark.parametrize(("size", "lr"), [(0.1, 0.5), (2.5, 0.5), (5.5, 1.1)])
+def test_a_step_is_not_too_short_for_large_states(size: float, lr: float) -> None:
+    found = derive(MemitConfig(), stand_in("llama", 30, 576, 1536), scale_of(size))
+    assert found.lr == pytest.approx(lr)
+    assert ("5.5" in found.reasons["lr"]) == (size == 5.5)
+    assert derive(MemitConfig(lr=0.3), stand_in("llama", 30, 576, 1536), scale_of(size)).lr == 0.3
 
 
 def test_norms_decide_how_far_z_may_go() -> None:
@@ -87,13 +99,13 @@ def test_deep_models_get_the_windows_that_were_published() -> None:
 
 
 def test_a_real_model_is_derived_for() -> None:
-    found = derive(MemitConfig(), module_map(tiny_model("gpt2").module))
+    found = derive(MemitConfig(), module_map(tiny_model("gpt2").module), scale_of(1.0))
     assert (found.layers, found.mom2_weight, found.clamp) == ((1, 2), 176.0, 0.75)
 
 
 def test_e13_layers_of_another_size_are_refused() -> None:
     with pytest.raises(KEError, match="13 do not fit a model of 4 layers"):
-        derive(MemitConfig(layers=(13,)), module_map(tiny_model("llama").module))
+        derive(MemitConfig(layers=(13,)), module_map(tiny_model("llama").module), scale_of(1.0))
 
 
 @pytest.mark.parametrize(

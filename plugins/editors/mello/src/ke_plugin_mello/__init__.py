@@ -16,8 +16,8 @@ class MelloConfig:
     profile: Literal["fixed", "paper"] = field(
         default="fixed",
         metadata={
-            "help": "paper = 4 model calls, which cannot finish 4 sub-questions, and no stop but the retrieved fact; "
-            "fixed = 5 calls, stops at the next example, reads the first final answer"
+            "help": "paper = 4 model calls, which cannot finish 4 sub-questions, and a turn is read from its end; "
+            "fixed = 5 calls, stops at the next example, a turn ends with its first step"
         },
     )
     max_calls: int | None = field(

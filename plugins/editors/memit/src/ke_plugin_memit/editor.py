@@ -34,6 +34,7 @@ from ke_core.weights import (
     optimised,
     rewrite,
     ridge_update,
+    state_rms,
     subject_states,
     unmakeable,
 )
@@ -65,11 +66,12 @@ class Memit:
             yield Direct(session)
             return
         modules = module_map(session.model.module)
-        settings = derive(self.config, modules)
+        tokenizer = session.model.tokenizer
+        settings = derive(self.config, modules, lambda layer: state_rms(modules, tokenizer, layer))
         templates = self._templates(session)
         moments = self.moments.of(session, modules, settings.layers)
         targets = optimised(session, modules, rewrites, templates, self._z_settings(settings))
-        rows = key_rows(session.model.tokenizer, rewrites, templates)
+        rows = key_rows(tokenizer, rewrites, templates)
         z = torch.stack([target.z for target in targets], dim=1).double()
 
         with session.model.patch() as weights:
