@@ -201,3 +201,28 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
         assert not (tmp_path / "other").exists()
     finally:
         lines._secrets.cache_clear()
+
+
+def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(catalog, tmp_path):
+    from attrs import field, frozen
+
+    from ke_core.plugins.catalog import Offer
+    from ke_core.run.components import _chosen
+    from ke_core.specs import EditorSpec
+
+    @frozen(kw_only=True)
+    class Config:
+        corpus: str = field(default="built-in", metadata={"file": True})
+        prompts: str = field(default="", metadata={"file": True})
+
+    spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
+    offer = Offer(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
+    assert _chosen(offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
+    seen = []
+    for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "decompose.txt").write_text(text)
+        options = _chosen(offer, Config(prompts=str(tmp_path / folder))).component.options
+        assert str(tmp_path) not in options["prompts"]
+        seen.append(options["prompts"])
+    assert seen[0] == seen[1] != seen[2]

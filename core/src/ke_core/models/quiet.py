@@ -8,15 +8,19 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Have transformers say nothing inside: what matters is raised, and progress is the command line's."""
-    from transformers.utils import logging  # noqa: PLC0415  seconds, and light modules import this one
+    """Keep transformers and the hub silent: what matters is raised, and progress is the command line's."""
+    from huggingface_hub.utils import logging as hub  # noqa: PLC0415  light modules import this one
+    from transformers.utils import logging as ours  # noqa: PLC0415  seconds
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    bars = ours.is_progress_bar_enabled()
+    levels = [(speaker, speaker.get_verbosity()) for speaker in (ours, hub)]
+    for speaker, _level in levels:
+        speaker.set_verbosity_error()
+    ours.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
+        for speaker, level in levels:
+            speaker.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()
+            ours.enable_progress_bar()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from attrs import fields_dict, frozen
 
-from ke_core.data.codec import from_json
+from ke_core.data.codec import digest, from_json
 from ke_core.data.runspec import Component
 from ke_core.errors import BadConfig, BadRun
+from ke_core.files import sha256_of
 from ke_core.plugins.catalog import Catalog, Offer
 from ke_core.plugins.options import configure, kind_of, resolved
 from ke_core.specs import Spec
@@ -74,8 +76,20 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
 
 def _chosen(offer: Offer, config: Any) -> Chosen:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
+    for name, attribute in fields_dict(type(config)).items():
+        if attribute.metadata.get("file") and options[name]:
+            options[name] = _content(str(options[name]))
     plugin = offer.plugin
     component = Component(
         name=offer.spec.name, distribution=plugin.distribution, version=plugin.version, options=options
     )
     return Chosen(spec=offer.spec, config=config, component=component)
+
+
+def _content(name: str) -> str:
+    """An option that names a file or a folder, by what is in it: that changes replies, not where it lies."""
+    path = Path(name).expanduser()
+    found = [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
+    if not found:
+        return name  # not a path: a name that the component itself knows
+    return f"sha256:{digest([[str(inner.relative_to(path)), sha256_of(inner)] for inner in found])}"

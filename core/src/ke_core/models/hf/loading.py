@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from ke_core.errors import ModelUnavailable
 from ke_core.models.hf.model import HFModel
+from ke_core.models.quiet import quiet
 from ke_core.specs import ModelRequest
 
 DTYPES = {
@@ -36,7 +33,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
     device = _device(request)
     common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
     _look(where)
-    with _quiet():
+    with quiet():
         config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
         _check_causal(request, config)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
@@ -148,20 +145,3 @@ def _name(request: ModelRequest) -> str:
     """``hf:id@revision``; a user name or a token inside a URL is left out."""
     shown = re.sub(r"//[^/@]*@", "//", request.id)
     return f"hf:{shown}@{request.revision}" if request.revision else f"hf:{shown}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers and the hub silent: what matters is raised, and progress is the command line's."""
-    bars = transformers_logging.is_progress_bar_enabled()
-    levels = [(speaker, speaker.get_verbosity()) for speaker in (transformers_logging, hub_logging)]
-    for speaker, _level in levels:
-        speaker.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        for speaker, level in levels:
-            speaker.set_verbosity(level)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -113,7 +113,7 @@ class HFModel:
 def _around(module: Any, tokenizer: Any, *, chat: bool) -> str:
     """What beside the weights decides a completion; not where it was loaded from, nor by which version."""
     config = module.config.to_dict()
-    for aside in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+    for aside in ("_name_or_path", "architectures", "transformers_version", "dtype", "torch_dtype"):
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))

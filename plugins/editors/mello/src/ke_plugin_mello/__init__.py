@@ -31,7 +31,10 @@ class MelloConfig:
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
     prompts: str = field(
         default="",
-        metadata={"help": "folder with a decompose.txt to use instead of the dataset's worked examples, or ours"},
+        metadata={
+            "help": "folder with a decompose.txt to use instead of the dataset's worked examples, or ours",
+            "file": True,
+        },
     )
 
 

@@ -41,7 +41,10 @@ class MemitConfig:
     )
     corpus: str = field(
         default="wordnet",
-        metadata={"help": "text of the second moments: wordnet (in the package), or a text file, one document a line"},
+        metadata={
+            "help": "text of the second moments: wordnet (in the package), or a text file, one document a line",
+            "file": True,
+        },
     )
     tokens: int = field(
         default=100_000, validator=validators.gt(0), metadata={"help": "tokens of the corpus that are used"}
