@@ -154,15 +154,22 @@ def test_every_example_would_itself_be_parsed() -> None:
         assert block.endswith(f"Final answer: {reply.text}")
 
 
-def test_the_datasets_examples_come_before_ours() -> None:
-    theirs = {"decompositions": Material(value="Question: theirs\nFinal answer: yes\n")}
-    assert shown(material=theirs) == "Question: theirs\nFinal answer: yes"
+THEIRS = {"decompositions": Material(value="Question: theirs\nFinal answer: yes\n")}
 
 
-def test_a_folder_of_prompts_comes_before_both(tmp_path) -> None:
+def test_the_datasets_examples_are_shown_only_when_asked_for() -> None:
+    assert shown(material=THEIRS) == shown()
+    assert shown(material=THEIRS, prompts="dataset") == "Question: theirs\nFinal answer: yes"
+
+
+def test_a_dataset_without_examples_is_refused_when_its_own_are_asked_for() -> None:
+    with pytest.raises(BadConfig, match="brings no worked examples"), edited(ScriptedModel([]), [], prompts="dataset"):
+        pass
+
+
+def test_a_folder_of_prompts_is_shown_by_its_path(tmp_path) -> None:
     (tmp_path / "decompose.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
-    theirs = {"decompositions": Material(value="theirs")}
-    assert shown(material=theirs, prompts=str(tmp_path)) == "Question: mine\nFinal answer: yes"
+    assert shown(material=THEIRS, prompts=str(tmp_path)) == "Question: mine\nFinal answer: yes"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\xff"], ids=["missing", "empty", "not text"])

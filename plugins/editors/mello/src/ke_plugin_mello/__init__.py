@@ -30,9 +30,9 @@ class MelloConfig:
     )
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
     prompts: str = field(
-        default="",
+        default="own",
         metadata={
-            "help": "folder with a decompose.txt to use instead of the dataset's worked examples, or ours",
+            "help": "worked examples: own, dataset (those it brings), or a folder with a decompose.txt",
             "file": True,
         },
     )

@@ -74,13 +74,15 @@ class Mello:
 
 
 def examples(config: MelloConfig, session: Session[Any]) -> str:
-    """Four worked examples: the given folder's, else the dataset's, else ours."""
-    if config.prompts:
+    """Four worked examples: ours, the dataset's, or those of a folder. Raises BadConfig where there are none."""
+    if config.prompts == "own":
+        return (files("ke_plugin_mello") / "prompts" / PROMPT).read_text(encoding="utf-8").strip()
+    if config.prompts != "dataset":
         return _read(Path(config.prompts) / PROMPT)
-    if MATERIAL in session.material:
-        text: str = session.material[MATERIAL].value
-        return text.strip()
-    return (files("ke_plugin_mello") / "prompts" / PROMPT).read_text(encoding="utf-8").strip()
+    if MATERIAL not in session.material:
+        raise BadConfig("mello.prompts=dataset: this dataset brings no worked examples", hint="use mello.prompts=own")
+    text: str = session.material[MATERIAL].value
+    return text.strip()
 
 
 def _read(path: Path) -> str:
