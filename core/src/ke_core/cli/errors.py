@@ -38,8 +38,18 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
             raise
         return _broken_pipe()  # rich turns it into SystemExit
     except Exception as error:  # noqa: BLE001  every error of the program ends here
+        if isinstance(error, OSError) and not _flushed():
+            _leave_stdout()
         return _failed(error, show_chain=show_chain)
     return status if isinstance(status, int) else DONE
+
+
+def _flushed() -> bool:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _failed(error: Exception, *, show_chain: bool) -> int:
@@ -102,6 +112,11 @@ def _interrupted() -> int:
 
 def _broken_pipe() -> int:
     """The reader has gone (``ke runs | head``): say nothing, also not when the interpreter flushes at its end."""
+    _leave_stdout()
+    return DONE
+
+
+def _leave_stdout() -> None:
+    """What is still to be written to standard output cannot be: let it go, so that the end has nothing to flush."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
-    return DONE
