@@ -10,8 +10,8 @@ layer, and that is what the published values do: GPT-J 15000 / 16384 = 0.92, LLa
 Qwen2.5-7B 15000 / 18944 = 0.79, LLaMA-2-7B 15000 / 11008 = 1.36; only GPT-2 XL is stiffer, 20000 / 6400 = 3.1.
 
 The learning rate. Adam moves every element of z by about lr a step, whatever the model's scale. Where states are large
-(SmolLM2: 5.5 an element at layer 8), the published 0.5 is too short a step: some z never arrive in 25 of them. There a
-fifth of an element's root mean square is taken.
+(SmolLM2-135M: 5.3 an element at layer 8), the published 0.5 is too short a step: some z never arrive in 25 of
+them. There a fifth of an element's root mean square is taken.
 """
 
 from __future__ import annotations
