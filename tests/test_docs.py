@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from ke_core import hookspecs
 from ke_core.data.results import CaseRecord, Outcome
+from ke_core.errors import NoLikelihood
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import bare
 from ke_core.plugins.options import configure, describe
@@ -115,7 +116,7 @@ def test_example_editor_judge_and_metric_score_the_example_dataset(catalog: Cata
 def test_example_model_answers(catalog: Catalog) -> None:
     model = catalog.spec("model", "reverse").build(ModelRequest(id="x"))
     assert model.generate([Generate(prompt="one two three", max_tokens=2)])[0].text == "three two"
-    with pytest.raises(NotImplementedError, match="log-probabilities"):
+    with pytest.raises(NoLikelihood, match="log-probabilities"):
         model.score([Score(prompt="a", continuations=("b",))])
 
 

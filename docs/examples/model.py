@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from ke_core.plugin import Generate, Generated, LanguageModel, ModelRequest, ModelSpec, Score, Scored, hookimpl
+from ke_core.plugin import (
+    Generate,
+    Generated,
+    LanguageModel,
+    ModelRequest,
+    ModelSpec,
+    NoLikelihood,
+    Score,
+    Scored,
+    hookimpl,
+)
 
 
 class Reverse:
@@ -25,7 +35,7 @@ class Reverse:
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """This model gives no log-probabilities."""
-        raise NotImplementedError("the source 'reverse' gives no log-probabilities")
+        raise NoLikelihood("the source 'reverse' gives no log-probabilities")
 
 
 def build(request: ModelRequest) -> LanguageModel:

@@ -68,6 +68,10 @@ class ContextOverflow(KEError):
     """A prompt longer than the model's context; it is never cut in silence."""
 
 
+class NoLikelihood(KEError):
+    """Log-probabilities were asked of something that gives none."""
+
+
 class WeightsNotRestored(KEError):
     """An editor left the model different from how it found it."""
 

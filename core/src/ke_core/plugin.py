@@ -23,7 +23,7 @@ from ke_core.data.results import (
     Verdict,
 )
 from ke_core.engine.direct import Direct
-from ke_core.errors import BadConfig, BadData, EditFailed, KEError, UnsupportedChange, UnsupportedEdit
+from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
 from ke_core.files import find_data
 from ke_core.protocols import (
     Artifacts,
@@ -52,7 +52,7 @@ __all__ = [
     "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
     "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated",
     "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel", "Likelihood",
-    "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest", "Outcome", "Parse", "Phase", "Probe",
+    "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Phase", "Probe",
     "Procedure", "Progress", "Prompt", "Query", "Question", "Relation", "Reply", "Request", "Score", "Scored",
     "Session", "Step", "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct",
     "expected", "find_data", "hookimpl",

@@ -87,7 +87,7 @@ class LanguageModel(Protocol):
         ...
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order. Raises NotImplementedError where a server gives no log-probabilities."""
+        """One result a request, in order. Raises NoLikelihood where a server gives none."""
         ...
 
 

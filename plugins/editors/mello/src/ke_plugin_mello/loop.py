@@ -20,7 +20,19 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from ke_core.plugin import Answer, Ask, Generate, Generated, Hit, Nearest, Procedure, Question, Reply, Step
+from ke_core.plugin import (
+    Answer,
+    Ask,
+    Generate,
+    Generated,
+    Hit,
+    Nearest,
+    NoLikelihood,
+    Procedure,
+    Question,
+    Reply,
+    Step,
+)
 from ke_core.retrieval import FactMemory
 from ke_plugin_mello.turns import FACT, Turn, first_step, last_lines
 
@@ -61,7 +73,7 @@ class Loop:
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
         if not isinstance(ask, Question):
-            raise NotImplementedError("MeLLo answers in words and gives no log-probabilities")
+            raise NoLikelihood("mello answers in words and gives no log-probabilities")
         start = f"{self.examples}\n\nQuestion: {ask.texts[0]}"
         state, steps = start, list[Step]()
         for _call in range(self.calls):

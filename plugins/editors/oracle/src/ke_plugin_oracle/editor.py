@@ -30,7 +30,7 @@ class Knowing:
 
     def _one(self, ask: Ask) -> Reply:
         if not isinstance(ask, Question):
-            return Failure(error="NotImplementedError", message="the oracle has no model to give log-probabilities")
+            return Failure(error="NoLikelihood", message="the oracle has no model to give log-probabilities")
         answer = self._answers.get(f"{ask.case}/{ask.query}")
         if answer is None:
             return Failure(error="LookupError", message="the dataset gives the oracle no answer to this question")

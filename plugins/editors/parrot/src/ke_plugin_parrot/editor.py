@@ -35,7 +35,7 @@ class Parroting:
 
     def _one(self, ask: Ask) -> Reply:
         if not isinstance(ask, Question):
-            return Failure(error="NotImplementedError", message="the parrot has no model to give log-probabilities")
+            return Failure(error="NoLikelihood", message="the parrot has no model to give log-probabilities")
         return Answer(text=self._object(ask))
 
     def _object(self, ask: Question) -> str:
