@@ -48,12 +48,12 @@ from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, KnownModel, Metric
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "EFFICACY", "Answer", "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Cloze", "Cost", "Dataset",
-    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
-    "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated",
-    "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel", "Likelihood",
-    "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Phase", "Probe",
-    "Procedure", "Progress", "Prompt", "Query", "Question", "Relation", "Reply", "Request", "Score", "Scored",
-    "Session", "Step", "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct",
-    "expected", "find_data", "hookimpl",
+    "EFFICACY", "Answer", "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Cloze", "Cost",
+    "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited",
+    "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form",
+    "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel",
+    "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest",
+    "NoLikelihood", "Outcome", "Parse", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Query",
+    "Question", "Relation", "Reply", "Request", "Score", "Scored", "Session", "Step", "UnsupportedChange",
+    "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct", "expected", "find_data", "hookimpl",
 ]  # fmt: skip
