@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from cattrs.preconf.json import JsonConverter, make_converter
 from cattrs.strategies import configure_tagged_union
 from cattrs.v import format_exception
 
-from ke_core.data.results import Answer, Failure, Reply, Scored
+from ke_core.data.results import Answer, Failure, Scored
 from ke_core.errors import BadConfig, KEError
 
 T = TypeVar("T")
@@ -55,12 +55,6 @@ def canonical(raw: Any) -> str:
 def digest(raw: Any) -> str:
     """SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(canonical(raw).encode()).hexdigest()
-
-
-def reply_to_json(reply: Reply) -> Mapping[str, Any]:
-    """A reply with its ``kind``."""
-    found: Mapping[str, Any] = to_json(reply, Reply)
-    return found
 
 
 def _explain(error: BaseException, expected: type | None) -> str:
