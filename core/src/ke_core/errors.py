@@ -44,6 +44,10 @@ class BadRun(KEError):
     """A run folder that is missing, damaged, or belongs to another plan."""
 
 
+class BadPatch(KEError):
+    """A patch file that is missing, damaged, not ke's, or made for other weights than these."""
+
+
 class ModelUnavailable(KEError):
     """A model that cannot be found, fetched, converted or loaded."""
 

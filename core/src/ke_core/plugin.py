@@ -15,16 +15,38 @@ from ke_core.data.results import (
     Finding,
     Item,
     Judgement,
+    ModelRecord,
     Outcome,
+    Peak,
     Reply,
     Scored,
     Step,
     Value,
     Verdict,
 )
+from ke_core.data.single import LOCALITY, PARAPHRASE, PROBABILITY, SINGLE_ASPECTS, single_edit_probes
+from ke_core.data.training import TrainingExample
 from ke_core.engine.direct import Direct
+from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
 from ke_core.files import find_data
+from ke_core.hyper import (
+    ModelFacts,
+    Setting,
+    Settings,
+    Shape,
+    SingleConfig,
+    SpreadConfig,
+    TargetConfig,
+    as_details,
+    derived,
+    not_negative,
+    positive,
+    settle,
+    single_settings,
+    spread_settings,
+    template_length,
+)
 from ke_core.protocols import (
     Artifacts,
     Ask,
@@ -38,22 +60,39 @@ from ke_core.protocols import (
     Likelihood,
     Material,
     Metric,
+    ModelMetric,
     Progress,
     Question,
     Session,
 )
+from ke_core.published import SINGLE, SPREAD, Published
 from ke_core.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
-from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, KnownModel, MetricSpec, ModelRequest, ModelSpec
+from ke_core.specs import (
+    DatasetSpec,
+    EditorSpec,
+    JudgeSpec,
+    KnownModel,
+    MetricSpec,
+    ModelRequest,
+    ModelSpec,
+    TrainerSpec,
+)
+from ke_core.trainers import Trainer, Training, TrainStep
 
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "EFFICACY", "Answer", "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Cloze", "Cost",
-    "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited",
-    "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form",
-    "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel",
-    "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelRequest", "ModelSpec", "Nearest",
-    "NoLikelihood", "Outcome", "Parse", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Query",
-    "Question", "Relation", "Reply", "Request", "Score", "Scored", "Session", "Step", "UnsupportedChange",
-    "UnsupportedEdit", "Value", "Verdict", "contradicting", "distinct", "expected", "find_data", "hookimpl",
+    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE", "SINGLE_ASPECTS", "SPREAD", "Answer",
+    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Checkpoint", "Cloze", "Cost", "Dataset",
+    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
+    "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate",
+    "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel",
+    "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts", "ModelMetric",
+    "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Peak", "Phase",
+    "Probe", "Procedure", "Progress", "Prompt", "Published", "Query", "Question", "Relation", "Reply",
+    "Request", "Score", "Scored", "Session", "Setting", "Settings", "Shape", "SingleConfig", "SpreadConfig",
+    "Step", "TargetConfig", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
+    "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "as_details", "contradicting", "derived",
+    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "read_checkpoint", "settle",
+    "single_edit_probes", "single_settings", "spread_settings", "template_length", "trained_folder",
 ]  # fmt: skip

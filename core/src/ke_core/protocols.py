@@ -12,7 +12,17 @@ from attrs import field, frozen
 from ke_core.data.facts import Edit
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import Case, Form, Query
-from ke_core.data.results import CaseRecord, Details, Failure, Item, Judgement, Reply, Scored, Value
+from ke_core.data.results import (
+    CaseRecord,
+    Details,
+    Failure,
+    Item,
+    Judgement,
+    ModelRecord,
+    Reply,
+    Scored,
+    Value,
+)
 from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
 
 T = TypeVar("T")
@@ -42,12 +52,21 @@ class Question:
 
 @frozen(kw_only=True)
 class Likelihood:
-    """How probable are these continuations of this prompt; replied to with ``Scored``."""
+    """How probable is each of ``continuations`` (with one space at their start) after ``prompt``: ``Scored``.
+
+    The other fields are those of a ``Question``. A method that has no log-probabilities to give raises
+    ``NoLikelihood``, or replies with a ``Failure`` of that name: that is "not measured", never a wrong answer.
+    """
 
     id: str
     case: str
+    query: str = ""
+    texts: tuple[str, ...] = ()
+    form: Form = "question"
     prompt: str
     continuations: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
 
 
 Ask = Question | Likelihood
@@ -183,7 +202,10 @@ class Editor(Protocol):
     """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Which edits cannot be made, and why, by edit id; called before anything changes."""
+        """Which edits cannot be made, and why, by edit id; called before anything changes.
+
+        Called without edits before anything is asked: raises a KEError for a model that it cannot edit at all.
+        """
         ...
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
@@ -253,4 +275,13 @@ class Metric(Protocol):
 
     def values(self, record: CaseRecord) -> Iterable[Value]:
         """Every observation of this case; one that cannot be made is a Value of None with its reason."""
+        ...
+
+
+@runtime_checkable
+class ModelMetric(Protocol):
+    """Numbers about each model as a whole (what an edit took, what it did to the rest); a metric may be both kinds."""
+
+    def model_values(self, record: ModelRecord) -> Iterable[Value]:
+        """Every observation of this model; one that cannot be made is a Value of None with its reason."""
         ...

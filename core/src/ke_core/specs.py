@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from attrs import field, frozen, has, validators
 
 from ke_core.data.queries import Form
-from ke_core.protocols import Dataset, Editor, Judge, LanguageModel, Metric, Progress
+from ke_core.hyper import ModelFacts, Setting, Shape
+from ke_core.protocols import Ask, Dataset, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress
+from ke_core.trainers import Trainer
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -53,11 +55,21 @@ class Spec(Generic[T]):
 
 
 @frozen(kw_only=True)
+class TrainerSpec:
+    """How an editor is trained: ``build`` gets the editor's config. ``needs_model`` false: none is loaded."""
+
+    build: Callable[[Any], Trainer]
+    needs_model: bool = True
+
+
+@frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
     """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
     unedited model is asked. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
     edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
-    ``edited_form``: how the fact of an edit is asked. ``oracle``: names of gold material its config asks for.
+    ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
+    facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
+    ``trainer``: it must be trained before it can edit.
     """
 
     needs_weights: bool = False
@@ -66,7 +78,9 @@ class EditorSpec(Spec[Editor]):
     one_at_a_time: bool = False
     own_prompt: bool = False
     edited_form: Form = "question"
+    settings: Callable[[Any, ModelFacts], Mapping[str, Setting]] | None = None
     oracle: Callable[[Any], tuple[str, ...]] = no_oracle
+    trainer: TrainerSpec | None = None
 
 
 @frozen(kw_only=True)
@@ -90,12 +104,19 @@ class JudgeSpec(Spec[Judge]):
 
 
 @frozen(kw_only=True)
-class MetricSpec(Spec[Metric]):
-    """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order."""
+class MetricSpec(Spec[Metric | ModelMetric]):
+    """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
+
+    ``measures``: aspect to what it is measured in (``s``, ``MiB``); a share, shown in per cent, where none is named.
+    ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
+    Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
+    """
 
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
+    measures: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True
+    asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
 
 
 @frozen(kw_only=True)
@@ -127,14 +148,15 @@ class ModelSpec(Spec[LanguageModel]):
     """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
 
     ``known`` lists what it offers by name; ``pull`` fetches one into the cache, says how
-    far it is, and returns its folder.
+    far it is, and returns its folder; ``shape`` tells a model's shape without its weights.
     """
 
     known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
     pull: Callable[[str, Progress | None], object] | None = None
+    shape: Callable[[ModelRequest], Shape] | None = None
 
 
 __all__ = [
     "NAME", "DatasetSpec", "EditorSpec", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest",
-    "ModelSpec", "Spec", "no_oracle",
+    "ModelSpec", "Spec", "TrainerSpec", "no_oracle",
 ]  # fmt: skip

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from attrs import fields, has
 from cattrs import BaseValidationError, transform_error
+from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.preconf.json import JsonConverter, make_converter
 from cattrs.strategies import configure_tagged_union
 from cattrs.v import format_exception
@@ -17,6 +19,8 @@ from ke_core.data.results import Answer, Failure, Scored
 from ke_core.errors import BadConfig, KEError
 
 T = TypeVar("T")
+OMITTED: Mapping[str, bool] = {"omitted": True}
+"""Metadata of a field that is left out of JSON at its default: one that came later and must not change old hashes."""
 
 
 def tag_of(cls: type[Any]) -> str:
@@ -26,8 +30,12 @@ def tag_of(cls: type[Any]) -> str:
 
 @cache
 def converter() -> JsonConverter:
-    """Strict on the way in; complete on the way out (``omit_if_default`` would drop schema numbers)."""
+    """Strict on the way in; complete on the way out but for OMITTED (``omit_if_default`` would drop schema numbers)."""
     made = make_converter(forbid_extra_keys=True)
+    made.register_unstructure_hook_factory(
+        lambda cls: has(cls) and bool(_omitted(cls)),
+        lambda cls: make_dict_unstructure_fn(cls, made, **_omitted(cls)),
+    )
     configure_tagged_union(Answer | Scored | Failure, made, tag_name="kind", tag_generator=tag_of)
     return made
 
@@ -55,6 +63,11 @@ def canonical(raw: Any) -> str:
 def digest(raw: Any) -> str:
     """SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(canonical(raw).encode()).hexdigest()
+
+
+def _omitted(cls: Any) -> dict[str, Any]:
+    marked = (attribute.name for attribute in fields(cls) if attribute.metadata.get("omitted"))
+    return {name: override(omit_if_default=True) for name in marked}
 
 
 def _explain(error: BaseException, expected: type | None) -> str:

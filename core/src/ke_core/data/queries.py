@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import evolve, field, frozen, validators
+from attrs import Attribute, evolve, field, frozen, validators
 
 from ke_core.data.facts import Edit, Entity, Fact
 
 Form = Literal["question", "cloze"]
 Phase = Literal["before", "after"]
 EFFICACY = "efficacy"
+
+
+def _spaced(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """A continuation carries its own space, exactly one (E1)."""
+    for text in value:
+        if text[:1] != " " or not text[1:] or text[1].isspace():
+            raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
 
 
 @frozen(kw_only=True)
@@ -33,7 +40,8 @@ class Query:
     method may consult. ``cloze`` is the same thing as a sentence that stops where the answer starts.
     ``stale`` is right before the edit, so that "not edited" and "broken" differ. ``edit`` is the id of the
     edit whose own fact this asks for, if it asks for one. ``hops`` and ``hops_before`` are the single-hop
-    questions behind a multi-hop one, after and before the edits.
+    questions behind a multi-hop one, after and before the edits. With ``continuations`` nothing is generated:
+    it is asked how probable each of them is after the prompt, and the reply is ``Scored``, in this order.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -44,6 +52,7 @@ class Query:
     stale: Gold | None = None
     edit: str | None = None
     relation: str | None = None
+    continuations: tuple[str, ...] = field(default=(), validator=_spaced)
     hops: tuple[Query, ...] = ()
     hops_before: tuple[Query, ...] = ()
 

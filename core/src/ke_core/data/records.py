@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import Judgement, Reply
+from ke_core.data.results import Judgement, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component
 
 
@@ -21,7 +21,9 @@ class Batch:
 
     ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
     editor wants on record (context templates, update norms): JSON values. ``unasked`` are cases whose edits
-    were made but which the plan does not ask.
+    were made but which the plan does not ask. ``first``: nothing was edited before in that process, so that what is
+    computed once (statistics, templates) is in its ``seconds``. ``memory``: what making the edits took.
+    ``failed``: why the edits could not be made after all.
     """
 
     schema: int = SCHEMA
@@ -34,6 +36,9 @@ class Batch:
     refused: Mapping[str, str] = field(factory=dict)
     skipped: Mapping[str, str] = field(factory=dict)
     seconds: float = 0.0
+    first: bool = False
+    memory: Peak = field(factory=Peak)
+    failed: str = ""
     details: Mapping[str, Any] = field(factory=dict)
 
 
@@ -68,4 +73,20 @@ class Judged:
     judgements: Mapping[str, Judgement]
 
 
-Record = Batch | Replied | Judged
+@frozen(kw_only=True)
+class Probed:
+    """The replies of one model to what a metric asks of every model, beside the cases; never judged.
+
+    ``replies`` go by the query of the metric's ask.
+    """
+
+    schema: int = SCHEMA
+    step: int = 0
+    batch: str
+    metric: str
+    phase: Phase
+    replies: Mapping[str, Reply]
+    seconds: float = 0.0
+
+
+Record = Batch | Replied | Judged | Probed

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from ke_core.data.queries import Case, Phase, Query
+from ke_core.errors import NoLikelihood
 
 
 @frozen(kw_only=True)
@@ -58,6 +59,11 @@ class Failure:
 
     error: str
     message: str
+
+    @property
+    def unscored(self) -> bool:
+        """Whether log-probabilities were asked of something that gives none: not measured, and no failure."""
+        return self.error == NoLikelihood.__name__
 
 
 Reply = Answer | Scored | Failure
@@ -125,6 +131,37 @@ class CaseRecord:
 
 
 @frozen(kw_only=True)
+class Peak:
+    """Bytes by which the memory in use rose, at its highest, above where it stood when an edit began.
+
+    ``host``: resident memory of the process. ``device``: tensors on accelerators. None where nobody could say.
+    """
+
+    host: int | None = None
+    device: int | None = None
+
+
+@frozen(kw_only=True)
+class ModelRecord:
+    """What is on record of one model as a whole: the unedited one (phase before), or one that was edited.
+
+    ``edits`` were made in it, in ``seconds`` together; ``first`` if they were the first of their process.
+    ``replies``: to what the metric has asked of every model, by query; ``unedited``: the unedited model's.
+    ``skipped``: why there is no such model.
+    """
+
+    batch: str
+    phase: Phase = "after"
+    edits: int = 0
+    seconds: float = 0.0
+    first: bool = False
+    memory: Peak = Peak()
+    replies: Mapping[str, Reply] = field(factory=dict)
+    unedited: Mapping[str, Reply] = field(factory=dict)
+    skipped: str = ""
+
+
+@frozen(kw_only=True)
 class Value:
     """One observation of a metric: a number, or none and the reason.
 
@@ -151,7 +188,10 @@ class Interval:
 
 @frozen(kw_only=True)
 class Score:
-    """A metric's value over n observations. ``tags`` names the slice; empty for all."""
+    """A metric's value over n observations. ``tags`` names the slice; empty for all.
+
+    ``measure``: what the value is measured in (``s``, ``MiB``); a share of 1 where it is ``%``.
+    """
 
     metric: str
     aspect: str
@@ -164,6 +204,7 @@ class Score:
     interval: Interval | None = None
     note: str = ""
     tags: Mapping[str, str] = field(factory=dict)
+    measure: str = "%"
 
 
 Details = Mapping[str, Any]

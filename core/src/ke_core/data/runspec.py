@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from ke_core.data.codec import digest, to_json
+from ke_core.data.codec import OMITTED, digest, to_json
 from ke_core.data.queries import Form
 
 SCHEMA = 1
@@ -55,12 +55,17 @@ class Plan:
     ``partition``: groups of ``size`` cases (None: all in one), each group's edits made together, its own
     cases asked. ``sample``: ``size`` cases are edited, every case is asked, the rest as controls.
     ``limit`` takes that many cases (drawn with the seed, in file order), ``ask`` asks that many of them.
+    ``sequential``: the groups of a partition are edited one on top of another; after every ``evaluate`` of them
+    (None: after the last) the ``new`` cases since the last time are asked, or all ``seen`` so far, or ``all``.
     """
 
     protocol: Literal["partition", "sample"] = "partition"
     size: int | None = field(default=1, validator=_at_least_one)
     limit: int | None = field(default=None, validator=_at_least_one)
     ask: int | None = field(default=None, validator=_at_least_one)
+    sequential: bool = field(default=False, metadata=OMITTED)
+    evaluate: int | None = field(default=None, validator=_at_least_one, metadata=OMITTED)
+    of: Literal["new", "seen", "all"] = field(default="seen", metadata=OMITTED)
 
 
 @frozen(kw_only=True)
@@ -68,7 +73,9 @@ class RunSpec:
     """``edited_form``: how the fact of an edit is asked, as a cloze or a question.
 
     ``joint`` is false where an editor takes one edit at a time, so that a batch's edits are made one after
-    another without restoring. ``oracle`` names the gold material that the method was given.
+    another without restoring. ``oracle`` names the gold material that the method was given. ``asks``: the
+    metrics that have questions of their own put to every model, each with the SHA-256 of what it asks; a run
+    without them has no such field, so that its id is the same as before there were any.
     """
 
     schema: int = SCHEMA
@@ -82,6 +89,7 @@ class RunSpec:
     joint: bool = True
     oracle: tuple[str, ...] = ()
     seed: int = 0
+    asks: tuple[DataRef, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def id(self) -> str:

@@ -92,6 +92,7 @@ def fingerprint(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -
     """Marks by name: compare two with ``==``; a name whose marks differ says what was changed.
 
     ``parameter NAME`` and ``buffer NAME``: dtype, shape, whether it asks for gradients, checksum.
+    ``scale NAME``: the same of what a quantised weight is decoded with.
     ``module NAME``: type, train mode, hooks, replaced ``forward``. ``attention``: the chosen implementation.
     """
     if sums is None:
@@ -100,6 +101,8 @@ def fingerprint(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -
     for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, tensor in named:
             marks[f"{kind} {name}"] = (str(tensor.dtype), tuple(tensor.shape), tensor.requires_grad, sums[name])
+    for name, tensor in _scales(module):
+        marks[f"scale {name}"] = (str(tensor.dtype), tuple(tensor.shape), sums[name])
     for name, part in module.named_modules():
         own_forward = id(part.__dict__["forward"]) if "forward" in part.__dict__ else None
         marks[f"module {name}"] = (type(part).__qualname__, part.training, _hooks(part), own_forward)
@@ -129,6 +132,17 @@ def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -> 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_parameters()
     yield from module.named_buffers()
+    yield from _scales(module)
+
+
+def _scales(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """What 4-bit weights are decoded with: bitsandbytes keeps it beside the parameter, in no buffer."""
+    for name, parameter in module.named_parameters():
+        state = getattr(parameter, "quant_state", None)
+        if state is not None:
+            twice = {"offset": state.offset, "state2.absmax": state.state2.absmax} if state.nested else {}
+            for part, tensor in ({"absmax": state.absmax} | twice).items():
+                yield f"{name}.{part}", tensor
 
 
 def _hooks(part: nn.Module) -> tuple[tuple[int, ...], ...]:

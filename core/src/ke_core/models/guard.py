@@ -6,6 +6,7 @@ tensor at its first use and copies it back on the way out, also after an excepti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -46,16 +47,82 @@ def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
 
 
 @define(eq=False)
-class Patch:
-    """Adds updates to a module's parameters for as long as the context is open.
+class Changes:
+    """What the patches that were opened while this recorded have added, and not yet taken back.
 
-    Nested patches unwind in order. Nothing else of the module is touched: no flags, no hooks.
+    Copies, in the precision they were added in, since an editor may go on working in the tensors it handed over.
+    """
+
+    _patches: list[Patch] = field(factory=list, init=False)
+
+    def deltas(self) -> dict[str, list[Delta]]:
+        """The updates in force by parameter name: names in order of first use, updates in the order of adding."""
+        found: dict[str, list[Delta]] = {}
+        for patch in self._patches:
+            for name, delta in patch.made:
+                found.setdefault(name, []).append(delta)
+        return found
+
+    def opened(self, patch: Patch) -> None:
+        """``patch`` is open: what it adds belongs here."""
+        self._patches.append(patch)
+
+    def closed(self, patch: Patch) -> None:
+        """``patch`` has taken its updates back."""
+        self._patches.remove(patch)
+
+
+@define(eq=False)
+class Chain:
+    """Patches made one on top of another and taken back together, so that each weight is saved once, however many
+    there are.
     """
 
     module: nn.Module
     _saved: dict[str, Tensor] = field(factory=dict, init=False)
+    _open: list[Patch] = field(factory=list, init=False)
 
     def __enter__(self) -> Self:
+        return self
+
+    def settle(self) -> None:
+        """What the open patches have added so far is there to stay until the chain ends; only then is it taken back."""
+        for patch in self._open:
+            for name, tensor in patch.release().items():
+                self._saved.setdefault(name, tensor)
+
+    def opened(self, patch: Patch) -> None:
+        """``patch`` is open: until it is settled it takes back what it adds."""
+        self._open.append(patch)
+
+    def closed(self, patch: Patch) -> None:
+        """``patch`` ends; what was settled of it stays."""
+        self._open.remove(patch)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _restore(self.module, self._saved)
+        self._saved.clear()
+
+
+@define(eq=False)
+class Patch:
+    """Adds updates to a module's parameters for as long as the context is open.
+
+    Nested patches unwind in order. Nothing else of the module is touched: no flags, no hooks. ``recorders`` are told
+    of every update while it is in force; a patch of a ``chain`` leaves what was settled to it.
+    """
+
+    module: nn.Module
+    recorders: tuple[Changes, ...] = ()
+    chain: Chain | None = None
+    made: list[tuple[str, Delta]] = field(factory=list, init=False)
+    _saved: dict[str, Tensor] = field(factory=dict, init=False)
+
+    def __enter__(self) -> Self:
+        for listener in self._listeners:
+            listener.opened(self)
         return self
 
     def add(self, name: str, delta: Delta) -> None:
@@ -64,7 +131,7 @@ class Patch:
         Added in float32 (float64 for float64 weights) and cast once. Raises EditFailed where the name or the
         shape does not fit, and where the update is not finite; the weight is then as it was.
         """
-        owner, parameter = self._find(name)
+        owner, parameter = _find(self.module, name)
         stored = map_orientation(owner, parameter)
         precise = torch.promote_types(parameter.dtype, torch.float32)
         update = _whole(delta, parameter.device, precise)
@@ -81,6 +148,8 @@ class Patch:
             self._saved[name] = parameter.detach().clone()
         with torch.no_grad():
             stored.copy_(stored.to(precise).add_(update) if stored.dtype != precise else stored + update)
+        if self.recorders:
+            self.made.append((name, _copied(delta, precise)))
 
     def relative_norm(self, name: str) -> float:
         """How far the parameter is from what this patch found, as a share of that: Frobenius norms, no unit.
@@ -90,7 +159,7 @@ class Patch:
         if name not in self._saved:
             return 0.0
         before = self._saved[name].float()
-        _owner, parameter = self._find(name)
+        _owner, parameter = _find(self.module, name)
         change = torch.linalg.vector_norm(parameter.detach().float() - before)
         return float(change / torch.linalg.vector_norm(before))
 
@@ -98,30 +167,47 @@ class Patch:
         """The parameters changed so far, in order of first use."""
         return tuple(self._saved)
 
+    def originals(self) -> Mapping[str, Tensor]:
+        """The parameters touched so far as this patch found them, by name, in the module's own orientation."""
+        return dict(self._saved)
+
+    def release(self) -> dict[str, Tensor]:
+        """The originals of what was touched; from now on this patch takes nothing of it back."""
+        saved, self._saved = self._saved, {}
+        return saved
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with torch.no_grad():
-            # Last saved first: two names of one tied tensor then end at what the first of them found.
-            for name in reversed(self._saved):
-                self._find(name)[1].copy_(self._saved[name])
+        _restore(self.module, self._saved)
         self._saved.clear()
+        self.made.clear()
+        for listener in self._listeners:
+            listener.closed(self)
 
-    def _find(self, name: str) -> tuple[nn.Module, nn.Parameter]:
-        path, _, leaf = name.rpartition(".")
-        try:
-            owner = self.module.get_submodule(path)
-            parameter = owner.get_parameter(leaf)
-        except AttributeError:
-            raise EditFailed(
-                f"the model has no parameter {name}", hint="module.named_parameters() lists them"
-            ) from None
-        if parameter.is_meta or not parameter.dtype.is_floating_point:
-            kind = "offloaded" if parameter.is_meta else f"stored as {parameter.dtype}"
-            raise EditFailed(
-                f"{name} is {kind} and cannot be changed", hint="load the model whole, in a floating dtype"
-            )
-        return owner, parameter
+    @property
+    def _listeners(self) -> tuple[Changes | Chain, ...]:
+        return self.recorders if self.chain is None else (*self.recorders, self.chain)
+
+
+def _restore(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        # Last saved first: two names of one tied tensor then end at what the first of them found.
+        for name in reversed(list(saved)):
+            _find(module, name)[1].copy_(saved[name])
+
+
+def _find(module: nn.Module, name: str) -> tuple[nn.Module, nn.Parameter]:
+    path, _, leaf = name.rpartition(".")
+    try:
+        owner = module.get_submodule(path)
+        parameter = owner.get_parameter(leaf)
+    except AttributeError:
+        raise EditFailed(f"the model has no parameter {name}", hint="module.named_parameters() lists them") from None
+    if parameter.is_meta or not parameter.dtype.is_floating_point:
+        kind = "offloaded" if parameter.is_meta else f"stored as {parameter.dtype}"
+        raise EditFailed(f"{name} is {kind} and cannot be changed", hint="load the model whole, in a floating dtype")
+    return owner, parameter
 
 
 def _whole(delta: Delta, device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -132,4 +218,11 @@ def _whole(delta: Delta, device: torch.device, dtype: torch.dtype) -> Tensor:
     return left @ delta.right.detach().to(device=device, dtype=dtype)
 
 
-__all__ = ["Delta", "Dense", "LowRank", "Patch", "digest_of", "fingerprint", "map_orientation"]
+def _copied(delta: Delta, dtype: torch.dtype) -> Delta:
+    """``delta`` in the numbers it was added in, in memory of its own."""
+    if isinstance(delta, Dense):
+        return Dense(delta=delta.delta.detach().to(dtype, copy=True))
+    return LowRank(left=delta.left.detach().to(dtype, copy=True), right=delta.right.detach().to(dtype, copy=True))
+
+
+__all__ = ["Chain", "Changes", "Delta", "Dense", "LowRank", "Patch", "digest_of", "fingerprint", "map_orientation"]

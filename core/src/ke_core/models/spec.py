@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from ke_core.errors import ModelUnavailable
+from ke_core.hyper import Shape
 from ke_core.models.known import SOURCES
 from ke_core.models.sources import known, pull
 from ke_core.protocols import LanguageModel
@@ -36,6 +37,14 @@ def build(request: ModelRequest) -> LanguageModel:
         raise ModelUnavailable(error.message, hint=f"did you mean {near[0]!r}?", details=error.details) from error
 
 
+def shape(request: ModelRequest) -> Shape:
+    """The shape of the model that ``build`` would load, from its configuration. Raises ModelUnavailable."""
+    where = _where(request)
+    from ke_core.models.hf import loading  # noqa: PLC0415  as above
+
+    return loading.shape(request, where)
+
+
 def _where(request: ModelRequest) -> str:
     source = SOURCES.get(request.id)
     if source is None or Path(request.id).is_dir():  # a folder of that name comes first
@@ -59,4 +68,5 @@ hf_spec = ModelSpec(
     build=build,
     known=known,
     pull=pull,
+    shape=shape,
 )

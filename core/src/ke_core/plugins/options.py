@@ -101,7 +101,9 @@ def _convert(text: str, hint: Any, path: str) -> Any:  # noqa: PLR0911  one retu
     if _is_union(hint):
         if text.lower() == "none" and types.NoneType in get_args(hint):
             return None
-        return _convert(text, next(part for part in get_args(hint) if part is not types.NoneType), path)
+        parts = [part for part in get_args(hint) if part is not types.NoneType]
+        named = [part for part in parts if get_origin(part) is Literal and text in map(str, get_args(part))]
+        return _convert(text, (named or parts)[0], path)
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]
         return [_convert(part.strip(), item, path) for part in text.split(",") if part.strip()]

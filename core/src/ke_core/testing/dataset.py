@@ -51,7 +51,17 @@ class DatasetContract(ComponentContract):
             assert case == from_json(to_json(case), Case, of=case.id)
 
     def test_aspects_are_the_declared_ones(self, spec: DatasetSpec, cases: list[Case]) -> None:
-        assert {probe.aspect for case in cases for probe in case.probes} == set(spec.aspects)
+        """Not all of them, where options choose."""
+        assert {probe.aspect for case in cases for probe in case.probes} <= set(spec.aspects)
+
+    def test_e1_a_scored_query_joins_its_prompt_by_one_space(
+        self, spec: DatasetSpec, dataset: Dataset, cases: list[Case]
+    ) -> None:
+        for case in cases[:20]:
+            for query in (query for query in queries(case) if query.continuations):
+                assert len(set(query.continuations)) == len(query.continuations)
+                prompts = filter(None, (dataset.prompt(query, style) for style in spec.styles))
+                assert not any(prompt.text[-1:].isspace() for prompt in prompts)
 
     def test_every_edit_has_an_efficacy_probe(self, cases: list[Case]) -> None:
         for case in cases:

@@ -13,7 +13,7 @@ import pytest
 from ke_core.data.facts import Edit
 from ke_core.data.results import Answer, Failure, Reply, Scored
 from ke_core.errors import KEError
-from ke_core.protocols import Edited, Editor, LanguageModel, Material, Session
+from ke_core.protocols import Edited, Editor, LanguageModel, Likelihood, Material, Session
 from ke_core.specs import EditorSpec
 from ke_core.testing.contract import ComponentContract
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS, TEXT_ONLY
@@ -38,6 +38,7 @@ class EditorContract(ComponentContract):
     @pytest.fixture(autouse=True)
     def _kind_of_editor(self, spec: EditorSpec) -> None:
         self.needs_weights = spec.needs_weights
+        self.edits = [MOVE_TOWER] if spec.one_at_a_time else [MOVE_TOWER, MOVE_GATE]
 
     @pytest.fixture
     def editor(self, spec: EditorSpec, config: Any) -> Editor:
@@ -48,18 +49,28 @@ class EditorContract(ComponentContract):
         return make_session(self.model(), material=self.material, root=tmp_path)
 
     def test_answers_each_ask_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
-        with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
+        with editor.edit(session, self.edits) as edited:
             assert isinstance(edited, Edited)
             replies = edited.answer(QUESTIONS)
         assert len(QUESTIONS) == len(replies)
         assert all(isinstance(reply, Answer | Scored | Failure) for reply in replies)
 
     def test_answers_do_not_depend_on_batch_composition(self, editor: Editor, session: Session[Any]) -> None:
-        with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
+        with editor.edit(session, self.edits) as edited:
             together = texts(edited.answer(QUESTIONS))
             reversed_ = texts(edited.answer(QUESTIONS[::-1]))[::-1]
             alone = [texts(edited.answer([ask]))[0] for ask in QUESTIONS]
         assert together == reversed_ == alone
+
+    def test_a_likelihood_is_scored_or_declined(self, editor: Editor, session: Session[Any]) -> None:
+        ask = Likelihood(id="l", case="1", query="l", prompt="The tower is in", continuations=(" Rome", " Paris"))
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            (reply,) = edited.answer([ask])
+        if isinstance(reply, Scored):
+            assert len(reply.logprobs) == len(reply.tokens) == len(ask.continuations)
+        else:
+            assert isinstance(reply, Failure)
+            assert reply.unscored
 
     def test_no_asks_no_replies(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]) as edited:
@@ -98,7 +109,7 @@ class EditorContract(ComponentContract):
     def test_model_is_given_back_bit_for_bit(self, editor: Editor, tmp_path: Path, dtype: str, *, fails: bool) -> None:
         session = make_session(self.model(dtype), material=self.material, root=tmp_path)
         crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
-        with crash, unchanged(session.model), editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
+        with crash, unchanged(session.model), editor.edit(session, self.edits) as edited:
             edited.answer(QUESTIONS[:1])
             if fails:
                 raise ZeroDivisionError

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import CaseRecord, Outcome, Value, Verdict
-from ke_core.protocols import Metric
+from ke_core.data.results import CaseRecord, Failure, ModelRecord, Outcome, Value, Verdict
+from ke_core.protocols import Metric, ModelMetric
 from ke_core.specs import MetricSpec
 from ke_core.testing.contract import ComponentContract
 from ke_core.testing.toy import toy_record
@@ -26,7 +26,9 @@ class MetricContract(ComponentContract):
 
     @pytest.fixture
     def metric(self, spec: MetricSpec, config: Any) -> Metric:
-        return spec.build(config)
+        made = spec.build(config)
+        assert isinstance(made, Metric)
+        return made
 
     def test_sees_something(self, metric: Metric, record: CaseRecord) -> None:
         values = list(metric.values(record))
@@ -55,6 +57,42 @@ class MetricContract(ComponentContract):
         values = list(metric.values(evolve(record, outcomes={}, skipped="the editor refused the edit")))
         assert values
         assert all(value.value is None for value in values)
+
+
+class ModelMetricContract(ComponentContract):
+    """Of a metric about models as a whole. Set ``name`` and the fixture ``record``, an edited model's."""
+
+    kind: ClassVar[str] = "metric"
+
+    @pytest.fixture
+    def metric(self, spec: MetricSpec, config: Any) -> ModelMetric:
+        made = spec.build(config)
+        assert isinstance(made, ModelMetric)
+        return made
+
+    def test_sees_something_finite(self, metric: ModelMetric, record: ModelRecord) -> None:
+        values = list(metric.model_values(record))
+        assert any(value.value is not None for value in values)
+        assert all(value.value is None or math.isfinite(value.value) for value in values)
+        assert values == list(metric.model_values(record))
+
+    def test_none_always_has_its_reason(self, metric: ModelMetric, record: ModelRecord) -> None:
+        failure = Failure(error="NoLikelihood", message="it answers in words")
+        unscored = evolve(record, replies=dict.fromkeys(record.replies, failure))
+        for one in (evolve(record, replies={}), unscored, evolve(record, replies={}, skipped="the edit failed")):
+            for value in metric.model_values(one):
+                assert value.value is not None or value.skipped_because
+
+    def test_a_model_that_was_not_made_has_no_number(self, metric: ModelMetric, record: ModelRecord) -> None:
+        values = list(metric.model_values(evolve(record, edits=0, replies={}, skipped="the edit failed")))
+        assert values
+        assert all(value.value is None for value in values)
+
+    def test_asks_have_a_query_each_and_survive_a_change_of_process(self, spec: MetricSpec, config: Any) -> None:
+        asks = spec.asks(config)
+        assert len(asks) == len({ask.query for ask in asks})
+        assert asks == spec.asks(config)
+        assert all(ask.query for ask in asks)
 
 
 def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:

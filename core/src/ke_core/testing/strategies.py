@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.records import Batch, Judged, Replied
-from ke_core.data.results import Answer, Cost, Failure, Finding, Judgement, Scored, Step, Verdict
+from ke_core.data.records import Batch, Judged, Probed, Replied
+from ke_core.data.results import Answer, Cost, Failure, Finding, Judgement, Peak, Scored, Step, Verdict
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -48,6 +48,7 @@ plain_queries = st.builds(
     stale=st.none() | golds,
     edit=st.none() | names,
     relation=st.none() | names,
+    continuations=few(names.map(lambda name: f" {name.strip()}")),
 )
 queries = st.builds(
     Query, id=names, texts=few(names, 1), gold=golds, hops=few(plain_queries), hops_before=few(plain_queries)
@@ -117,6 +118,7 @@ runspecs = st.builds(
     joint=st.booleans(),
     oracle=few(names),
     seed=counts,
+    asks=few(st.builds(DataRef, component=components, sha256=words)),
 )
 batches = st.builds(
     Batch,
@@ -128,6 +130,9 @@ batches = st.builds(
     refused=st.dictionaries(names, words, max_size=2),
     skipped=st.dictionaries(names, words, max_size=2),
     seconds=numbers,
+    first=st.booleans(),
+    memory=st.builds(Peak, host=st.none() | counts, device=st.none() | counts),
+    failed=words,
     details=st.dictionaries(names, words | counts | st.none(), max_size=2),
 )
 _key = {
@@ -145,5 +150,14 @@ records = (
         **_key,
         judge=components,
         judgements=st.dictionaries(names, judgements, max_size=3),
+    )
+    | st.builds(
+        Probed,
+        step=counts,
+        batch=names,
+        metric=names,
+        phase=st.sampled_from(("before", "after")),
+        replies=st.dictionaries(names, replies, max_size=3),
+        seconds=numbers,
     )
 )

@@ -1,4 +1,4 @@
-"""A tiny language model with random weights: real code paths, no download, the same in every process.
+"""Tiny language models with random weights: real code paths, no download, the same in every process.
 
 Its numbers are chosen so that mistakes show: weights of N(0, 0.15^2), so that logits differ; f != d and fewer key/value
 heads than heads where the family has them, so that orientation and grouping cannot cancel; an untied head.
@@ -10,23 +10,47 @@ from typing import Any, Literal, get_args
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (
-    AutoModelForCausalLM,
-    GPT2Config,
-    GPTJConfig,
-    GPTNeoXConfig,
-    LlamaConfig,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from ke_core.models.hf.model import HFModel
 
-Family = Literal["gpt2", "gptj", "gptneox", "llama", "qwen2"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
+Family = Literal[
+    "gpt2", "gptj", "gptneox", "llama", "qwen2",
+    "bloom", "codegen", "falcon", "gemma", "glm", "gpt-bigcode", "gpt-neo", "granite", "mistral", "mpt", "olmo", "opt",
+    "phi", "phi3", "qwen3", "smollm3", "stablelm", "starcoder2",
+    "cohere", "exaone4", "gemma2", "gemma3", "glm4", "granite-multiplied", "olmo2", "olmo3",
+]  # fmt: skip
+FAMILIES: tuple[Family, ...] = ("gpt2", "gptj", "gptneox", "llama", "qwen2")
+"""What most tests run on: old and new, tied to positions or rotary, LayerNorm and RMSNorm, Conv1D and Linear."""
+BLOCKED: tuple[Family, ...] = (
+    "cohere", "exaone4", "gemma2", "gemma3", "glm4", "granite-multiplied", "olmo2", "olmo3",
+)  # fmt: skip
+"""Those with the parts of a decoder, in which no method can locate and edit."""
+ADDITIVE: tuple[Family, ...] = tuple(family for family in get_args(Family) if family not in BLOCKED)
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, CONTEXT, VOCABULARY = 4, 64, 176, 4, 2, 1024, 400
 STD = 0.15
 SPECIAL = {"eos_token": "<eos>", "bos_token": "<bos>", "pad_token": "<eos>"}
+HEAD: dict[str, Any] = {"head_dim": WIDTH // HEADS}
+WINDOW: dict[str, Any] = {"sliding_window": 8}
+SPECIALITIES: dict[Family, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", {"n_inner": INNER}),
+    "gptj": ("gptj", {"n_inner": INNER, "rotary_dim": 8}),
+    "gptneox": ("gpt_neox", {}),
+    "codegen": ("codegen", {"n_inner": INNER, "rotary_dim": 8}),
+    "falcon": ("falcon", {"ffn_hidden_size": INNER}),
+    "gemma": ("gemma", HEAD),
+    "gemma2": ("gemma2", HEAD | WINDOW),
+    "gemma3": ("gemma3_text", HEAD | WINDOW),
+    "glm": ("glm", HEAD),
+    "glm4": ("glm4", HEAD),
+    "gpt-bigcode": ("gpt_bigcode", {"n_inner": INNER}),
+    "gpt-neo": ("gpt_neo", {"attention_types": [[["global", "local"], LAYERS // 2]], "window_size": 8}),
+    "granite-multiplied": ("granite", {"residual_multiplier": 0.22, "logits_scaling": 3.0}),
+    "mistral": ("mistral", HEAD | WINDOW),
+    "mpt": ("mpt", {"max_seq_len": CONTEXT}),
+    "opt": ("opt", {"ffn_dim": INNER, "word_embed_proj_dim": WIDTH}),
+    "qwen3": ("qwen3", HEAD),
+}
 TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
     "Who is the head of state of the country where the football club was founded?",
@@ -59,31 +83,22 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
 
 
 def tiny_config(family: Family) -> Any:
-    """The family's configuration at four layers of width 64."""
-    ends: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 0, "pad_token_id": 0, "tie_word_embeddings": False}
-    if family == "gpt2":
-        return GPT2Config(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER,
-            **ends,
-        )  # fmt: skip
-    if family == "gptj":
-        return GPTJConfig(
-            vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER,
-            rotary_dim=8, **ends,
-        )  # fmt: skip
+    """The family's configuration at four layers of width 64; sliding windows are 8 tokens long."""
     shape: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": WIDTH,
         "intermediate_size": INNER,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS,
         "max_position_embeddings": CONTEXT,
-        **ends,
+        "bos_token_id": 1,
+        "eos_token_id": 0,
+        "pad_token_id": 0,
+        "tie_word_embeddings": False,
     }
-    if family == "gptneox":
-        return GPTNeoXConfig(**shape)
-    grouped = {**shape, "num_key_value_heads": KV_HEADS}
-    return Qwen2Config(**grouped) if family == "qwen2" else LlamaConfig(**grouped)
+    name, own = SPECIALITIES.get(family, (family, {}))
+    return AutoConfig.for_model(name, **(shape | own))
 
 
 def randomise(module: Any, seed: int) -> None:

@@ -45,6 +45,15 @@ class Hooks:
 
         self._handles.append(module.register_forward_hook(hook))
 
+    def change(self, module: nn.Module, make: Callable[[Tensor], Tensor]) -> None:
+        """Put ``make(output)`` in the place of each output of ``module``; of a tuple, of its hidden states alone."""
+
+        def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
+            made = make(first(output))
+            return made if isinstance(output, Tensor) else (made, *output[1:])
+
+        self._handles.append(module.register_forward_hook(hook))
+
     def stop_after(self, module: nn.Module) -> None:
         """End the pass when ``module`` has run; register it after the hooks that look at ``module``."""
 

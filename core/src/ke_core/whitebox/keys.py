@@ -40,18 +40,39 @@ def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[st
     )
 
 
-def average_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
-    """Keys K of ``layer``, [f, N]: the mean of two means, that of the bare prompt and that of the contexts.
+def average_keys(modules: ModuleMap, rows: KeyRows, layer: int, *, uniform: bool = False) -> Tensor:
+    """Keys K of ``layer``, [f, N], averaged over left contexts.
 
-    (MEMIT's published average: 1/2 for the bare prompt; ROME's is uniform.)
+    MEMIT's published average is the mean of two means, that of the bare prompt and that of the contexts (so
+    the bare prompt weighs 1/2); ROME's is ``uniform`` over all.
     """
-    projection = modules.layers[layer].projection
-    bare = _at_subject(modules, rows.bare, projection, inputs=True)
+    bare = bare_keys(modules, rows, layer).T
     flat = [row for group in rows.contexts for row in group]
     if not flat:
         return bare.T
-    contexts = _at_subject(modules, flat, projection, inputs=True).reshape(len(rows.bare), -1, modules.inner).mean(1)
-    return ((bare + contexts) / 2).T
+    contexts = _at_subject(modules, flat, modules.layers[layer].projection, inputs=True)
+    contexts = contexts.reshape(len(rows.bare), -1, modules.inner)
+    if uniform:
+        return torch.cat([bare[:, None], contexts], dim=1).mean(1).T
+    return ((bare + contexts.mean(1)) / 2).T
+
+
+def bare_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """Keys of the bare prompts, [f, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=True).T
+
+
+def bare_values(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """What the edited projection of ``layer`` gives for the bare prompts' keys, bias and all: [d, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=False).T
+
+
+def project(modules: ModuleMap, layer: int, key: Tensor) -> Tensor:
+    """What the edited projection of ``layer`` gives for any key [f], bias and all: [d], in float64."""
+    place = modules.layers[layer]
+    value = place.matrix.double() @ key.double()
+    bias = getattr(place.projection, "bias", None)
+    return value if bias is None else value + bias.detach().double()
 
 
 def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
@@ -70,6 +91,11 @@ def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
         modules, [Row(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
     )
     return float(f"{float(states.pow(2).mean(1).sqrt().median()):.2g}")
+
+
+def mlp_states(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tensor:
+    """Output of the MLP of ``layer`` at each row's subject, [rows, d]."""
+    return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
 
 
 def _at_subject(modules: ModuleMap, rows: Sequence[Row], at: nn.Module, *, inputs: bool) -> Tensor:

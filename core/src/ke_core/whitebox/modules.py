@@ -1,9 +1,10 @@
 """Where things are inside a decoder: blocks, the edited projection, the way to the logits.
 
-Found by running the model on a few tokens and looking at what is executed, not by the names of families,
-and then checked: each block must add exactly what its attention and its MLP write, and the logits must be
-head(norm(h)). A decoder for which that is not so is refused, because "write at layer l, read at layer Z"
-(MEMIT section 4.3) would not hold in it.
+Found by running the model on a few tokens and looking at what is executed, not by the names of families
+(``find_parts``), and then checked (``module_map``): each block must add exactly what its attention and its MLP
+write, and the logits must be head(norm(h)). A decoder for which that is not so is refused to methods that locate
+and edit, because "write at layer l, read at layer Z" (MEMIT section 4.3) would not hold in it. Methods that train
+weights by gradients need the parts alone.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ import re
 from typing import Any
 
 import torch
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.errors import KEError
-from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module, hidden_in
+from ke_core.whitebox.hooks import frozen_module
+from ke_core.whitebox.probe import Probe, sizes
 
-PROBE_TOKENS = 6
 TOLERANCE = 1e-4  # of what a block adds, in float32
-ROUNDING = 16  # roundings of the storage type that a residual sum may be off by
+ROUNDING = 4  # roundings of the storage type that a residual sum may be off by
+WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # 8-bit floats come with scales
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 EXPERTS = re.compile(r"moe|expert|router", re.IGNORECASE)
 OTHER_MODEL = "choose a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
+OTHER_WAY = f"{OTHER_MODEL}; or an editor that trains weights, such as ft"
 
 
 @frozen(kw_only=True, eq=False)
@@ -32,7 +35,9 @@ class Layer:
     """One decoder block. ``projection`` is the last linear map of its MLP, W: keys [f] to values [d].
 
     ``attention_out`` is the linear map through which attention writes to the residual stream; ``expansion``
-    names the linear maps that lead into the MLP.
+    names the linear maps that lead into the MLP: one, two (gate and value), or one for both of twice the width.
+    ``mlp`` is the module whose output is the projection's: the projection itself where a family has no such
+    module, or one that adds the residual stream too (BLOOM).
     """
 
     index: int
@@ -63,7 +68,10 @@ class Layer:
 
 @frozen(kw_only=True, eq=False)
 class ModuleMap:
-    """A decoder taken apart. ``hidden`` is d, ``inner`` is f (the length of a key)."""
+    """A decoder taken apart. ``hidden`` is d, ``inner`` is f (the length of a key).
+
+    ``obstacle`` says why a method that locates and edits cannot write into it; empty for one where it can.
+    """
 
     module: nn.Module
     layers: tuple[Layer, ...]
@@ -72,21 +80,35 @@ class ModuleMap:
     final_norm: nn.Module
     unembedding: nn.Module
     config: Any = field(repr=False)
+    obstacle: str = ""
 
     @property
     def rms_norm(self) -> bool:
-        """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT)."""
-        return not isinstance(self.final_norm, nn.LayerNorm)
+        """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
+
+        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm).
+        """
+        weight = next(self.final_norm.parameters(), self._embedding)
+        states = torch.linspace(-1, 1, self.hidden, device=weight.device)[None] ** 3
+        with torch.no_grad():
+            one, other = (self.final_norm(moved.to(weight.dtype)).float() for moved in (states, states + 1))
+        return not torch.allclose(one, other, atol=0.05)
 
     @property
     def device(self) -> torch.device:
         """Where token ids go."""
-        return next(self.module.parameters()).device
+        return self._embedding.device
 
     @property
     def dtype(self) -> torch.dtype:
         """What is computed outside the model in: float32 for a model in half precision, else its own."""
-        return torch.promote_types(self.layers[0].matrix.dtype, torch.float32)
+        return torch.promote_types(self._embedding.dtype, torch.float32)
+
+    @property
+    def _embedding(self) -> Tensor:
+        """Never quantised, and in a model spread over devices where the first block is."""
+        found: nn.Embedding = self.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
+        return found.weight
 
     def logits(self, states: Tensor) -> Tensor:
         """Logits [..., V] of states of the last block [..., d], as float32 or better."""
@@ -104,72 +126,39 @@ class ModuleMap:
 
 
 def module_map(module: nn.Module) -> ModuleMap:
-    """Take a causal language model apart. Raises KEError for one that does not have the expected form."""
+    """Take a causal language model apart for a method that locates and edits (ROME, MEMIT and their kin).
+
+    Raises KEError for one without the parts, or in which a write at one block is not read unchanged above it.
+    """
+    found = find_parts(module)
+    if found.obstacle:
+        raise KEError(f"cannot locate and edit in {type(module).__name__}: {found.obstacle}", hint=OTHER_WAY)
+    return found
+
+
+def find_parts(module: nn.Module) -> ModuleMap:
+    """Take a causal language model apart, whatever its blocks do with what their parts write.
+
+    Enough for methods that train weights by gradients through the whole model. Raises KEError for a model
+    without these parts: an encoder-decoder, a mixture of experts, a state-space model.
+    """
     if getattr(module.config, "is_encoder_decoder", False):
         raise _unmapped(module, "it is an encoder-decoder")
     whole: Any = module.config
     config = whole.get_text_config() if hasattr(whole, "get_text_config") else whole
     prefix, blocks = _blocks(module, config)
-    probe = _Probe(module, blocks)
-    hidden = int(getattr(config, "hidden_size", probe.states_in[0].shape[-1]))
+    probe = Probe(module, blocks)
     layers = tuple(_layer(module, prefix, index, block, probe) for index, block in enumerate(blocks))
     found = ModuleMap(
         module=module,
         layers=layers,
-        hidden=hidden,
-        inner=_sizes(layers[0].projection)[0],
+        hidden=probe.hidden,
+        inner=sizes(layers[0].projection)[0],
         final_norm=probe.final_norm(),
         unembedding=probe.unembedding,
         config=config,
     )
-    _check_residuals(found, probe)
-    _check_logits(found, probe)
-    return found
-
-
-class _Probe:
-    """One forward pass over a few tokens, with everything noted that the search needs."""
-
-    def __init__(self, module: nn.Module, blocks: list[nn.Module]) -> None:
-        self.module = module
-        self.unembedding: nn.Module = module.get_output_embeddings()  # type: ignore[operator]  # transformers' own
-        self.executed: dict[nn.Module, list[nn.Module]] = {block: [] for block in blocks}
-        self.outputs: dict[nn.Module, Tensor] = {}
-        self.states_in: list[Tensor] = []
-        self.states_out: list[Tensor] = []
-        self.after_blocks: list[nn.Module] = []
-        embedding: nn.Embedding = module.get_input_embeddings()  # type: ignore[operator]  # as above
-        count = embedding.weight.shape[0]
-        ids = torch.arange(1, PROBE_TOKENS + 1, device=embedding.weight.device)[None] * count // (PROBE_TOKENS + 2)
-        with frozen_module(module), Hooks() as hooks:
-            self._watch(hooks, blocks)
-            self.logits: Tensor = forward(module, ids, torch.ones_like(ids)).logits
-
-    def _watch(self, hooks: Hooks, blocks: list[nn.Module]) -> None:
-        inside = {child for block in blocks for child in block.modules()}
-        for block in blocks:
-            hooks.before(block, lambda args, kwargs: self.states_in.append(hidden_in(args, kwargs)))
-            hooks.after(block, self.states_out.append)
-            for child in block.modules():
-                if _is_projection(child):
-                    hooks.after(child, lambda output, b=block, c=child: self._note(b, c, output))  # type: ignore[misc]
-                elif child is not block:
-                    hooks.after(child, lambda output, c=child: self.outputs.__setitem__(c, output))  # type: ignore[misc]
-        for child in self.module.modules():
-            if child not in inside and not list(child.children()):
-                hooks.after(child, lambda _output, c=child: self._outside(c))  # type: ignore[misc]
-
-    def _note(self, block: nn.Module, child: nn.Module, output: Tensor) -> None:
-        self.executed[block].append(child)
-        self.outputs[child] = output
-
-    def _outside(self, child: nn.Module) -> None:
-        if len(self.states_out) == len(self.executed) and child is not self.unembedding:
-            self.after_blocks.append(child)
-
-    def final_norm(self) -> nn.Module:
-        """The last module executed between the last block and the unembedding."""
-        return self.after_blocks[-1] if self.after_blocks else nn.Identity()
+    return evolve(found, obstacle=_quantised(found) or _not_added(found, probe) or _not_logits(found, probe))
 
 
 def _blocks(module: nn.Module, config: Any) -> tuple[str, list[nn.Module]]:
@@ -185,77 +174,73 @@ def _blocks(module: nn.Module, config: Any) -> tuple[str, list[nn.Module]]:
     return name, blocks
 
 
-def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: _Probe) -> Layer:
+def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: Probe) -> Layer:
     names = {child: name for name, child in block.named_modules()}
-    hidden = probe.states_in[0].shape[-1]
-    writers = [child for child in probe.executed[block] if _sizes(child)[1] == hidden]
-    attention = [child for child in writers if ATTENTION.search(names[child])]
-    rest = [child for child in writers if not ATTENTION.search(names[child])]
-    if not attention or not rest:
-        missing = "attention output" if not attention else "MLP projection"
-        raise _unmapped(module, f"block {index} has no {missing} of width {hidden}{_experts(block)}")
-    projection = rest[-1]
-    parent = names[projection].rpartition(".")[0]
-    inner = _sizes(projection)[0]
-    into = [child for child in probe.executed[block] if child is not projection and _sizes(child) == (hidden, inner)]
-    name = f"{prefix}.{index}"
-    weight = projection.get_parameter("weight")
-    if not weight.is_floating_point() or sorted(weight.shape) != sorted((hidden, inner)):
-        raise KEError(
-            f"the weight of {name}.{names[projection]} is quantised ({weight.dtype}, {tuple(weight.shape)})",
-            hint="load the model with --dtype float32 or bfloat16 to edit it",
-        )
+    executed = probe.executed[block]
+    attention = [c for c in executed if ATTENTION.search(names[c]) and sizes(c)[1] == probe.hidden]
+    rest = [child for child in executed if not ATTENTION.search(names[child])]
+    into = {child: _expansion(child, rest, probe.hidden) for child in rest if sizes(child)[1] == probe.hidden}
+    writers = [child for child in into if into[child]]
+    if any(EXPERTS.search(type(child).__name__) for child in block.modules()):
+        raise _unmapped(module, f"block {index} is a mixture of experts, so no one projection holds a fact")
+    if not attention or not writers:
+        missing = "MLP projection" if attention else "attention output"
+        raise _unmapped(module, f"block {index} has no {missing} of width {probe.hidden} among its linear maps")
+    projection, name = writers[-1], f"{prefix}.{index}"
+    parent = block.get_submodule(names[projection].rpartition(".")[0])
+    same = parent in probe.outputs and torch.equal(probe.outputs[parent].flatten(), probe.outputs[projection].flatten())
     return Layer(
         index=index,
         name=name,
         block=block,
         attention_out=attention[-1],
-        mlp=block.get_submodule(parent) if parent else projection,
-        expansion=tuple(f"{name}.{names[c]}" for c in into if not ATTENTION.search(names[c])),
+        mlp=parent if same else projection,
+        expansion=tuple(f"{name}.{names[child]}" for child in into[projection]),
         projection=projection,
         projection_name=f"{name}.{names[projection]}",
     )
 
 
-def _check_residuals(found: ModuleMap, probe: _Probe) -> None:
+def _expansion(projection: nn.Module, executed: list[nn.Module], hidden: int) -> list[nn.Module]:
+    """The maps from d to the width of the projection's keys that run before it; 2 f where gate and value are one."""
+    inner = sizes(projection)[0]
+    before = executed[: executed.index(projection)]
+    return [child for child in before if sizes(child) in ((hidden, inner), (hidden, 2 * inner))]
+
+
+def _quantised(found: ModuleMap) -> str:
+    for layer in found.layers:
+        weight = layer.projection.get_parameter("weight")
+        if weight.dtype not in WHOLE_TYPES or sorted(weight.shape) != sorted((found.hidden, found.inner)):
+            return (
+                f"{layer.weight_name} is quantised ({weight.dtype}, {tuple(weight.shape)}); "
+                "load the model with --dtype float32 or bfloat16"
+            )
+    return ""
+
+
+def _not_added(found: ModuleMap, probe: Probe) -> str:
     """Every block must add attention output and MLP output to what it received, and nothing else."""
     for layer, before, after in zip(found.layers, probe.states_in, probe.states_out, strict=True):
-        attention, mlp = probe.outputs[layer.attention_out], first(probe.outputs[layer.mlp])
-        added = (attention.reshape(before.shape) + mlp.reshape(before.shape)).to(found.dtype)
+        written = [probe.outputs[part].reshape(before.shape) for part in (layer.attention_out, layer.projection)]
+        added = written[0].to(found.dtype) + written[1].to(found.dtype)
         off = (after.to(found.dtype) - before.to(found.dtype) - added).norm(dim=-1)
         rounding = ROUNDING * torch.finfo(after.dtype).eps * after.to(found.dtype).norm(dim=-1)
         if not bool((off <= TOLERANCE * added.norm(dim=-1) + rounding).all()):
-            raise _unmapped(
-                found.module,
+            return (
                 f"block {layer.index} does not add attention and MLP output to its input "
-                f"(a norm after the MLP, or a residual multiplier){_experts(layer.block)}",
+                "(a norm after the MLP, or a residual multiplier)"
             )
+    return ""
 
 
-def _check_logits(found: ModuleMap, probe: _Probe) -> None:
+def _not_logits(found: ModuleMap, probe: Probe) -> str:
     with frozen_module(found.module):
         logits = found.logits(probe.states_out[-1])
     off = (logits - probe.logits.to(found.dtype)).abs().max()
     if off > max(TOLERANCE, ROUNDING * torch.finfo(probe.logits.dtype).eps) * logits.abs().max():
-        raise _unmapped(found.module, "its logits are not head(norm(h)): they are scaled or capped")
-
-
-def _is_projection(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear | Conv1D)
-
-
-def _sizes(projection: nn.Module) -> tuple[int, int]:
-    """(in, out) of a linear map."""
-    if isinstance(projection, Conv1D):
-        shape = projection.weight.shape
-        return int(shape[0]), int(shape[1])
-    assert isinstance(projection, nn.Linear)
-    return projection.in_features, projection.out_features
-
-
-def _experts(block: nn.Module) -> str:
-    kinds = {type(child).__name__ for child in block.modules()}
-    return ": a mixture of experts" if any(EXPERTS.search(kind) for kind in kinds) else ""
+        return "its logits are not head(norm(h)): they are scaled, capped or projected"
+    return ""
 
 
 def _unmapped(module: nn.Module, why: str) -> KEError:

@@ -12,7 +12,7 @@ own loss is below the threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from attrs import define, frozen
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ke_core.errors import EditFailed
 from ke_core.whitebox.hooks import frozen_module
+from ke_core.whitebox.keys import mlp_states
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.rewrites import Rewrite
 from ke_core.whitebox.subject import Row, locate, target_ids
@@ -33,10 +34,13 @@ ESSENCE = " is a"
 class ZSettings:
     """``steps`` evaluations of the loss, so at most ``steps - 1`` updates; ``clamp`` bounds |delta| / |h|.
 
-    ``layer``: the block whose output is aimed at, at the end of which an edit must have arrived.
+    ``layer`` is the block, ``site`` which of its outputs h is: the block's own (MEMIT), or its MLP's (ROME section
+    3.1). A residual block adds the MLP's output to the stream, so delta moves the same states either way; what
+    differs is h, and with it the clamp, the decay and z.
     """
 
     layer: int
+    site: Literal["block", "mlp"] = "block"
     steps: int
     lr: float
     kl: float
@@ -47,7 +51,10 @@ class ZSettings:
 
 @frozen(kw_only=True, eq=False)
 class Target:
-    """``z`` [d]. ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats; ``change`` is |delta| / |h|."""
+    """``z`` [d] at the optimised site; ``change`` is |delta| / |h|.
+
+    ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats.
+    """
 
     z: Tensor
     steps: int
@@ -124,6 +131,8 @@ class _Optimisation:
         self.live = torch.arange(len(plans), device=self.device)
         bare = torch.arange(len(plans), device=self.device) * self.per_edit
         self.clean = self.tail.hidden[bare, self.column[bare]].to(modules.dtype)
+        if settings.site == "mlp":
+            self.clean = mlp_states(modules, [rows[at].to_subject for at in bare.tolist()], settings.layer)
         self.size = self.clean.norm(dim=1)
         self.delta = torch.zeros_like(self.clean, requires_grad=True)
         self.mean, self.square = torch.zeros_like(self.clean), torch.zeros_like(self.clean)

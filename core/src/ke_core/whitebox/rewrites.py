@@ -85,4 +85,4 @@ def _unfit(edit: Edit) -> str:
         return "its new object is blank"
     if len(target.splitlines()) > 1:
         return "its new object has more than one line"
-    return ""
+    return f"its new object {target!r} is the old one" if edit.operation == "none" else ""

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ke_core.errors import EditFailed
+from ke_core.models.guard import LowRank
 
+SINGULAR = 1e-12  # share of a row that the rows before it leave unexplained; rounding of float32 keys gives 1e-13
 FEW = 4  # with fewer edits than a quarter of a key's length, the small system is the cheaper one
 
 
@@ -23,8 +25,8 @@ class Statistic(Protocol):
         ...
 
 
-def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: float) -> Tensor:
-    """Delta = R K^T (weight C + K K^T)^-1, float64 [d, f].
+def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
+    """Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
 
     It minimises |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
 
@@ -38,16 +40,30 @@ def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: floa
         inverse_keys = torch.cholesky_solve(keys, moment.factor)
         small = keys.T @ inverse_keys
         small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
-        return residual @ torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system"))
+        return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
     whole = weight * moment.matrix.double() + keys @ keys.T
-    return torch.cholesky_solve(keys @ residual.T, cholesky(whole, "the edits' system")).T
+    return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
+
+
+def weighed(moment: Statistic | None, key: Tensor) -> Tensor:
+    """C^-1 k, float64 [f]; k itself without C.
+
+    A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).
+    """
+    key = key.double()
+    return key if moment is None else torch.cholesky_solve(key[:, None], moment.factor)[:, 0]
 
 
 def cholesky(matrix: Tensor, what: str) -> Tensor:
-    """Lower Cholesky factor of a symmetric positive definite matrix. Raises EditFailed where it is not."""
+    """Lower Cholesky factor of a symmetric positive definite matrix, float64. Raises EditFailed where it is not.
+
+    A singular matrix may pass for a definite one by rounding. The square of a pivot over the matrix's own diagonal is
+    the share of that row which the rows before it do not explain, whatever the scale.
+    """
     factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(matrix)
-    if int(failed) or not bool(torch.isfinite(factor).all()):
+    unexplained = factor.diagonal() ** 2 / matrix.diagonal()
+    if int(failed) or not bool((unexplained > SINGULAR).all()):  # NaN too
         raise EditFailed(
             f"{what} is singular", hint="take second moments from more tokens of more varied text, or raise the weight"
         )

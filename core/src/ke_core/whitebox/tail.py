@@ -24,6 +24,7 @@ from ke_core.whitebox.subject import Row, padded
 NEEDED = frozenset(("past_key_values", "position_ids"))  # what a model's forward must take for suffixes to be run alone
 AGREE = 1e-3  # of a state's norm: how near the two ways must be in float32 for the short one to be used
 ROUNDING = 16  # the same in roundings of the model's type
+SHARED = frozenset(("position_bias",))  # arguments of blocks that have no rows: MPT's has one entry per head
 
 
 @frozen(kw_only=True, eq=False)
@@ -66,15 +67,14 @@ class Tail:
 
 
 def open_tail(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tail:
-    """Run ``rows`` once and keep what the blocks above ``layer`` need from each row's subject on.
+    """Run ``rows`` once and keep what the blocks above ``layer`` (-1: all) need from each row's subject on.
 
     Where the model cannot continue from kept keys and values, or does so with another result, the whole rows
     are kept instead: slower, same numbers.
     """
     ids, mask = padded([row.ids for row in rows], modules.device)
     index = torch.tensor([row.index for row in rows], device=ids.device)
-    takes = frozenset(inspect.signature(modules.module.forward).parameters)
-    cache = DynamicCache() if takes >= NEEDED else None
+    cache = DynamicCache() if keeps_keys(modules) else None
     more = {"past_key_values": cache, "use_cache": True} if cache is not None else {}
     with frozen_module(modules.module):
         whole, top = _recorded(modules, ids, mask, layer, more)
@@ -82,6 +82,30 @@ def open_tail(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tail:
             return whole
         short, short_top = _suffixes(modules, ids, mask, index, layer, cache)
         return short if _agree(top, short_top, index, mask) else whole
+
+
+def calls_from(modules: ModuleMap, ids: Tensor, start: int, cache: Cache | None) -> tuple[Call, ...]:
+    """How the model calls each of its blocks for the tokens from ``start`` on of one row of ids [1, T].
+
+    The tokens before them are in ``cache``, whose every row has these positions: the calls then hold for any whole
+    number of times its rows. ``start`` is 0 without a cache.
+    """
+    more: dict[str, Any] = {}
+    if start:
+        assert cache is not None
+        prefix = DynamicCache()
+        at = torch.arange(start, device=ids.device)
+        prefix.layers = [_Fixed.of(kept.keys, kept.values, at.expand(len(kept.keys), -1)) for kept in cache.layers]
+        position = torch.arange(start, ids.shape[1], device=ids.device)[None]
+        more = {"past_key_values": prefix, "use_cache": True, "position_ids": position}
+    with frozen_module(modules.module):
+        tail, _top = _recorded(modules, ids[:, start:], torch.ones_like(ids), -1, more)
+    return tail.calls
+
+
+def keeps_keys(modules: ModuleMap) -> bool:
+    """Whether the model can go on from keys and values that it is handed."""
+    return frozenset(inspect.signature(modules.module.forward).parameters) >= NEEDED
 
 
 def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: dict[str, Any]) -> tuple[Tail, Tensor]:
@@ -150,8 +174,10 @@ class _Fixed(DynamicLayer):  # type: ignore[misc]  # transformers has no types
         return made
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Prefix and suffix together; the prefix stays as it is."""
-        return torch.cat([self.keys, key_states], dim=-2), torch.cat([self.values, value_states], dim=-2)
+        """Prefix and suffix together; the prefix stays as it is, and counts again for each further set of its rows."""
+        rows = torch.arange(len(key_states), device=self.keys.device) % len(self.keys)
+        keys, values = (self.keys, self.values) if len(rows) == len(self.keys) else (self.keys[rows], self.values[rows])
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
 
     def rows(self, rows: Tensor) -> _Fixed:
         """Only these rows."""
@@ -169,7 +195,8 @@ def _gather(kept: Tensor, at: Tensor) -> Tensor:
 def _no_growing(value: Any) -> Any:
     """Without caches that store what they are given."""
     if isinstance(value, Cache):
-        return value if all(isinstance(layer, _Fixed) for layer in value.layers) else None
+        fixed = value.layers and all(isinstance(layer, _Fixed) for layer in value.layers)  # empty before block 0
+        return value if fixed else None
     if isinstance(value, tuple):
         return tuple(_no_growing(item) for item in value)
     if isinstance(value, dict):
@@ -182,7 +209,7 @@ def _take(value: Any, rows: Tensor, count: int) -> Any:
     if isinstance(value, tuple):
         return tuple(_take(item, rows, count) for item in value)
     if isinstance(value, dict):
-        return {name: _take(item, rows, count) for name, item in value.items()}
+        return {name: item if name in SHARED else _take(item, rows, count) for name, item in value.items()}
     if isinstance(value, Cache):
         made = DynamicCache()
         made.layers = [layer.rows(rows) for layer in value.layers]

@@ -24,39 +24,43 @@ TOP_K = 5
 BARE = SLOT
 
 
-def context_templates(session: Session[Any], *, length: int, words: Sequence[str] = WORDS) -> tuple[str, ...]:
-    """``{}`` and, for each of ``words``, a text of ``length`` tokens sampled from it, followed by ``. {}``.
+def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
+    """``{}`` and sampled left contexts, each followed by ``. {}``.
 
-    ``length`` counts the word and a BOS, as published. Sampling: the 5 most probable tokens at temperature 1,
-    seeded by the session's seed and the word.
+    ``lengths`` are pairs (tokens, how many texts of that length): MEMIT takes five of ten tokens, ROME ten of five
+    and ten of ten. The texts begin with five words in turn, and their tokens, the word and a BOS among them, are
+    counted as published. Sampling: the 5 most probable tokens at temperature 1, seeded by the session's seed, the
+    word, and which of its texts this is.
     """
     tokenizer = session.model.tokenizer
     key = {
         "model": session.model.digest,
         "chat": session.model.chat,  # sampled as the model is run
         "seed": session.seed,
-        "length": length,
-        "words": list(words),
+        "lengths": [list(pair) for pair in lengths],
+        "words": list(WORDS),
         "top_k": TOP_K,
     }
     path = session.artifacts.path("templates", key, ".json")
     if not path.exists():
-        requests = [
-            Generate(
-                prompt=word,
-                max_tokens=max(1, length - len(encode(tokenizer, word)[0])),
-                temperature=1.0,
-                top_k=TOP_K,
-                seed=int(digest({"seed": session.seed, "word": word})[:8], 16),
-            )
-            for word in words
-        ]
-        made = [
-            as_template(word, written) for word, written in zip(words, session.model.generate(requests), strict=True)
-        ]
+        turns = [(length, at) for length, count in lengths for at in range(count)]
+        wanted = [(WORDS[at % len(WORDS)], length, at // len(WORDS)) for length, at in turns]
+        requests = [_request(tokenizer, session.seed, *one) for one in wanted]
+        written = session.model.generate(requests)
+        made = [as_template(word, text) for (word, _length, _turn), text in zip(wanted, written, strict=True)]
         write_atomic(path, json.dumps([BARE, *made], ensure_ascii=False).encode())
     found: list[str] = json.loads(path.read_text(encoding="utf-8"))
     return tuple(found)
+
+
+def _request(tokenizer: Any, seed: int, word: str, length: int, turn: int) -> Generate:
+    return Generate(
+        prompt=word,
+        max_tokens=max(1, length - len(encode(tokenizer, word)[0])),
+        temperature=1.0,
+        top_k=TOP_K,
+        seed=int(digest({"seed": seed, "word": word} | ({"turn": turn} if turn else {}))[:8], 16),
+    )
 
 
 def as_template(word: str, written: Generated | Exception) -> str:

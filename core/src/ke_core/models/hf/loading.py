@@ -10,6 +10,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from ke_core.errors import ModelUnavailable
+from ke_core.hyper import Shape
+from ke_core.models.hf import nf4
 from ke_core.models.hf.model import HFModel
 from ke_core.models.quiet import quiet
 from ke_core.specs import ModelRequest
@@ -20,6 +22,8 @@ DTYPES = {
     "float16": torch.float16,
     "float64": torch.float64,
 }
+INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
+"""Names of the MLP's inner size in configurations; four times the hidden size where there is none."""
 
 
 def load(request: ModelRequest, where: str) -> HFModel:
@@ -27,10 +31,8 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
     Evaluation mode, no gradients. Raises ModelUnavailable.
     """
-    dtype = DTYPES.get(request.dtype)
-    if dtype is None:
-        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"one of {', '.join(DTYPES)}")
     device = _device(request)
+    numbers, quantised = _numbers(request, device), request.dtype == nf4.NF4
     common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
     _look(where)
     with quiet():
@@ -38,18 +40,52 @@ def load(request: ModelRequest, where: str) -> HFModel:
         _check_causal(request, config)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
         _check_tokenizer(request, tokenizer)
-        placed = {"device_map": request.device_map} if request.device_map else {}
+        placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantised else {}
         module, report = _attempt(
             request,
             "weights",
             lambda: AutoModelForCausalLM.from_pretrained(
-                where, config=config, dtype=dtype, output_loading_info=True, **placed, **common
+                where, config=config, output_loading_info=True, **numbers, **placed, **common
             ),
         )
     _check_whole(request, report)
-    if not request.device_map:
+    if quantised:
+        nf4.keep_packing(module)
+    elif not request.device_map:
         module.to(device)
     return HFModel.from_parts(module, tokenizer, id=_name(request), chat=_chat(request, tokenizer))
+
+
+def shape(request: ModelRequest, where: str) -> Shape:
+    """The shape that the configuration at ``where`` promises; no weights are read. Raises ModelUnavailable."""
+    _look(where)
+    with quiet():
+        config = _attempt(
+            request,
+            "configuration",
+            lambda: AutoConfig.from_pretrained(
+                where, revision=request.revision, trust_remote_code=request.trust_remote_code
+            ),
+        )
+    _check_causal(request, config)
+    text = config.get_text_config()
+    hidden = int(text.hidden_size)
+    return Shape(
+        family=str(text.model_type),
+        blocks=int(text.num_hidden_layers),
+        hidden=hidden,
+        inner=next((int(inner) for name in INNER if (inner := getattr(text, name, None))), 4 * hidden),
+        rms_norm=hasattr(text, "rms_norm_eps"),
+    )
+
+
+def _numbers(request: ModelRequest, device: torch.device) -> dict[str, Any]:
+    """What ``from_pretrained`` is told about the numbers that weights are held in. Raises ModelUnavailable."""
+    if request.dtype == nf4.NF4:
+        return nf4.loading(device)
+    if request.dtype not in DTYPES:
+        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"one of {', '.join((*DTYPES, nf4.NF4))}")
+    return {"dtype": DTYPES[request.dtype]}
 
 
 def _device(request: ModelRequest) -> torch.device:

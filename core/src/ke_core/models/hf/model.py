@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -12,8 +13,8 @@ from attrs import define, field
 
 from ke_core.data.results import Scored
 from ke_core.models.fingerprint import Checksums, digest_of, fingerprint
-from ke_core.models.guard import Patch
-from ke_core.models.local.memory import BatchSize
+from ke_core.models.guard import Chain, Changes, Patch
+from ke_core.models.local.memory import BatchSize, DeviceMeter
 from ke_core.models.local.runner import LocalRunner
 from ke_core.models.local.tokens import Coder
 from ke_core.requests import Generate, Generated, Score
@@ -34,6 +35,8 @@ class HFModel:
     chat: bool = False
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
+    _recorders: list[Changes] = field(factory=list, init=False)
+    _chain: Chain | None = field(default=None, init=False)
     _around: str = field(init=False)
     _coder: Coder = field(init=False)
     _runner: LocalRunner = field(init=False)
@@ -81,7 +84,46 @@ class HFModel:
 
     def patch(self) -> Patch:
         """A context that adds updates to weights and takes them back bit for bit."""
-        return Patch(self.module)
+        return Patch(self.module, tuple(self._recorders), self._chain)
+
+    @contextmanager
+    def chained(self) -> Iterator[Chain]:
+        """Patches opened from now on, one on top of another, are taken back together when the context ends.
+
+        ::
+
+            with model.chained() as chain, ExitStack() as stack:
+                for edit in edits:
+                    stack.enter_context(editor.edit(session, [edit]))
+                    chain.settle()
+        """
+        with Chain(self.module) as chain:
+            self._chain = chain
+            try:
+                yield chain
+            finally:
+                self._chain = None
+
+    @contextmanager
+    def recording(self) -> Iterator[Changes]:
+        """Keep what patches opened from now on add, for as long as they are open; it costs the updates' memory.
+
+        ::
+
+            with model.recording() as changes, editor.edit(session, edits):
+                changes.deltas()
+        """
+        changes = Changes()
+        self._recorders.append(changes)
+        try:
+            yield changes
+        finally:
+            self._recorders.remove(changes)
+
+    def device_meter(self) -> DeviceMeter | None:
+        """What tells how far memory on the model's accelerators rises; None on the processor."""
+        devices = {parameter.device for parameter in self.module.parameters() if parameter.device.type == "cuda"}
+        return DeviceMeter(devices=tuple(sorted(devices, key=str))) if devices else None
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """One result a request, in order; ContextOverflow in the place of a prompt that is too long."""

@@ -58,3 +58,25 @@ class BatchSize:
         self.limit = max(1, tried // 2)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+@define(kw_only=True)
+class DeviceMeter:
+    """How far tensors on ``devices`` rise, at their highest, above what was allocated at ``start``.
+
+    torch's own high-water mark (``max_memory_allocated``), which can be set back; what its allocator keeps in reserve
+    is not counted.
+    """
+
+    devices: tuple[torch.device, ...]
+    _before: int = field(default=0, init=False)
+
+    def start(self) -> None:
+        """Count from here on."""
+        for device in self.devices:
+            torch.cuda.reset_peak_memory_stats(device)
+        self._before = sum(torch.cuda.memory_allocated(device) for device in self.devices)
+
+    def rise(self) -> int:
+        """Bytes; summed over devices, each at its own highest."""
+        return sum(torch.cuda.max_memory_allocated(device) for device in self.devices) - self._before

@@ -1,0 +1,66 @@
+"""What ``ke train`` leaves behind: a folder with the loss curve and one checkpoint, and how it is found again.
+
+``training.json`` says what was trained, for whom, how and on what. ``checkpoint.safetensors`` holds everything that
+the next step needs, in one file, so that a process killed at any moment leaves a checkpoint of one step.
+``loss.jsonl`` has a line a step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.errors import BadData
+from ke_core.files import write_atomic
+from ke_core.protocols import Artifacts
+
+TRAINING, CHECKPOINT, LOSSES = "training.json", "checkpoint.safetensors", "loss.jsonl"
+KEY = "ke"
+
+
+@frozen(kw_only=True)
+class Checkpoint:
+    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays."""
+
+    about: Mapping[str, Any]
+    step: int
+    seconds: float
+    tensors: Mapping[str, Any]
+
+
+def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) -> Path:
+    """Where ``ke train EDITOR`` writes without ``--out``: one folder for each ``Trainer.place``."""
+    return artifacts.path(f"trained-{editor}", {"editor": editor, **place}, "")
+
+
+def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write it whole, or leave the one before. Raises KEError on a full disk."""
+    from safetensors.numpy import save  # noqa: PLC0415  imports numpy, which registering a plugin must not
+
+    from ke_core.data.codec import canonical  # noqa: PLC0415  imports cattrs, likewise
+
+    said = canonical({"about": checkpoint.about, "step": checkpoint.step, "seconds": checkpoint.seconds})
+    write_atomic(folder / CHECKPOINT, save(dict(checkpoint.tensors), {KEY: said}))
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in ``folder``, None if there is none yet. Raises BadData for one that cannot be read."""
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415  as above
+
+    file = folder / CHECKPOINT
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            said = json.loads((opened.metadata() or {})[KEY])
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
+        return Checkpoint(about=said["about"], step=int(said["step"]), seconds=float(said["seconds"]), tensors=tensors)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise BadData(
+            f"{file} is not a checkpoint that ke train has written, or a damaged one: {error}",
+            hint="delete the folder and train again",
+        ) from error

@@ -1,0 +1,79 @@
+"""Hyperparameters that somebody published for a model, found by the numbers of its architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+Key = tuple[str, int, int, int]
+"""transformers' model type, blocks, hidden size, length of a key."""
+
+
+@frozen
+class Published:
+    """Values somebody published for one shape, and who. ``also``: what others took for a model of that shape."""
+
+    source: str
+    values: Mapping[str, Any]
+    also: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Where the values come from."""
+        return f"published for {self.source}" + (f" ({self.also})" if self.also else "")
+
+
+_MEMIT = {"layers": (3, 4, 5, 6, 7, 8), "steps": 25, "lr": 0.5, "weight_decay": 0.5, "clamp": 0.75}
+_EASYEDIT = _MEMIT | {"layers": (4, 5, 6, 7, 8), "weight_decay": 1e-3, "clamp": 4.0}
+_ROME = {"steps": 20, "lr": 0.5, "weight_decay": 0.5, "clamp": 4.0}
+
+SPREAD: Mapping[Key, Published] = {
+    ("gpt2", 48, 1600, 6400): Published(
+        "GPT-2 XL by MEMIT's authors", _MEMIT | {"layers": (13, 14, 15, 16, 17), "steps": 20}
+    ),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by MEMIT's authors", _MEMIT),
+    ("gpt_neox", 44, 6144, 24576): Published("GPT-NeoX by MEMIT's authors", _MEMIT | {"layers": (6, 7, 8, 9, 10)}),
+    ("llama", 32, 4096, 11008): Published(
+        "LLaMA-2-7B by EasyEdit", _EASYEDIT, "MQuAKE edits layers 5-9 of Vicuna-7B; for Tulu-7B none are published"
+    ),
+    ("llama", 32, 4096, 14336): Published(
+        "LLaMA-3-8B by AlphaEdit's authors", _MEMIT | {"layers": (4, 5, 6, 7, 8), "lr": 0.1}
+    ),
+    ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _EASYEDIT),
+    ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _EASYEDIT),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _EASYEDIT),
+    ("qwen2", 36, 2048, 11008): Published(
+        "Qwen2.5-3B in CompKE", _EASYEDIT | {"layers": (3, 4, 5, 6, 7, 8), "steps": 15}
+    ),
+}
+"""Windows and targets of MEMIT, which AlphaEdit and EMMET share. GPT-NeoX's steps and learning rate are GPT-J's: its
+authors released none."""
+
+SINGLE: Mapping[Key, Published] = {
+    ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _ROME | {"layer": 8, "clamp": 3.0}),
+    ("gpt2", 36, 1280, 5120): Published("GPT-2 large by ROME's authors", _ROME | {"layer": 12}),
+    ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _ROME | {"layer": 17}),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by ROME's authors", _ROME | {"layer": 5}),
+    ("gpt_neox", 44, 6144, 24576): Published("GPT-NeoX by ROME's authors", _ROME | {"layer": 15}),
+    ("llama", 32, 4096, 11008): Published(
+        "LLaMA-7B in RippleEdits", _ROME | {"layer": 5}, "MQuAKE edits layer 9 of Vicuna-7B"
+    ),
+    ("llama", 32, 4096, 14336): Published(
+        "LLaMA-3-8B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}
+    ),
+    ("llama", 28, 3072, 8192): Published(
+        "LLaMA-3.2-3B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}
+    ),
+    ("mistral", 32, 4096, 14336): Published(
+        "Mistral-7B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}
+    ),
+    ("qwen2", 28, 3584, 18944): Published(
+        "Qwen2.5-7B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}
+    ),
+    ("qwen2", 36, 2048, 11008): Published(
+        "Qwen2.5-3B in CompKE", _ROME | {"layer": 5, "steps": 15, "weight_decay": 1e-3}
+    ),
+}
+"""The layer and target of ROME, which R-ROME shares."""

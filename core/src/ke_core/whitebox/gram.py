@@ -1,0 +1,158 @@
+"""Sums of k k^T over a text: all layers in one pass, float32 products, a float64 sum that survives being killed.
+
+The pass ends after the highest layer. Every so often each layer's sum so far goes to a file of its own, with the
+number of batches in it; a sum that is taken up again goes on there, and ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import define, field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ke_core.errors import KEError
+from ke_core.files import write_atomic
+from ke_core.models.local.memory import free_bytes
+from ke_core.protocols import Progress
+from ke_core.whitebox.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_core.whitebox.modules import ModuleMap
+from ke_core.whitebox.subject import batches, padded
+
+PASS_TOKENS = 4096  # of one forward pass: a float32 product over so few is exact enough, their sum is float64
+SAVE_SECONDS = 60.0  # of work that a killed process may lose ...
+SAVE_SHARE = 0.1  # ... or more, where writing would take more than this share of the time
+ROOM_SHARE = 0.8  # of free memory that sums may fill
+SPARE = 2  # matrices beside the sums: a product, and the copy that is written
+
+
+def gram_sums(
+    modules: ModuleMap, rows: Sequence[Sequence[int]], files: Mapping[int, Path], progress: Progress
+) -> dict[int, Tensor]:
+    """Sum of k k^T over all tokens of ``rows``, float64 [f, f], of each layer in ``files``.
+
+    ``files`` says where each layer's sum so far is kept; the caller deletes them when the result is safe.
+    """
+    plan = batches([len(row) for row in rows], PASS_TOKENS)
+    sums, done = {}, {}
+    for layer, path in files.items():
+        sums[layer], done[layer] = _begun(modules, layer, path)
+    label = f"second moments of {len(files)} layers" if len(files) > 1 else f"second moments of layer {min(files)}"
+    saver = _Saver()
+    for at in range(min(done.values()), len(plan)):
+        progress.advance(label, at, len(plan))
+        behind = {layer: total for layer, total in sums.items() if done[layer] <= at}
+        ids, mask = padded([rows[row] for row in plan[at]], modules.device)
+        add_products(modules, ids, mask, behind)
+        done |= dict.fromkeys(behind, at + 1)
+        if at + 1 < len(plan) and saver.due():
+            saver.save(sums, done, files)
+    progress.advance(label, len(plan), len(plan))
+    return sums
+
+
+def add_products(modules: ModuleMap, ids: Tensor, mask: Tensor, sums: Mapping[int, Tensor]) -> None:
+    """Add k k^T of every real token of one batch (int64 [rows, T]) to the sums, in place."""
+
+    def add(layer: int, keys: Tensor) -> None:
+        sums[layer].add_((keys.T @ keys).to(sums[layer].device))
+
+    see_keys(modules, ids, mask, tuple(sums), add)
+
+
+def see_keys(
+    modules: ModuleMap, ids: Tensor, mask: Tensor, layers: Sequence[int], use: Callable[[int, Tensor], None]
+) -> None:
+    """Call ``use`` with each layer and its keys [real tokens, f] in float32 or better; end after the highest layer."""
+    real = mask.bool()
+    with frozen_module(modules.module), Hooks() as hooks:
+        for layer in layers:
+
+            def see(args: tuple[Any, ...], kwargs: dict[str, Any], layer: int = layer) -> None:
+                # The maps of some families see [tokens, f], of others [rows, T, f].
+                keys = hidden_in(args, kwargs).reshape(*real.shape, -1)
+                use(layer, keys[real.to(keys.device)].to(modules.dtype))
+
+            hooks.before(modules.layers[layer].projection, see)
+        hooks.stop_after(modules.layers[max(layers)].projection)
+        forward(modules.module, ids, mask)
+
+
+def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
+    """``layers`` in groups whose sums fit into memory together: one pass over the text each.
+
+    Raises KEError where memory does not hold one layer's.
+    """
+    one = torch.float64.itemsize * modules.inner**2
+    room = _room(_home(modules.device))
+    most = int(room * ROOM_SHARE) // one - SPARE
+    if most < 1:
+        raise KEError(
+            f"second moments of {modules.inner} dimensions need {one * (1 + SPARE) / 1e9:.3g} GB of memory, "
+            f"and {room / 1e9:.3g} GB are free",
+            hint="end other programs, or take a smaller model",
+        )
+    return [list(layers[at : at + most]) for at in range(0, len(layers), most)]
+
+
+def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
+    """The sum that an interrupted pass has left, and how many batches are in it; else zeros."""
+    home = _home(modules.layers[layer].matrix.device)
+    try:
+        with safe_open(path, framework="pt") as found:
+            told = found.metadata()
+            if {name: told.get(name) for name in _format()} == _format():
+                return found.get_tensor("sum").to(home, copy=True), int(told["batches"])
+    except (OSError, SafetensorError):
+        pass  # none, or a damaged one: begin again
+    return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=home), 0
+
+
+def _format() -> dict[str, str]:
+    """What the batches of a sum depend on beside the text."""
+    return {"pass_tokens": str(PASS_TOKENS), "ke": version("ke-core")}
+
+
+@define
+class _Saver:
+    """Writes sums when enough work would be lost, and not so often that writing becomes the work."""
+
+    _last: float = field(factory=time.monotonic, init=False)
+    _cost: float = field(default=0.0, init=False)
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= max(SAVE_SECONDS, self._cost / SAVE_SHARE)
+
+    def save(self, sums: Mapping[int, Tensor], done: Mapping[int, int], files: Mapping[int, Path]) -> None:
+        began = time.monotonic()
+        for layer, path in files.items():
+            told = {"batches": str(done[layer]), **_format()}
+            content = {"sum": sums[layer].cpu()}
+            write_atomic(path, lambda new, content=content, told=told: save_file(content, new, metadata=told))  # type: ignore[misc]
+        self._last = time.monotonic()
+        self._cost = self._last - began
+
+
+def _home(device: torch.device) -> torch.device:
+    """Where a float64 sum can live: beside the keys, unless the device has no float64."""
+    return torch.device("cpu") if device.type == "mps" else device
+
+
+def _room(device: torch.device) -> int:
+    """Free memory in bytes; on Linux with what the system would give back of its file cache."""
+    free = free_bytes(device)
+    if device.type != "cpu":
+        return free
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return free
+    told = dict(line.split(":", 1) for line in lines)
+    return max(free, int(told.get("MemAvailable", "0 kB").split()[0]) * 1024)

@@ -1,0 +1,244 @@
+"""What locate-and-edit methods share: the ground they stand on, and the spreading of updates over layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from attrs import define, field, frozen
+from torch import Tensor
+
+from ke_core.data.facts import Edit
+from ke_core.errors import EditFailed, UnsupportedEdit
+from ke_core.hyper import ModelFacts, Setting, Settings, TargetConfig, as_details
+from ke_core.models.guard import LowRank, Patch
+from ke_core.protocols import Session
+from ke_core.whitebox.facts import model_facts
+from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, subject_states
+from ke_core.whitebox.modules import ModuleMap, module_map
+from ke_core.whitebox.moments import Moment, Moments, MomentSettings
+from ke_core.whitebox.optimise import Target, ZSettings
+from ke_core.whitebox.rewrites import Rewrite, rewrite, unmakeable
+from ke_core.whitebox.subject import encode
+from ke_core.whitebox.targets import optimised
+from ke_core.whitebox.templates import context_templates, explicit_templates
+
+CONTEXT_MARGIN = 2  # tokens that a template's full stop and a merge may add
+Solve = Callable[[int, Tensor, Tensor], LowRank]
+"""(layer, keys [f, N], residual [d, N]) to the update of that layer, [d, f]."""
+
+
+@frozen(kw_only=True, eq=False)
+class Wanted:
+    """Edits with their targets and the rows that their keys and states are read from."""
+
+    rewrites: tuple[Rewrite, ...]
+    targets: tuple[Target, ...]
+    rows: KeyRows
+
+    @property
+    def z(self) -> Tensor:
+        """The targets as columns, float64 [d, N]."""
+        return torch.stack([target.z for target in self.targets], dim=1).double()
+
+    def report(self, left: Tensor) -> dict[str, Any]:
+        """How each edit's optimisation ended, and how far from z it still is, over |z|; ``left`` [d, N] = z - h."""
+        return {
+            made.id: {
+                "steps": target.steps,
+                "loss": target.loss,
+                "nll": target.nll,
+                "kl": target.kl,
+                "change": target.change,
+                "missed": float(off / target.z.norm()),
+            }
+            for made, target, off in zip(self.rewrites, self.targets, left.norm(dim=0), strict=True)
+        }
+
+
+@frozen(kw_only=True, eq=False)
+class Ground:
+    """The model before its first edit: hyperparameters, left contexts and second moments all belong to it.
+
+    Sequential editing must not take them anew from a model that already holds edits (published code keeps them too).
+    """
+
+    modules: ModuleMap
+    settings: Settings
+    templates: tuple[str, ...]
+    moments: Mapping[int, Moment]
+    config: TargetConfig
+    corpus: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a hyperparameter."""
+        return self.settings[name].value
+
+    def wanted(self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]) -> Wanted:
+        """What ``edits`` want at ``layer`` of the model as it is now. Raises UnsupportedEdit and EditFailed."""
+        settings = ZSettings(
+            layer=layer,
+            site=site,
+            steps=self["steps"],
+            lr=self["lr"],
+            kl=self.config.kl,
+            weight_decay=self["weight_decay"],
+            clamp=self["clamp"],
+            stop_loss=self.config.stop_loss,
+        )
+        rewrites = tuple(rewrite(edit) for edit in edits)
+        return Wanted(
+            rewrites=rewrites,
+            targets=tuple(optimised(session, self.modules, rewrites, self.templates, settings)),
+            rows=key_rows(session.model.tokenizer, rewrites, self.templates),
+        )
+
+    def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
+        """What made an edit, as JSON values, for the record."""
+        return {
+            "hyperparameters": as_details(self.settings),
+            "templates": list(self.templates),
+            "corpus": dict(self.corpus),
+            "relative_update_norms": dict(norms),
+            "edits": dict(edits),
+        }
+
+
+@define(eq=False)
+class Grounds:
+    """Makes the ground of a model at its first edit, and keeps it while edits made on it are open.
+
+    ``settle`` derives the hyperparameters, ``layers`` says which of them are edited, ``contexts`` is how many left
+    contexts are sampled and how long: pairs of (tokens, count). ``weighs``: second moments are needed.
+    """
+
+    config: TargetConfig
+    settle: Callable[[Any, ModelFacts], Mapping[str, Setting]]
+    layers: Callable[[Settings], tuple[int, ...]]
+    contexts: tuple[tuple[int, int], ...]
+    weighs: bool = True
+    moments: Moments = field(init=False)
+    _open: dict[int, list[Ground]] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.moments = Moments(
+            MomentSettings(
+                corpus=self.config.corpus,
+                tokens=self.config.tokens,
+                document_length=self.config.document_length,
+            )
+        )
+
+    def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        tokenizer = session.model.tokenizer
+        if self.config.templates is None:
+            longest = max(length for length, _count in self.contexts)
+        else:
+            longest = max((len(encode(tokenizer, template)[0]) for template in self.config.templates), default=0)
+        return unmakeable(edits, tokenizer, session.model.context - longest - CONTEXT_MARGIN)
+
+    @contextmanager
+    def under(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Ground]:
+        """The ground of the session's model. Nested uses on one model share the outermost one's.
+
+        Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
+        others.
+        """
+        for name, reason in self.unmakeable(session, edits).items():
+            raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="leave it out")
+        key = id(session.model.module)
+        nested = self._open.setdefault(key, [])
+        try:
+            nested.append(nested[-1] if nested else self._make(session))
+            yield nested[-1]
+        finally:
+            if nested:
+                nested.pop()
+            if not nested:
+                self._open.pop(key, None)
+
+    def _make(self, session: Session[Any]) -> Ground:
+        modules = module_map(session.model.module)
+        settings = self.settle(self.config, model_facts(session, modules))
+        layers = self.layers(settings)
+        modules.check_layers(layers)
+        if self.config.templates is None:
+            templates = context_templates(session, lengths=self.contexts)
+        else:
+            templates = explicit_templates(self.config.templates)
+        moments, corpus = self._moments(session, modules, layers) if self.weighs else ({}, {})
+        return Ground(
+            modules=modules,
+            settings=settings,
+            templates=templates,
+            moments=moments,
+            config=self.config,
+            corpus=corpus,
+        )
+
+    def _moments(
+        self, session: Session[Any], modules: ModuleMap, layers: tuple[int, ...]
+    ) -> tuple[Mapping[int, Moment], Mapping[str, Any]]:
+        corpus = self.moments.corpus
+        about = {"name": corpus.name, "sha256": corpus.sha256, "tokens": self.config.tokens}
+        return self.moments.of(session, modules, layers), about
+
+
+def spread(
+    weights: Patch, modules: ModuleMap, wanted: Wanted, layers: Sequence[int], solve: Solve
+) -> tuple[dict[str, float], Tensor]:
+    """Write what is wanted into ``layers``, ascending (MEMIT algorithm 1).
+
+    ::
+
+        for l in layers:  k_i = key at l, on the model with the layers below l edited
+                          r_i = (z_i - h_i) / (number of layers from l to the last)
+                          W_l += solve(l, K, R)
+
+    h_i is the state at the last of the layers as it is now. Gives each update's norm relative to its weight, and
+    z - h afterwards, float64 [d, N]. Raises EditFailed where the numbers go wrong.
+    """
+    z, top = wanted.z, layers[-1]
+    norms: dict[str, float] = {}
+    for place, layer in enumerate(layers):
+        keys = average_keys(modules, wanted.rows, layer)
+        residual = (z - subject_states(modules, wanted.rows, top)) / (len(layers) - place)
+        must_be_finite(wanted.rewrites, layer, keys, residual)
+        norms[str(layer)] = write(weights, modules, layer, solve(layer, keys, residual))
+    return norms, z - subject_states(modules, wanted.rows, top)
+
+
+def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residual: Tensor) -> None:
+    """Raise EditFailed, which names the first edit whose key or residual (columns) holds NaN or infinity."""
+    fine = keys.isfinite().all(0) & residual.isfinite().all(0)
+    if not bool(fine.all()):
+        name = rewrites[int((~fine).nonzero()[0, 0])].id
+        raise EditFailed(
+            f"the key or the residual of edit {name!r} at layer {layer} holds NaN or infinity",
+            hint="load the model with --dtype float32",
+        )
+
+
+def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> float:
+    """Add one layer's update; its Frobenius norm over the weight's.
+
+    Raises EditFailed for an update larger than the weight: that is no edit but a ruined model.
+    """
+    place = modules.layers[layer]
+    relative = frobenius(update) / float(place.matrix.double().norm())
+    if not relative <= 1:  # NaN too
+        raise EditFailed(
+            f"the update of {place.weight_name} is {relative:.3g} times as large as the weight",
+            hint="weigh old keys more, lower clamp, or take second moments from more tokens",
+        )
+    weights.add(place.weight_name, update)
+    return relative
+
+
+def frobenius(update: LowRank) -> float:
+    """|left right|, without the product: its square is tr(left^T left right right^T)."""
+    left, right = update.left.double(), update.right.double()
+    return float(((left.T @ left) * (right @ right.T)).sum().clamp(min=0).sqrt())

@@ -1,0 +1,62 @@
+"""The layers that a trace suggests to editors, kept where editors find them. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_core.data.codec import canonical, from_json, to_json
+from ke_core.errors import BadData
+from ke_core.files import write_atomic
+from ke_core.protocols import Artifacts
+
+KIND = "trace"
+TRACED = "traced"
+
+
+@frozen(kw_only=True)
+class Suggestion:
+    """Layers for editing, ascending, and why these.
+
+    ``rule`` begins with ``traced`` if the curves of ``facts`` facts chose them, with ``not traced`` if there were
+    too few facts, or no effect that stands out from its noise: then the layers are those of the model's shape.
+    """
+
+    rome_layer: int
+    memit_layers: tuple[int, ...]
+    rule: str
+    facts: int
+
+    @property
+    def traced(self) -> bool:
+        """Whether the model's own curves chose the layers."""
+        return self.rule.startswith(TRACED)
+
+
+def suggested(artifacts: Artifacts, model_digest: str) -> Suggestion | None:
+    """What the last trace of the model with these weights suggests; None if it was not traced here.
+
+    Raises BadData for a damaged file.
+    """
+    path = _path(artifacts, model_digest)
+    if not path.exists():
+        return None
+    hint = f"delete {path} and run ke trace again"
+    try:
+        raw = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise BadData(f"{path} is not JSON: {error}", hint=hint) from error
+    return from_json(raw, Suggestion, of=str(path), error=BadData, hint=hint)
+
+
+def store(artifacts: Artifacts, model_digest: str, suggestion: Suggestion) -> None:
+    """Keep ``suggestion`` for this model. Layers of a shape never take the place of traced ones."""
+    known = suggested(artifacts, model_digest)
+    if known is None or suggestion.traced or not known.traced:
+        write_atomic(_path(artifacts, model_digest), canonical(to_json(suggestion)).encode())
+
+
+def _path(artifacts: Artifacts, model_digest: str) -> Path:
+    return artifacts.path(KIND, {"model": model_digest}, ".json")
