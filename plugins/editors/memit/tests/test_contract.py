@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ke_core.testing.editor import EditorContract
+from ke_core.testing.locating import MassEditorContract
 
 
-class TestMemit(EditorContract):
+class TestMemit(MassEditorContract):
     name = "memit"
-    options = {"tokens": "1500", "document_length": "64", "steps": "5", "template_length": "6"}  # noqa: RUF012  a contract's setting
+    options = {"tokens": "1500", "document_length": "64", "steps": "5", "clamp": "0.75", "template_length": "6"}  # noqa: RUF012  a contract's setting

@@ -1,0 +1,84 @@
+"""The null space of the preserved knowledge, and the update that stays in it (AlphaEdit sections 3.1 and 3.2).
+
+C = E[k k^T] has eigenvectors of large eigenvalue, along which common keys lie, and of small ones. With U0 the latter
+and P = U0 U0^T, an update of the form Delta P leaves common keys' values alone (equation 8). The update of equation 14,
+
+    Delta = R K^T P (Kp Kp^T P + K K^T P + L2 I)^-1,
+
+with Kp the keys of earlier edits, is solved in U0's coordinates, where the system is symmetric and of size r. With
+A = U0^T K, B = U0^T Kp and G = [A B]:
+
+    Delta = R A^T (G G^T + L2 I)^-1 U0^T,        (G G^T + L2 I)^-1 G = G (G^T G + L2 I)^-1
+
+of which the right form is the smaller system while there are fewer edits than dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from attrs import frozen
+from torch import Tensor
+
+from ke_core.plugin import EditFailed
+from ke_core.weights import LowRank, Moment, cholesky
+
+KEPT = 0.01  # of tr(C), carried by the directions that may be written to, where no threshold is given
+
+
+@frozen(kw_only=True, eq=False)
+class NullSpace:
+    """``basis`` U0, float64 [f, r]: orthonormal eigenvectors of C with eigenvalues below ``threshold``.
+
+    ``l2`` is the ridge, ``kept`` the share of tr(C) that they carry.
+    """
+
+    basis: Tensor
+    threshold: float
+    l2: float
+    kept: float
+
+    def update(self, keys: Tensor, residual: Tensor, earlier: Sequence[Tensor]) -> LowRank:
+        """Delta [d, f] for ``keys`` K [f, N] and ``residual`` R [d, N]; ``earlier``: keys of edits to keep, [f, M]."""
+        count = keys.shape[1]
+        inside = self.basis.T @ torch.cat([keys, *earlier], dim=1).double()  # G
+        if inside.shape[1] < inside.shape[0]:
+            system = inside.T @ inside
+            solved = inside @ torch.cholesky_solve(like_eye(system)[:, :count], self._factor(system))
+        else:
+            solved = torch.cholesky_solve(inside[:, :count], self._factor(inside @ inside.T))
+        return LowRank(left=residual.double(), right=(self.basis @ solved).T)
+
+    def _factor(self, system: Tensor) -> Tensor:
+        return cholesky(system + self.l2 * like_eye(system), "the edits' system")
+
+
+def like_eye(system: Tensor) -> Tensor:
+    """The identity of the size, type and device of a square matrix."""
+    return torch.eye(len(system), dtype=system.dtype, device=system.device)
+
+
+def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
+    """The null space of C. Raises EditFailed where no direction lies below the threshold."""
+    values, vectors = torch.linalg.eigh(moment.matrix.double())  # ascending
+    values = values.clamp(min=0)
+    total = values.sum()
+    if threshold is None:
+        count = int((values.cumsum(0) <= KEPT * total).sum())
+        threshold = float(values[min(count, len(values) - 1)])
+    else:
+        count = int((values < threshold).sum())
+    if count == 0:
+        raise EditFailed(
+            f"no direction of layer {layer} lies below the null space threshold {threshold:.3g}: its smallest "
+            f"eigenvalue is {float(values[0]):.3g}",
+            hint="raise nullspace_threshold, or leave it to be derived",
+        )
+    small = values[:count].sum()
+    return NullSpace(
+        basis=vectors[:, :count],
+        threshold=threshold,
+        l2=float(small) if l2 is None else l2,
+        kept=float(small / total),
+    )

@@ -1,0 +1,229 @@
+"""AlphaEdit's closed form, and what its editor keeps between edits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+from torch import Tensor
+
+from ke_core.plugin import SPREAD, EditFailed, ModelFacts, Shape
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.fakes import make_session
+from ke_core.testing.plain_edits import PlainModel, off
+from ke_core.testing.tiny import tiny_model
+from ke_core.weights import LowRank, Moment
+from ke_plugin_alphaedit import AlphaEditConfig
+from ke_plugin_alphaedit import editor as editor_module
+from ke_plugin_alphaedit.derive import derive
+from ke_plugin_alphaedit.editor import AlphaEdit
+from ke_plugin_alphaedit.nullspace import NullSpace, null_space
+
+F, D, RANK = 48, 20, 30
+EDITS = (MOVE_TOWER, MOVE_GATE)
+SMALL = AlphaEditConfig(
+    tokens=1500, document_length=64, template_length=6, layers=(1, 2), steps=6, lr=0.5, weight_decay=0.5, clamp=0.75,
+)  # fmt: skip
+
+
+@pytest.fixture
+def data() -> Tensor:
+    """Keys of a text, [tokens, f]: large along 18 directions, small along 30."""
+    draw = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(F, F, dtype=torch.float64, generator=draw)).Q
+    sizes = torch.cat([torch.full((RANK,), 0.05), torch.full((F - RANK,), 3.0)]).double()
+    return torch.randn(2000, F, dtype=torch.float64, generator=draw) * sizes @ turn.T
+
+
+@pytest.fixture
+def space(data: Tensor) -> NullSpace:
+    return null_space(Moment(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
+
+
+def problem(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(100 * seed + count)
+    keys = torch.randn(F, count, dtype=torch.float64, generator=draw)
+    return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)
+
+
+def whole(update: LowRank) -> Tensor:
+    return update.left @ update.right
+
+
+@pytest.mark.parametrize("count", [1, 7, 29, 30, 45])
+@pytest.mark.parametrize("earlier", [0, 5, 40])
+def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, earlier: int) -> None:
+    """Numerics 7: X^T with (P (K K^T + S) + L2 I) X = P K R^T, and the same as the paper writes it."""
+    (keys, residual), (old, _) = problem(count), problem(max(earlier, 1), 1)
+    kept = [old[:, :2], old[:, 2:]] if earlier else []
+    ours = whole(space.update(keys, residual, kept))
+    projection, eye = space.basis @ space.basis.T, torch.eye(F, dtype=torch.float64)
+    before = sum((one @ one.T for one in kept), torch.zeros(F, F, dtype=torch.float64))
+    solved = torch.linalg.solve(projection @ (keys @ keys.T + before) + eye, projection @ keys @ residual.T)
+    written = residual @ keys.T @ projection @ torch.linalg.inv((before + keys @ keys.T) @ projection + eye)
+    assert off(ours, solved.T) < 1e-10
+    assert off(ours, written) < 1e-10
+
+
+def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSpace, data: Tensor) -> None:
+    """Numerics 7: D P = D, and the part of the data outside the null space is not moved."""
+    assert space.basis.shape == (F, RANK)
+    update = whole(space.update(*problem(7), []))
+    projection = space.basis @ space.basis.T
+    assert off(update @ projection, update) < 1e-12
+    common = data - data @ projection
+    assert float((update @ common.T).norm() / (update.norm() * common.norm())) < 1e-12
+    assert space.kept < 0.01
+
+
+def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpace) -> None:
+    """Numerics 7, at two ridges."""
+    (old, _), (keys, residual) = problem(6, 1), problem(6)
+    for ridge in (1.0, 10.0):
+        place = evolve(space, l2=ridge)
+        moved = [float((whole(place.update(keys, residual, kept)) @ old).norm()) for kept in ([], [old])]
+        assert moved[1] < 0.5 * moved[0]
+
+
+def test_a_threshold_below_every_eigenvalue_is_one_clear_error(data: Tensor) -> None:
+    with pytest.raises(
+        EditFailed, match=r"no direction of layer 3 lies below .* 1e-09: its smallest eigenvalue is 0\.00"
+    ):
+        null_space(Moment(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
+
+
+def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(data: Tensor) -> None:
+    moment = Moment(data.T @ data / 2000, 2000)
+    space = null_space(moment, 0, None, None)
+    assert space.basis.shape[1] == RANK
+    assert space.kept <= 0.01
+    inside = data @ space.basis
+    assert space.l2 == pytest.approx(float((inside**2).sum(1).mean()), rel=1e-9)
+    scaled = null_space(Moment(100 * moment.matrix, 2000), 0, None, None)
+    assert scaled.basis.shape == space.basis.shape  # neither depends on the scale of a model's keys
+    assert scaled.l2 == pytest.approx(100 * space.l2)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: str, tmp_path: Path) -> None:
+    """What the edited layers say for the common part of keys is what they said."""
+    model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
+    plain = PlainModel(model, family)
+    before = {layer: plain.weight(layer) for layer in (1, 2)}
+    moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
+    with AlphaEdit(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        change = {layer: plain.change(layer, before[layer]) for layer in (1, 2)}
+        spaces: Any = edited.details["null_spaces"]
+    for layer, moment in moments.items():
+        values, vectors = torch.linalg.eigh(moment)
+        small = values < spaces[str(layer)]["threshold"] * (1 - 1e-5)  # the threshold is the next eigenvalue
+        assert int(small.sum()) == spaces[str(layer)]["rank"]
+        common = vectors[:, ~small]
+        assert float((change[layer] @ common).norm() / change[layer].norm()) < (1e-9 if family == "gpt2" else 1e-5)
+        assert float(values[small].sum() / values.sum()) == pytest.approx(spaces[str(layer)]["share"], rel=1e-3)
+
+
+def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
+
+    def held() -> list[int]:
+        return [len(keys) for by_layer in editor._earlier.values() for keys in by_layer.values()]
+
+    with editor.edit(session, [MOVE_TOWER]):
+        assert held() == [1, 1]
+        with editor.edit(session, [MOVE_GATE]):
+            assert held() == [2, 2]
+        assert held() == [1, 1]
+        with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
+            raise ZeroDivisionError
+        assert held() == [1, 1]
+    assert held() == []
+
+
+def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("gpt2")
+    editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
+    real, calls = editor_module.average_keys, []
+
+    def fails(*args: Any) -> Tensor:
+        calls.append(args)
+        if len(calls) == 4:  # the second edit's, at its second layer
+            raise ZeroDivisionError
+        return real(*args)
+
+    monkeypatch.setattr(editor_module, "average_keys", fails)
+    with editor.edit(session, [MOVE_TOWER]):
+        with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
+            pass
+        assert [len(keys) for by_layer in editor._earlier.values() for keys in by_layer.values()] == [1, 1]
+
+
+def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(tmp_path: Path) -> None:
+    model = tiny_model("gpt2", dtype="float64")
+    config = evolve(SMALL, layers=(2,), l2=1e-3, nullspace_threshold=1e3)  # all directions: the edits' keys decide
+    editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), PlainModel(model, "gpt2")
+    moved = []
+    for forget in (False, True):
+        with editor.edit(session, [MOVE_TOWER]) as first:
+            plain.templates = first.details["templates"]  # type: ignore[assignment]
+            key, before = plain.grouped_key(MOVE_TOWER, 2), plain.weight(2)
+            (by_layer,) = editor._earlier.values()
+            held = by_layer[2]
+            if forget:
+                by_layer[2] = []  # type: ignore[index]
+            with editor.edit(session, [MOVE_GATE]):
+                moved.append(float((plain.change(2, before) @ key).norm()))
+            by_layer[2] = held  # type: ignore[index]
+    assert moved[0] < 0.5 * moved[1]
+
+
+def test_s1_the_same_edit_is_as_large_after_other_edits_as_before(tmp_path: Path) -> None:
+    editor, session = AlphaEdit(SMALL), make_session(tiny_model("llama"), root=tmp_path)
+    norms = []
+    for edits in (EDITS[:1], EDITS[1:], EDITS, EDITS[:1]):
+        with editor.edit(session, edits) as edited:
+            norms.append(edited.details["relative_update_norms"])
+    assert norms[0] == norms[3] != norms[1]
+
+
+def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is taken once for its model, at the first edit."""
+    taken: list[Moment] = []
+    real = editor_module.null_space
+    monkeypatch.setattr(editor_module, "null_space", lambda moment, *more: taken.append(moment) or real(moment, *more))
+    editor = AlphaEdit(SMALL)
+    sessions = [make_session(tiny_model("llama", seed=seed), root=tmp_path) for seed in (0, 1)]
+    spaces = []
+    for session in sessions:
+        for edit in EDITS:
+            with editor.edit(session, [edit]) as edited:
+                spaces.append(edited.details["null_spaces"])
+    assert spaces[0] == spaces[1] != spaces[2] == spaces[3]
+    assert len(taken) == 4
+    with editor.edit(sessions[0], EDITS[:1]), editor.edit(sessions[1], EDITS[:1]) as other:
+        assert other.details["null_spaces"] == spaces[2]
+
+
+def facts(*key: Any) -> ModelFacts:
+    family, blocks, hidden, inner = key
+    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=True)
+    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
+
+
+@pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> None:
+    found = derive(AlphaEditConfig(), facts(*key))
+    assert found["nullspace_threshold"].value == 0.02
+    assert found["l2"].value == (1.0 if key[0] == "qwen2" else 10.0)
+    assert found["layers"].value == SPREAD[key].values["layers"]
+
+
+def test_for_another_model_neither_number_carries_over() -> None:
+    found = derive(AlphaEditConfig(l2=2.0), facts("llama", 30, 576, 1536))
+    assert found["nullspace_threshold"].value is None
+    assert "1 % of tr(C)" in found["nullspace_threshold"].reason
+    assert (found["l2"].value, found["l2"].reason) == (2.0, "given")

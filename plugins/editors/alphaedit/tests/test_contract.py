@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+from ke_core.testing.locating import MassEditorContract
+
+
+class TestAlphaEdit(MassEditorContract):
+    name = "alphaedit"
+    options = {"tokens": "1500", "document_length": "64", "steps": "5", "clamp": "0.75", "template_length": "6"}  # noqa: RUF012  a contract's setting
+    inverts = False

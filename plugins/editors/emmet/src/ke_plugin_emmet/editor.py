@@ -1,0 +1,70 @@
+"""EMMET's algorithm (Gupta et al. 2024, section 3.2): the batched ROME.
+
+ROME and MEMIT minimise the same disturbance of old keys, tr(Delta C Delta^T). MEMIT adds the edits' error to it; ROME
+demands that the edit hold. EMMET demands it of a batch:
+
+    min tr(Delta C Delta^T)  such that  Delta K = R:      Delta = R (K^T C^-1 K)^-1 K^T C^-1
+
+Keys that nearly coincide make K^T C^-1 K singular, so its diagonal is softened (the released code's e), with C^-1
+standing for (w C)^-1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ke_core.plugin import Direct, Edit, Edited, Session
+from ke_core.weights import Grounds, LowRank, Moment, OpenModel, cholesky, spread
+from ke_plugin_emmet import EmmetConfig, settings
+
+
+class Emmet:
+    """Writes a batch of edits into one layer."""
+
+    def __init__(self, config: EmmetConfig) -> None:
+        self.softening = config.softening
+        self.grounds = Grounds(
+            config=config,
+            settle=settings,
+            layers=lambda found: (found["layer"].value,),
+            contexts=((config.template_length, 5),),
+        )
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        return self.grounds.unmakeable(session, edits)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
+        if not edits:
+            yield Direct(session)
+            return
+        with self.grounds.under(session, edits) as ground, session.model.patch() as weights:
+            layer, weight = ground["layer"], ground["mom2_weight"]
+            wanted = ground.wanted(session, edits, layer, "block")
+
+            def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
+                return constrained(ground.moments[layer], keys, residual, weight, self.softening)
+
+            norms, left = spread(weights, ground.modules, wanted, (layer,), solve)
+            yield Direct(session, ground.details(norms, wanted.report(left)))
+
+
+def constrained(moment: Moment, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
+    """Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
+
+    ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two
+    edits with one key, or more edits than a key is long, cannot all hold exactly.
+    """
+    keys, residual = keys.double(), residual.double()
+    inverse_keys = torch.cholesky_solve(keys, moment.factor) / weight
+    system = keys.T @ inverse_keys
+    system = (system + system.T) / 2 + softening * torch.eye(len(system), dtype=keys.dtype, device=keys.device)
+    factor = cholesky(system, "the system of the edits' keys")
+    return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, factor))

@@ -1,0 +1,36 @@
+"""Editor ``ft``: fine-tuning of one layer's MLP projection, bounded (FT-L) or free."""
+
+from __future__ import annotations
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_plugin_ft.values import FtConfig, settings
+
+CITE = (
+    "Zhu, Rawat, Zaheer, Bhojanapalli, Li, Yu, Kumar: Modifying Memories in Transformer Models. 2020, "
+    "https://arxiv.org/abs/2012.00363; as a baseline with settings for GPT in Meng, Bau, Andonian, Belinkov: Locating "
+    "and Editing Factual Associations in GPT. NeurIPS 2022, https://arxiv.org/abs/2202.05262"
+)
+
+
+def build(config: FtConfig) -> Editor:
+    """The editor; imports torch."""
+    from ke_plugin_ft.editor import Ft  # noqa: PLC0415  built late
+
+    return Ft(config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``ft``."""
+    return [
+        EditorSpec(
+            name="ft",
+            summary="fine-tunes one layer's MLP projection on the new objects, within a bound on each weight",
+            config=FtConfig,
+            build=build,
+            cite=CITE,
+            needs_weights=True,
+            edited_form="cloze",
+            settings=settings,
+        )
+    ]

@@ -1,0 +1,64 @@
+"""Fine-tuning as an editor: train updates beside the model, add them to its weights while the context is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, as_details
+from ke_core.weights import Dense, OpenModel, find_parts, model_facts, rewrite, unmakeable
+from ke_plugin_ft.training import Settings, train
+from ke_plugin_ft.values import FtConfig, settings
+
+OTHER_EDITOR = "choose --editor qlora for a model in 4 bits"
+
+
+class Ft:
+    """Trains the MLP projection of one layer, or of a few together, on a batch of edits."""
+
+    def __init__(self, config: FtConfig) -> None:
+        self.config = config
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        return unmakeable(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
+        rewrites = [rewrite(edit) for edit in edits]
+        if not rewrites:
+            yield Direct(session)
+            return
+        modules = find_parts(session.model.module)
+        if any(not layer.matrix.dtype.is_floating_point for layer in modules.layers):
+            raise BadConfig(f"ft cannot change quantised weights: {modules.obstacle}", hint=OTHER_EDITOR)
+        values = settings(self.config, model_facts(session, modules))
+        modules.check_layers(values["layers"].value)
+        made = train(
+            modules,
+            session.model.tokenizer,
+            rewrites,
+            Settings(
+                layers=values["layers"].value,
+                steps=values["steps"].value,
+                lr=values["lr"].value,
+                eps=values["eps"].value if self.config.constrained else None,
+                batch=self.config.batch,
+                stop_loss=self.config.stop_loss,
+            ),
+            session.progress,
+        )
+        with session.model.patch() as weights:
+            for name, update in made.updates.items():
+                weights.add(name, Dense(delta=update))
+            losses = zip(rewrites, made.before, made.after, strict=True)
+            details = {
+                "hyperparameters": as_details(values),
+                "passes": made.passes,
+                "relative_update_norms": {name: weights.relative_norm(name) for name in made.updates},
+                "largest_changes": {name: float(update.abs().max()) for name, update in made.updates.items()},
+                "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
+            }
+            yield Direct(session, details)

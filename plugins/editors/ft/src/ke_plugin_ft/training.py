@@ -1,0 +1,204 @@
+"""Fine-tuning of MLP projections beside the model: its weights are read, never written.
+
+Minimised is the mean over a batch's edits of
+
+    -1/t sum_j log p(o_j | prompt, o_1 .. o_{j-1})          (teacher forcing; t tokens of the new object)
+
+over updates D_l of the projections' weights and biases, from D_l = 0, by Adam; with a bound, each element of D_l is
+put back into [-eps, eps] after every step (the infinity-norm ball of Zhu et al. 2020). A projection with its update
+is W x + D x. What lies below the lowest trained block does not change, so it is run once for each batch, where the
+model is as the module map expects; else (norms after the MLP, capped logits) the whole model is run in every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from attrs import field, frozen
+from torch import Tensor, nn
+
+from ke_core.plugin import EditFailed, Progress
+from ke_core.weights import Layer, ModuleMap, Rewrite, Row, Tail, forward, frozen_module, open_tail, padded, target_ids
+
+
+@frozen(kw_only=True)
+class Settings:
+    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` edits a step."""
+
+    layers: tuple[int, ...]
+    steps: int
+    lr: float
+    eps: float | None
+    batch: int
+    stop_loss: float
+
+
+@frozen(kw_only=True, eq=False)
+class Update:
+    """What is added to one projection: ``weight`` [out, in], ``bias`` [out] or None; float32 or better."""
+
+    layer: Layer
+    weight: Tensor
+    bias: Tensor | None
+
+    def added(self, keys: Tensor) -> Tensor:
+        """D x for the projection's input, [..., in] to [..., out]."""
+        return nn.functional.linear(keys.to(self.weight.dtype), self.weight, self.bias)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """By parameter name."""
+        named = {self.layer.weight_name: self.weight}
+        return named if self.bias is None else named | {f"{self.layer.projection_name}.bias": self.bias}
+
+
+@frozen(kw_only=True, eq=False)
+class Trained:
+    """Updates by parameter name, losses of each edit before and after (nats a token), and passes made."""
+
+    updates: Mapping[str, Tensor]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    passes: int
+
+
+@frozen(kw_only=True, eq=False)
+class Batch:
+    """Edits that make one step: ``ids`` and ``mask``, [edits, T], and the blocks from the lowest trained one on.
+
+    ``row``, ``column``, ``token``, ``share``: scored positions, their tokens, and 1 / t; parallel, [M].
+    """
+
+    names: tuple[str, ...]
+    ids: Tensor = field(repr=False)
+    mask: Tensor = field(repr=False)
+    tail: Tail | None = field(repr=False)
+    row: Tensor
+    column: Tensor
+    token: Tensor
+    share: Tensor
+
+
+def train(
+    modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: Settings, progress: Progress
+) -> Trained:
+    """Updates that make ``rewrites`` probable. Raises EditFailed, which names the edit, where a loss is not finite."""
+    with frozen_module(modules.module):
+        batches = [
+            _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings.layers[0])
+            for start in range(0, len(rewrites), settings.batch)
+        ]
+        updates = [_zero(modules, modules.layers[layer]) for layer in settings.layers]
+        parameters = [tensor for update in updates for tensor in update.tensors.values()]
+        adam = torch.optim.Adam(parameters, lr=settings.lr)
+        before = _losses(modules, batches, updates)
+        passes = 0
+        with torch.enable_grad(), _attached(updates):
+            while passes < settings.steps:
+                passes += 1
+                mean = sum(_step(modules, batch, adam, settings) * len(batch.names) for batch in batches)
+                progress.advance("fine-tuning", passes, settings.steps)
+                if mean / len(rewrites) < settings.stop_loss:
+                    break
+        after = _losses(modules, batches, updates)
+    found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
+    return Trained(updates=found, before=before, after=after, passes=passes)
+
+
+def _step(modules: ModuleMap, batch: Batch, adam: torch.optim.Optimizer, settings: Settings) -> float:
+    """One step of Adam and the bound; the batch's mean loss before it. A batch that is learnt makes no step."""
+    loss = _loss(modules, batch).mean()
+    value = float(loss.detach())
+    if value < settings.stop_loss:
+        return value
+    adam.zero_grad()
+    parameters = [tensor for group in adam.param_groups for tensor in group["params"]]
+    loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    adam.step()
+    if settings.eps is not None:
+        with torch.no_grad():
+            for tensor in parameters:
+                tensor.clamp_(-settings.eps, settings.eps)
+    return value
+
+
+def _losses(modules: ModuleMap, batches: Sequence[Batch], updates: Sequence[Update]) -> tuple[float, ...]:
+    with torch.no_grad(), _attached(updates):
+        return tuple(float(value) for batch in batches for value in _loss(modules, batch))
+
+
+def _loss(modules: ModuleMap, batch: Batch) -> Tensor:
+    """Mean negative log-likelihood of each edit's target tokens, [edits]."""
+    logs = _logits(modules, batch).log_softmax(-1)
+    chosen = logs.gather(1, batch.token.to(logs.device)[:, None])[:, 0]
+    zero = torch.zeros(len(batch.names), dtype=logs.dtype, device=logs.device)
+    loss = zero.index_add(0, batch.row.to(logs.device), -chosen * batch.share.to(logs))
+    if not bool(loss.isfinite().all()):
+        name = batch.names[int((~loss.isfinite()).nonzero()[0, 0])]
+        raise EditFailed(
+            f"the loss of edit {name!r} is not finite while fine-tuning",
+            hint="lower the learning rate, or load the model with --dtype float32",
+        )
+    return loss
+
+
+def _logits(modules: ModuleMap, batch: Batch) -> Tensor:
+    """Logits at the scored positions, [M, V]."""
+    if batch.tail is None:
+        found: Tensor = forward(modules.module, batch.ids, batch.mask).logits
+        return found[batch.row.to(found.device), batch.column.to(found.device)].to(modules.dtype)
+    top = batch.tail.run(batch.tail.hidden)
+    return modules.logits(top[batch.row.to(top.device), batch.column.to(top.device)])
+
+
+def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], lowest: int) -> Batch:
+    """Run the edits up to the lowest trained block. Every token's key changes what follows, so whole rows are kept."""
+    rows, scored = [], []
+    for number, made in enumerate(rewrites):
+        target = target_ids(tokenizer, made.prompt, made.target)
+        prompt = made.row(tokenizer).ids
+        rows.append(Row(prompt, 0).plus(target))
+        scored += [(number, len(prompt) - 1 + at, token, 1 / len(target)) for at, token in enumerate(target)]
+    row, column, token, share = zip(*scored, strict=True)
+    ids, mask = padded([one.ids for one in rows], modules.device)
+    return Batch(
+        names=tuple(made.id for made in rewrites),
+        ids=ids,
+        mask=mask,
+        tail=None if modules.obstacle else open_tail(modules, rows, lowest - 1),
+        row=torch.tensor(row),
+        column=torch.tensor(column),
+        token=torch.tensor(token),
+        share=torch.tensor(share, dtype=modules.dtype),
+    )
+
+
+def _zero(modules: ModuleMap, layer: Layer) -> Update:
+    weight, bias = layer.matrix, getattr(layer.projection, "bias", None)
+    return Update(
+        layer=layer,
+        weight=torch.zeros(weight.shape, dtype=modules.dtype, device=weight.device, requires_grad=True),
+        bias=None
+        if bias is None
+        else torch.zeros(bias.shape, dtype=modules.dtype, device=bias.device, requires_grad=True),
+    )
+
+
+@contextmanager
+def _attached(updates: Sequence[Update]) -> Iterator[None]:
+    """Projections give W x + D x while the block runs."""
+    handles = []
+    try:
+        for update in updates:
+
+            def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor, update: Update = update) -> Tensor:
+                return (output + update.added(args[0])).to(output.dtype)
+
+            handles.append(update.layer.projection.register_forward_hook(hook))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

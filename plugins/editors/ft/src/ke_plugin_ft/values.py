@@ -1,0 +1,89 @@
+"""Options of fine-tuning, and those that depend on the model: published or derived.
+
+The layer differs between bounded and free fine-tuning: both were chosen by a search, and the best layer for the one
+is not that for the other. The bound for an unknown model follows from the length f of a key. The published ones fall
+as models grow (2e-3 at f = 4096, 1e-3, 5e-4, 5e-5 at f = 16384), faster than 1 / f, since a sum of f changes of size
+eps must stay small beside a state. Between the published lengths eps is interpolated, both on a logarithmic scale;
+below and above, the nearest published value is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import ModelFacts, Published, Setting, Shape, derived, positive, settle
+
+
+@frozen(kw_only=True)
+class FtConfig:
+    """None means: the published value for this model, else derived from its shape."""
+
+    layers: tuple[int, ...] | None = derived("layers whose MLP projection is trained, ascending")
+    constrained: bool = field(
+        default=True, metadata={"help": "keep every weight within eps of what it was (FT-L); false: free (FT)"}
+    )
+    eps: float | None = derived("how far a weight may move, if constrained", positive)
+    steps: int | None = derived("passes over the edits at most", positive)
+    lr: float | None = derived("learning rate of Adam", positive)
+    batch: int = field(
+        default=64, validator=validators.gt(0), metadata={"help": "edits in one step of Adam, in their order"}
+    )
+    stop_loss: float = field(
+        default=1e-2,
+        validator=validators.ge(0),
+        metadata={"help": "mean loss below which a batch is skipped, and below which training ends"},
+    )
+
+
+_FT = {"steps": 25, "lr": 5e-4}
+_MQUAKE = "MQuAKE trains layer 31 of Vicuna-7B"
+
+CONSTRAINED: Mapping[tuple[str, int, int, int], Published] = {
+    ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _FT | {"layers": (0,), "eps": 2e-3}),
+    ("gpt2", 36, 1280, 5120): Published("GPT-2 large by ROME's authors", _FT | {"layers": (0,), "eps": 1e-3}),
+    ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _FT | {"layers": (0,), "eps": 5e-4}),
+    ("gptj", 28, 4096, 16384): Published(
+        "GPT-J by ROME's authors", _FT | {"layers": (0,), "eps": 5e-5}, "MQuAKE trains layer 21"
+    ),
+    ("llama", 32, 4096, 11008): Published("LLaMA-7B by EasyEdit", _FT | {"layers": (21,), "eps": 5e-5}, _MQUAKE),
+    ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _FT | {"layers": (21,), "eps": 5e-5}),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
+}
+FREE: Mapping[tuple[str, int, int, int], Published] = {
+    ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _FT | {"layers": (1,)}),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by ROME's authors", _FT | {"layers": (21,)}),
+    ("llama", 32, 4096, 11008): Published("LLaMA-7B by EasyEdit", _FT | {"layers": (21,)}, _MQUAKE),
+    ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _FT | {"layers": (21,)}),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
+}
+BOUNDS = ((4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5))
+"""Length of a key, and the bound published for it."""
+
+
+def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
+    """Every hyperparameter that depends on the model, with its reason; ``eps`` only where a bound is kept."""
+    shape = facts.shape
+    layer = min(round(0.66 * shape.blocks), shape.blocks - 1)
+    otherwise = {
+        "layers": Setting((layer,), f"66 % of {shape.blocks} blocks, where most published layers lie"),
+        "steps": Setting(25, "published for every model"),
+        "lr": Setting(5e-4, "published for every model"),
+    }
+    if config.constrained:
+        otherwise["eps"] = _bound(shape)
+    return settle(config, (CONSTRAINED if config.constrained else FREE).get(shape.key), otherwise)
+
+
+def _bound(shape: Shape) -> Setting:
+    below = [pair for pair in BOUNDS if pair[0] <= shape.inner]
+    above = [pair for pair in BOUNDS if pair[0] >= shape.inner]
+    if not below or not above:
+        inner, eps = (below or above)[-1 if below else 0]
+        return Setting(eps, f"published for keys of length {inner}, the nearest to {shape.inner}")
+    (low, wide), (high, narrow) = below[-1], above[0]
+    share = math.log(shape.inner / low) / math.log(high / low) if high > low else 0.0
+    eps = wide * (narrow / wide) ** share
+    return Setting(eps, f"keys of length {shape.inner}, between the values published for {low} and {high}")

@@ -1,0 +1,57 @@
+"""Published values for published models, derived ones for the rest; each with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import ModelFacts, Shape
+from ke_plugin_ft import FtConfig, settings
+
+
+def facts(family: str, blocks: int, hidden: int, inner: int, *, rms: bool = False) -> ModelFacts:
+    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
+    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
+
+
+XL, GPTJ = facts("gpt2", 48, 1600, 6400), facts("gptj", 28, 4096, 16384)
+SMOL = facts("llama", 30, 576, 1536, rms=True)
+
+
+def test_published_values_are_used_as_they_stand() -> None:
+    found = settings(FtConfig(), XL)
+    assert {name: setting.value for name, setting in found.items()} == {
+        "layers": (0,), "steps": 25, "lr": 5e-4, "eps": 5e-4,
+    }  # fmt: skip
+    assert found["eps"].reason == "published for GPT-2 XL by ROME's authors"
+
+
+def test_bounded_and_free_fine_tuning_have_layers_of_their_own() -> None:
+    assert settings(FtConfig(), GPTJ)["layers"].value == (0,)
+    free = settings(FtConfig(constrained=False), GPTJ)
+    assert free["layers"].value == (21,)
+    assert "eps" not in free
+
+
+def test_an_unknown_model_gets_values_with_reasons() -> None:
+    found = settings(FtConfig(), SMOL)
+    assert found["layers"].value == (20,)
+    assert found["eps"].value == 2e-3
+    assert all(setting.reason for setting in found.values())
+
+
+@pytest.mark.parametrize(
+    ("inner", "eps"), [(512, 2e-3), (4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5), (30000, 5e-5)]
+)
+def test_the_bound_follows_the_length_of_a_key(inner: int, eps: float) -> None:
+    assert settings(FtConfig(), facts("other", 20, 1000, inner))["eps"].value == pytest.approx(eps)
+
+
+def test_between_published_lengths_the_bound_falls() -> None:
+    found = [settings(FtConfig(), facts("other", 20, 1000, inner))["eps"].value for inner in (6400, 9000, 12000, 16384)]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == 4
+
+
+def test_what_is_given_wins() -> None:
+    found = settings(FtConfig(layers=(3,), eps=0.1), XL)
+    assert (found["layers"].value, found["eps"].value, found["eps"].reason) == ((3,), 0.1, "given")

@@ -1,0 +1,35 @@
+"""Editor ``lora``: a low-rank adapter trained on the edits, added to the weights while they are edited."""
+
+from __future__ import annotations
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_plugin_lora.values import LoraConfig, settings
+
+CITE = (
+    "Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large Language Models. ICLR 2022, "
+    "https://arxiv.org/abs/2106.09685"
+)
+
+
+def build(config: LoraConfig) -> Editor:
+    """The editor; imports torch."""
+    from ke_plugin_lora.editor import Lora  # noqa: PLC0415  built late
+
+    return Lora(config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``lora``."""
+    return [
+        EditorSpec(
+            name="lora",
+            summary="trains a low-rank adapter on the new objects and adds it to the weights",
+            config=LoraConfig,
+            build=build,
+            cite=CITE,
+            needs_weights=True,
+            edited_form="cloze",
+            settings=settings,
+        )
+    ]

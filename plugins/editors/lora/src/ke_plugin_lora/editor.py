@@ -1,0 +1,91 @@
+"""LoRA as an editor: train an adapter, take it out, add its B A to the weights while the context is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import nn
+
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
+from ke_core.weights import OpenModel, find_parts, model_facts, unmakeable
+from ke_plugin_lora.adapter import Adapter, attached, quantised
+from ke_plugin_lora.examples import Example, objects
+from ke_plugin_lora.training import measured, seeded, train
+from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
+
+
+class Lora:
+    """Trains one adapter on a batch of edits and merges it."""
+
+    def __init__(self, config: LoraConfig) -> None:
+        self.config = config
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        must_be_whole(session.model.module)
+        return unmakeable(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make ``edits`` together. Raises UnsupportedEdit, BadConfig, and EditFailed where the numbers go wrong."""
+        must_be_whole(session.model.module)
+        examples = objects(session.model.tokenizer, edits)
+        if not examples:
+            yield Direct(session)
+            return
+        with trained(session, examples, self.config) as (adapter, details):
+            deltas = adapter.deltas()
+        with session.model.patch() as weights:
+            for name, delta in deltas.items():
+                weights.add(name, delta)
+            norms = {name: weights.relative_norm(name) for name in deltas}
+            yield Direct(session, details | {"relative_update_norms": norms})
+
+
+@contextmanager
+def trained(
+    session: Session[OpenModel], examples: Sequence[Example], config: AdapterConfig
+) -> Iterator[tuple[Adapter, dict[str, Any]]]:
+    """A trained adapter that acts while the block runs, and what is to be recorded of it."""
+    model = session.model
+    parts = find_parts(model.module)
+    values = settings(config, model_facts(session, parts))
+    targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
+    before = measured(model.module, examples, model.device)
+    with ExitStack() as stack:
+        with seeded(model.device, session.seed):
+            adapter = stack.enter_context(attached(model.module, targets, config))
+            train(
+                model.module, adapter, examples, config,
+                steps=values["steps"].value, device=model.device, seed=session.seed, progress=session.progress,
+            )  # fmt: skip
+        after = measured(model.module, examples, model.device)
+        yield adapter, _details(config, values, adapter, before, after)
+
+
+def must_be_whole(module: nn.Module) -> None:
+    """Raise BadConfig for a quantised model: B A cannot be added to codes."""
+    held = quantised(module)
+    if held:
+        raise BadConfig(
+            f"lora adds its update to the weights, and these are quantised ({held})",
+            hint="choose --editor qlora, or load the model with --dtype float32",
+        )
+
+
+def _details(
+    config: AdapterConfig,
+    values: Mapping[str, Setting],
+    adapter: Adapter,
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+) -> dict[str, Any]:
+    given = {"rank": config.rank, "alpha": config.alpha, "dropout": config.dropout, "lr": config.lr}
+    return {
+        "hyperparameters": given | {"batch": config.batch} | as_details(values),
+        "adapters": list(adapter.layers),
+        "update_norms": adapter.norms(),
+        "edits": {name: {"loss_before": before[name], "loss_after": after[name]} for name in before},
+    }

@@ -1,0 +1,100 @@
+"""Training an adapter: Adam on the mean negative log-likelihood of the labels, the model itself untouched."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ke_core.plugin import EditFailed, Progress
+from ke_core.weights import forward, frozen_module, padded
+from ke_plugin_lora.adapter import Adapter
+from ke_plugin_lora.examples import Example
+from ke_plugin_lora.values import AdapterConfig
+
+EVALUATED = 16  # examples whose loss is looked at together
+KEEP = "logits_to_keep"
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """The generators of torch start from ``seed`` while the block runs, and go on after it as if it had not."""
+    devices = [] if device.type == "cpu" else [device]
+    with torch.random.fork_rng(devices=devices, device_type=device.type):
+        torch.manual_seed(seed)
+        yield
+
+
+def train(
+    module: nn.Module, adapter: Adapter, examples: Sequence[Example], config: AdapterConfig, *,
+    steps: int, device: torch.device, seed: int, progress: Progress,
+) -> None:  # fmt: skip
+    """``steps`` passes over ``examples``, each in an order of its own, drawn from ``seed``.
+
+    Only the adapter's inputs are dropped out: the model runs as it answers. Raises EditFailed, which names the edit.
+    """
+    order = torch.Generator().manual_seed(seed)
+    with frozen_module(module), torch.enable_grad():
+        try:
+            for parameter in adapter.parameters:
+                parameter.requires_grad = True
+            for dropout in adapter.dropouts:
+                dropout.training = True
+            adam = torch.optim.Adam(adapter.parameters, lr=config.lr)
+            for step in range(steps):
+                for chunk in torch.split(torch.randperm(len(examples), generator=order), config.batch):
+                    loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
+                    adam.zero_grad()
+                    loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                    adam.step()
+                progress.advance("adapter", step + 1, steps)
+        finally:
+            for parameter in adapter.parameters:
+                parameter.requires_grad, parameter.grad = False, None
+            for dropout in adapter.dropouts:
+                dropout.training = False
+
+
+def measured(module: nn.Module, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
+    """The loss of each example as the model answers now, nats a token, by edit."""
+    found: dict[str, float] = {}
+    with frozen_module(module):
+        for start in range(0, len(examples), EVALUATED):
+            chunk = examples[start : start + EVALUATED]
+            values = losses(module, chunk, device).tolist()
+            found |= {one.edit: value for one, value in zip(chunk, values, strict=True)}
+    return found
+
+
+def losses(module: nn.Module, examples: Sequence[Example], device: torch.device) -> Tensor:
+    """Mean negative log-likelihood of each example's labels, [examples], float32 or better."""
+    ids, mask = padded([one.ids[:-1] for one in examples], device)
+    skipped = min(one.start for one in examples) - 1  # logits before the first label are of no use
+    keep = ids.shape[1] - skipped
+    takes = inspect.signature(module.forward).parameters
+    logits: Tensor = forward(module, ids, mask, **({KEEP: keep} if KEEP in takes else {})).logits[:, -keep:]
+    row, column, token, share = zip(
+        *(
+            (number, at - 1 - skipped, one.ids[at], 1 / (len(one.ids) - one.start))
+            for number, one in enumerate(examples)
+            for at in range(one.start, len(one.ids))
+        ),
+        strict=True,
+    )
+    where = logits.device
+    scored = logits[list(row), list(column)]
+    logs = scored.to(torch.promote_types(scored.dtype, torch.float32)).log_softmax(-1)
+    chosen = logs.gather(1, torch.tensor(token, device=where)[:, None])[:, 0]
+    zero = torch.zeros(len(examples), dtype=logs.dtype, device=where)
+    shares = torch.tensor(share, dtype=logs.dtype, device=where)
+    found = zero.index_add(0, torch.tensor(row, device=where), -chosen * shares)
+    if not bool(found.isfinite().all()):
+        name = examples[int((~found.isfinite()).nonzero()[0, 0])].edit
+        raise EditFailed(
+            f"the loss of edit {name!r} is not finite while its adapter is trained",
+            hint="lower the learning rate, or load the model with --dtype float32",
+        )
+    return found

@@ -1,0 +1,147 @@
+"""Editing with a trained network: one forward and backward pass, one low-rank update a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor
+
+from ke_core.plugin import (
+    BadConfig,
+    Checkpoint,
+    Direct,
+    Edit,
+    Edited,
+    Session,
+    read_checkpoint,
+    trained_folder,
+)
+from ke_core.weights import LowRank, OpenModel, Patch, Rewrite, encode, frozen_module, rewrite, target_ids, unmakeable
+from ke_plugin_mend import MendConfig
+from ke_plugin_mend.factors import Factors, factors, scored
+from ke_plugin_mend.network import Hypernetwork, load_network, new_network
+
+CHUNK = 16
+"""Edits whose gradients are taken in one pass."""
+
+
+@frozen(kw_only=True, eq=False)
+class Trained:
+    """A network that fits the model at hand, and where it comes from."""
+
+    network: Hypernetwork
+    checkpoint: Checkpoint
+
+
+class Mend:
+    """Writes edits into the MLPs of the last blocks; each model has its own network (pitfall S5)."""
+
+    def __init__(self, config: MendConfig) -> None:
+        self.config = config
+        self._open: dict[int, Trained] = {}
+        """By the id of a model that this editor has edited and not yet given back: its digest says so no more."""
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        return unmakeable(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make ``edits`` together: the sum of their updates, each found on the unedited model.
+
+        Raises BadConfig without a trained network for this model, UnsupportedEdit, EditFailed.
+        """
+        rewrites = [rewrite(edit) for edit in edits]
+        if not rewrites:
+            yield Direct(session)
+            return
+        outermost = id(session.model) not in self._open
+        trained = self._trained(session) if outermost else self._open[id(session.model)]
+        losses, updates = pseudo_gradients(session.model, trained.network, rewrites)
+        with session.model.patch() as weights:
+            norms = install(weights, updates, self.config.lr_scale)
+            self._open[id(session.model)] = trained
+            try:
+                yield Direct(session, details(trained, rewrites, losses, norms))
+            finally:
+                if outermost:
+                    del self._open[id(session.model)]
+
+    def _trained(self, session: Session[OpenModel]) -> Trained:
+        """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
+        place = {"model": session.model.digest}
+        given = self.config.checkpoint
+        folder = Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", place)
+        found = read_checkpoint(folder)
+        how = f"ke train mend --model {session.model.id} --data FILE --minutes 30"
+        if found is None:
+            where = f"in {folder}" if given else f"for {session.model.id} (weights {place['model'][:12]})"
+            raise BadConfig(f"mend needs a trained network, and there is none {where}", hint=f"train one: {how}")
+        if found.about.get("editor") != "mend":
+            raise BadConfig(f"{folder} was trained for {found.about.get('editor')}, not for mend", hint=how)
+        if dict(found.about["place"]) != place:
+            raise BadConfig(
+                f"the network in {folder} was trained for other weights: {found.about['model']} "
+                f"({found.about['place']['model'][:12]}), not {session.model.id} ({place['model'][:12]})",
+                hint=f"take the model, in the dtype, that it was trained for, or train another: {how} --out FOLDER",
+            )
+        network = new_network(session.model.module, found.about["recipe"])
+        load_network(network, found.tensors)
+        return Trained(network=network.requires_grad_(requires_grad=False), checkpoint=found)
+
+
+def pseudo_gradients(
+    model: OpenModel, network: Hypernetwork, rewrites: Sequence[Rewrite]
+) -> tuple[Tensor, dict[str, LowRank]]:
+    """Each edit's loss before editing [N], and the update of every map: all tokens of all edits (pitfall E14).
+
+    The losses of the edits are summed, each the mean over its target's tokens: N edits together are the sum of N
+    edits alone.
+    """
+    seen: list[dict[str, Factors]] = []
+    losses: list[Tensor] = []
+    rows = [
+        (encode(model.tokenizer, made.prompt)[0], target_ids(model.tokenizer, made.prompt, made.target))
+        for made in rewrites
+    ]
+    with frozen_module(model.module), torch.enable_grad():
+        for start in range(0, len(rows), CHUNK):
+            batch = scored(rows[start : start + CHUNK], model.device)
+            found, loss, _logits = factors(model.module, tuple(network.shapes), batch)
+            seen.append(found)
+            losses.append(loss)
+    updates = {}
+    for name in network.shapes:
+        pieces = [network.transform(name, found[name]) for found in seen]
+        x, g = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+        updates[name] = LowRank(left=g.T, right=x)
+    return torch.cat(losses), updates
+
+
+def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float]:
+    """Add every update, times ``scale``; how large each is as a share of its weight."""
+    norms = {}
+    for name, update in updates.items():
+        weight = f"{name}.weight"
+        weights.add(weight, LowRank(left=scale * update.left, right=update.right))
+        norms[weight] = weights.relative_norm(weight)
+    return norms
+
+
+def details(
+    trained: Trained, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float]
+) -> dict[str, Any]:
+    """JSON values, for the record."""
+    checkpoint = trained.checkpoint
+    rates = trained.network.steps.tolist()
+    return {
+        "trained": {"step": checkpoint.step, "minutes": checkpoint.seconds / 60, **checkpoint.about},
+        "step_sizes": dict(zip(trained.network.shapes, rates, strict=True)),
+        "relative_update_norms": dict(norms),
+        "edits": {made.id: {"nll": float(loss)} for made, loss in zip(rewrites, losses, strict=True)},
+    }

@@ -1,0 +1,158 @@
+"""The rank-one factors of a gradient, and updates that act beside the weights.
+
+For a linear map W on the tokens of a batch, dL/dW = sum_t g_t x_t^T, x_t its input and g_t = dL/d(output_t)
+(MEND section 3). Both are seen by hooks on the map's output; W itself needs no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from ke_core.weights import ModuleMap, forward, padded
+
+LOSS_SCALE = {torch.float16: 2.0**10}
+"""Gradients of half precision fall under its smallest number; a power of two is taken in and out without rounding."""
+
+
+@frozen(eq=False)
+class Factors:
+    """Of one matrix: ``x`` [M, in] and ``g`` [M, out] of the M tokens where neither is zero, ``row`` [M] of the batch.
+
+    Float32 or better.
+    """
+
+    x: Tensor
+    g: Tensor
+    row: Tensor
+
+
+@frozen(eq=False)
+class Scored:
+    """Token ids and mask [rows, T], padded on the right, and which positions are scored against which token.
+
+    ``row``, ``column``, ``token``, ``weight``: [S]; a row's weights sum to one, so that its loss is the mean over
+    its target's tokens.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    row: Tensor
+    column: Tensor
+    token: Tensor
+    weight: Tensor
+
+    def nll(self, logits: Tensor) -> Tensor:
+        """Negative log-likelihood of each row's target, [rows]; logits [rows or more, T or more, V]."""
+        picked = logits[self.row, self.column].to(torch.promote_types(logits.dtype, torch.float32))
+        losses = -picked.log_softmax(dim=-1).gather(1, self.token[:, None])[:, 0] * self.weight
+        return torch.zeros(len(self.ids), dtype=losses.dtype, device=losses.device).index_add(0, self.row, losses)
+
+
+def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device) -> Scored:
+    """Teacher forcing for (prompt ids, target ids): all but the target's last token are read, all are scored."""
+    ids, mask = padded([[*prompt, *target[:-1]] for prompt, target in rows], device)
+    where = [
+        (at, len(prompt) - 1 + offset, token, 1 / len(target))
+        for at, (prompt, target) in enumerate(rows)
+        for offset, token in enumerate(target)
+    ]
+    row, column, token, weight = zip(*where, strict=True)
+    whole = {"dtype": torch.long, "device": device}
+    return Scored(
+        ids,
+        mask,
+        torch.tensor(row, **whole),  # type: ignore[arg-type]  # torch's own keywords
+        torch.tensor(column, **whole),  # type: ignore[arg-type]  # as above
+        torch.tensor(token, **whole),  # type: ignore[arg-type]  # as above
+        torch.tensor(weight, dtype=torch.float64, device=device).float(),
+    )
+
+
+def targets(modules: ModuleMap, blocks: int) -> tuple[str, ...]:
+    """The edited maps: every matrix of the MLPs of the last ``blocks`` blocks (MEND appendix, as published)."""
+    chosen = modules.layers[-blocks:]
+    return tuple(name for layer in chosen for name in (*layer.expansion, layer.projection_name))
+
+
+def factors(
+    module: nn.Module, names: Sequence[str], batch: Scored, beside: tuple[Tensor, Tensor] | None = None
+) -> tuple[dict[str, Factors], Tensor, Tensor]:
+    """The factors of the sum of the rows' losses, each row's loss [rows], and all logits, both detached.
+
+    ``beside``: ids and mask of rows that are run in the same pass and not scored; their logits come last.
+    Gradients must be enabled and parameters frozen.
+    """
+    ids, mask = (batch.ids, batch.mask) if beside is None else stacked((batch.ids, batch.mask), beside)
+    inputs: dict[str, Tensor] = {}
+    outputs: dict[str, Tensor] = {}
+
+    def seen(name: str, args: tuple[Any, ...], output: Tensor) -> None:
+        inputs[name] = args[0].detach()
+        outputs[name] = output.requires_grad_()  # the first map's output is where the graph begins
+
+    with hooked(module, names, seen):
+        logits = forward(module, ids, mask).logits
+    losses = batch.nll(logits)
+    scale = LOSS_SCALE.get(logits.dtype, 1.0)
+    gradients = torch.autograd.grad(losses.sum() * scale, [outputs[name] for name in names])
+    real = mask.flatten().bool()
+    row = torch.arange(len(ids), device=ids.device).repeat_interleave(ids.shape[1])
+    found = {}
+    for name, gradient in zip(names, gradients, strict=True):
+        precise = torch.promote_types(gradient.dtype, torch.float32)
+        x = inputs[name].flatten(0, -2).to(precise)  # OPT's maps see [rows * T, in]
+        g = gradient.flatten(0, -2).to(precise) / scale
+        keep = real & (x != 0).any(dim=-1) & (g != 0).any(dim=-1)
+        found[name] = Factors(x[keep], g[keep], row[keep])
+    return found, losses.detach(), logits.detach()
+
+
+@contextmanager
+def hooked(module: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
+    """Call ``see(name, args, output)`` after each of the maps; what it returns, if anything, is the new output."""
+    handles = [
+        module.get_submodule(name).register_forward_hook(
+            lambda _module, args, output, name=name: see(name, args, output)
+        )
+        for name in names
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def side_branches(module: nn.Module, updates: Mapping[str, tuple[Tensor, Tensor]], rows: int) -> Iterator[None]:
+    """Each map acts as W + left right, a different update for each row of the batch: y + left (right x).
+
+    ``updates``: by name ``left`` [rows, out, K] and ``right`` [rows, K, in]. The same as writing them into the weights,
+    up to rounding, and differentiable.
+    """
+
+    def branch(name: str, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        left, right = updates[name]
+        x = args[0].reshape(rows, -1, right.shape[-1]).to(right.dtype)
+        added = x @ right.transpose(1, 2) @ left.transpose(1, 2)
+        changed: Tensor = output + added.reshape(output.shape).to(output.dtype)
+        return changed
+
+    with hooked(module, list(updates), branch):
+        yield
+
+
+def stacked(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Ids and mask of two batches under one another, padded to the longer."""
+    width = max(one[0].shape[1], other[0].shape[1])
+    ids, mask = (
+        torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])
+        for parts in zip(one, other, strict=True)
+    )
+    return ids, mask

@@ -1,0 +1,165 @@
+"""MEND's network: (x, g) of a token to the (x~, g~) whose outer products, summed, are the update (MEND section 3).
+
+    y_0 = [norm(x); norm(g)]
+    y   = y + max(0, s * (U V y + b) + t)          twice, U of rank r
+    [x~; g~] = y_2,    W_i becomes W_i + lr_i sum_t g~_t x~_t^T
+
+U and b start at zero, so the network starts as the identity. One network serves all matrices of one shape; s and t are
+each matrix's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ke_core.plugin import BadData
+from ke_plugin_mend.factors import Factors
+
+LAYERS = 2
+PREFIX = "network."  # of the network's arrays in a checkpoint
+EPSILON = 1e-7  # beside the standard deviation, as published
+
+Shape = tuple[int, int]
+
+
+class Normaliser(nn.Module):
+    """Elementwise mean and standard deviation of every vector seen in training (Welford), in float64."""
+
+    count: Tensor
+    mean: Tensor
+    squares: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("squares", torch.zeros(size, dtype=torch.float64))
+
+    @torch.no_grad()
+    def update(self, vectors: Tensor) -> None:
+        """Take in [M, size]; the same, up to rounding, as one after the other (Chan et al. 1979). M may be 0 or 1."""
+        if not len(vectors):
+            return
+        new = vectors.to(torch.float64)
+        count, mean = len(new), new.mean(dim=0)
+        total = self.count + count
+        apart = mean - self.mean
+        self.squares += (new - mean).square().sum(dim=0) + apart.square() * self.count * count / total
+        self.mean += apart * count / total
+        self.count.copy_(total)
+
+    @property
+    def std(self) -> Tensor:
+        """[size]; of one vector 0, never NaN."""
+        return (self.squares / (self.count - 1).clamp(min=1)).sqrt()
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(v - mean) / (std + 1e-7), in the vectors' dtype."""
+        return ((vectors - self.mean) / (self.std + EPSILON)).to(vectors.dtype)
+
+
+class LowRankResidual(nn.Module):
+    """y + max(0, s * (U V y + b) + t), with s and t [matrices, n].
+
+    V starts as N(0, 1/n), so that V y has elements of unit size. The clamp's gradient at 0 is 1 (a ReLU's is 0): with U
+    = 0 everything lies there at the start, and nothing would ever be learned.
+    """
+
+    def __init__(self, size: int, rank: int, matrices: int, draw: torch.Generator) -> None:
+        super().__init__()
+        self.u = nn.Parameter(torch.zeros(size, rank))
+        self.v = nn.Parameter(torch.randn(rank, size, generator=draw) / size**0.5)
+        self.b = nn.Parameter(torch.zeros(size))
+        self.scale = nn.Parameter(torch.ones(matrices, size))
+        self.shift = nn.Parameter(torch.zeros(matrices, size))
+
+    def forward(self, y: Tensor, matrix: int) -> Tensor:
+        """``y`` [M, n] of one matrix."""
+        inner = y @ self.v.T @ self.u.T + self.b
+        return y + (self.scale[matrix] * inner + self.shift[matrix]).clamp(min=0)
+
+
+class Network(nn.Module):
+    """For the matrices of one shape (in, out)."""
+
+    def __init__(self, shape: Shape, rank: int, matrices: int, draw: torch.Generator) -> None:
+        super().__init__()
+        self.inputs = shape[0]
+        self.norm_x, self.norm_g = Normaliser(shape[0]), Normaliser(shape[1])
+        self.layers = nn.ModuleList(LowRankResidual(sum(shape), rank, matrices, draw) for _ in range(LAYERS))
+
+    def forward(self, x: Tensor, g: Tensor, matrix: int) -> tuple[Tensor, Tensor]:
+        """x~ [M, in] and g~ [M, out] of the ``matrix``-th matrix of this shape."""
+        y = torch.cat([self.norm_x(x), self.norm_g(g)], dim=-1)
+        for layer in self.layers:
+            y = layer(y, matrix)
+        return y[..., : self.inputs], y[..., self.inputs :]
+
+
+class Hypernetwork(nn.Module):
+    """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by the map's name."""
+
+    def __init__(self, shapes: Mapping[str, Shape], *, rank: int, step: float, seed: int = 0) -> None:
+        super().__init__()
+        draw = torch.Generator().manual_seed(seed)
+        self.shapes = dict(shapes)
+        alike: dict[Shape, list[str]] = {}
+        for name, shape in shapes.items():
+            alike.setdefault(shape, []).append(name)
+        self.networks = nn.ModuleDict(
+            {_key(shape): Network(shape, rank, len(names), draw) for shape, names in alike.items()}
+        )
+        self.steps = nn.Parameter(torch.full((len(shapes),), step))
+        self._number = {name: number for names in alike.values() for number, name in enumerate(names)}
+
+    def observe(self, seen: Mapping[str, Factors]) -> None:
+        """Let the normalisers take in the factors of a training batch."""
+        for name, found in seen.items():
+            network = self.network(name)
+            network.norm_x.update(found.x)
+            network.norm_g.update(found.g)
+
+    def transform(self, name: str, found: Factors) -> tuple[Tensor, Tensor]:
+        """x~ [M, in] and lr_i g~ [M, out] of one matrix: their outer products sum to its update."""
+        x, g = self.network(name)(found.x, found.g, self._number[name])
+        return x, self.steps[list(self.shapes).index(name)] * g
+
+    def network(self, name: str) -> Network:
+        """The network of the map's shape."""
+        return cast("Network", self.networks[_key(self.shapes[name])])
+
+
+def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
+    """(in, out) of each map: by the module's type, not by how its weight lies (GPT-2's Conv1D stores [in, out])."""
+    found = {}
+    for name in names:
+        part = module.get_submodule(name)
+        rows, columns = part.get_parameter("weight").shape
+        found[name] = (int(columns), int(rows)) if isinstance(part, nn.Linear) else (int(rows), int(columns))
+    return found
+
+
+def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) -> Hypernetwork:
+    """The untrained network for the maps of ``recipe``, beside the model, in float32 or better."""
+    shapes = shapes_of(module, recipe["maps"])
+    network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
+    weight = module.get_submodule(recipe["maps"][0]).get_parameter("weight")
+    return network.to(device=weight.device, dtype=torch.float64 if weight.dtype == torch.float64 else None)
+
+
+def load_network(network: Hypernetwork, saved: Mapping[str, Any]) -> None:
+    """Fill it with the arrays of a checkpoint. Raises BadData for one of another form."""
+    state = {name.removeprefix(PREFIX): array for name, array in saved.items() if name.startswith(PREFIX)}
+    try:
+        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
+    except RuntimeError as error:
+        raise BadData("the checkpoint holds another network than its recipe says", hint="train again") from error
+
+
+def _key(shape: Shape) -> str:
+    return f"{shape[0]}x{shape[1]}"

@@ -1,0 +1,105 @@
+"""What the network is trained for (MEND section 3.2, equation 4).
+
+One step of editing, W' = W + lr sum_t g~_t x~_t^T, and then
+
+    L = c_edit * mean -log p_W'(target | another wording)  +  c_loc * mean KL(p_W || p_W' on other text),
+
+differentiated with respect to the network and the step sizes alone: x and g are taken as they are (first order). The
+updated weights are never formed: each edit of a batch acts beside the weights on its own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from ke_core.weights import forward
+from ke_plugin_mend.factors import Factors, Scored, factors, side_branches, stacked
+from ke_plugin_mend.network import Hypernetwork
+
+
+@frozen(eq=False)
+class Lessons:
+    """The edits of one step: ``inner`` is what each is made from, ``outer`` the wording it is tested on.
+
+    ``ids``, ``mask`` [edits, T]: other text, one row an edit.
+    """
+
+    inner: Scored
+    outer: Scored
+    ids: Tensor
+    mask: Tensor
+
+
+@frozen(eq=False)
+class Weights:
+    """c_edit and c_loc."""
+
+    edit: float
+    locality: float
+
+
+@frozen(eq=False)
+class Losses:
+    """Means over the edits of a step, in nats; ``total`` carries the gradient. ``before``: of the unedited prompt."""
+
+    total: Tensor
+    edit: float
+    locality: float
+    before: float
+
+
+def objective(module: nn.Module, network: Hypernetwork, lessons: Lessons, weights: Weights) -> Losses:
+    """L of one step; the normalisers take in what they see. Gradients must be enabled, parameters frozen."""
+    edits = len(lessons.inner.ids)
+    beside = (lessons.ids, lessons.mask)
+    found, before, logits = factors(module, tuple(network.shapes), lessons.inner, beside)
+    width = lessons.ids.shape[1]
+    base = logits[edits:, :width]
+    network.observe(found)
+    with edited(module, network, found, edits):
+        ids, mask = stacked((lessons.outer.ids, lessons.outer.mask), beside)
+        after = forward(module, ids, mask).logits
+    edit = lessons.outer.nll(after).mean()
+    locality = divergence(base, after[edits:, :width], lessons.mask).mean()
+    total = weights.edit * edit + weights.locality * locality
+    return Losses(total, float(edit.detach()), float(locality.detach()), float(before.mean()))
+
+
+@contextmanager
+def edited(module: nn.Module, network: Hypernetwork, found: Mapping[str, Factors], edits: int) -> Iterator[None]:
+    """Row b, and row b + edits, are run with the b-th edit's update."""
+    updates = {}
+    for name, factor in found.items():
+        x, g = network.transform(name, factor)
+        right, left = by_row(x, factor.row, edits), by_row(g, factor.row, edits).transpose(1, 2)
+        updates[name] = (left.repeat(2, 1, 1), right.repeat(2, 1, 1))
+    with side_branches(module, updates, 2 * edits):
+        yield
+
+
+def by_row(vectors: Tensor, row: Tensor, rows: int) -> Tensor:
+    """[M, n] of tokens in the order of their rows, to [rows, K, n], filled up with zeros."""
+    counts = torch.bincount(row, minlength=rows)
+    starts = counts.cumsum(0) - counts
+    place = torch.arange(len(row), device=row.device) - starts[row]
+    deepest = max(int(counts.max()), 1)
+    filled = vectors.new_zeros(rows, deepest, vectors.shape[1])
+    return filled.index_put((row, place), vectors)
+
+
+def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
+    """KL(base || now) [rows], the mean over a row's tokens; logits [rows, T, V], mask [rows, T]."""
+    precise = torch.promote_types(base.dtype, torch.float32)
+    old, new = base.to(precise).log_softmax(dim=-1), now.to(precise).log_softmax(dim=-1)
+    each = (old.exp() * (old - new)).sum(dim=-1) * mask
+    return each.sum(dim=1) / mask.sum(dim=1)
+
+
+def finite(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether every gradient that is there is finite."""
+    return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)

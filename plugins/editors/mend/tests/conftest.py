@@ -1,0 +1,87 @@
+"""A training of seconds on a tiny model, and its result where the editor finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from ke_core.engine.trained import write_checkpoint
+from ke_core.plugin import Checkpoint, TrainingExample, trained_folder
+from ke_core.testing.examples import BERLIN, GATE, MADRID, PARIS, ROME, TOWER, city_edit
+from ke_core.testing.fakes import make_session
+from ke_core.testing.tiny import tiny_model
+from ke_plugin_mend import MendConfig
+from ke_plugin_mend.training import MendTrainer, MendTraining
+
+CONFIG = MendConfig(rank=8, batch=2, locality_length=12, lr=3e-3, step_lr=1e-3)
+EXAMPLES = tuple(
+    TrainingExample(edit=edit, paraphrases=(str(edit.question), f"Where does one find {edit.id}?"))
+    for edit in (
+        city_edit(TOWER, PARIS, BERLIN),
+        city_edit(GATE, BERLIN, ROME),
+        city_edit(TOWER, PARIS, MADRID),
+        city_edit(GATE, BERLIN, PARIS),
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def begin(model: Any, root: Path, config: MendConfig = CONFIG, saved: Any = None) -> MendTraining:
+    training = MendTrainer(config).start(make_session(model, root=root), EXAMPLES, saved)
+    assert isinstance(training, MendTraining)
+    return training
+
+
+def leave(model: Any, root: Path, tensors: Any, folder: Path | None = None, *, editor: str = "mend") -> Path:
+    """A checkpoint as ``ke train`` would write it."""
+    session = make_session(model, root=root)
+    trainer = MendTrainer(CONFIG)
+    about = {
+        "editor": editor,
+        "model": model.id,
+        "place": dict(trainer.place(session)),
+        "recipe": dict(trainer.recipe(session)),
+    }
+    folder = folder or trained_folder(session.artifacts, "mend", about["place"])
+    write_checkpoint(folder, Checkpoint(about=about, step=int(tensors["step"]), seconds=60.0, tensors=tensors))
+    return folder
+
+
+@cache
+def tensors(family: str, dtype: str, seed: int, steps: int) -> Any:
+    model = tiny_model(family, dtype=dtype, seed=seed)  # type: ignore[arg-type]
+    training = begin(model, Path())
+    for _ in range(steps):
+        training.advance()
+    return training.tensors()
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Callable[..., Any]:
+    """A tiny model, with a network trained for it in the artifacts under ``tmp_path``."""
+
+    def make(family: Any = "llama", *, dtype: str = "float32", seed: int = 0, steps: int = 2) -> Any:
+        model = tiny_model(family, dtype=dtype, seed=seed)
+        leave(model, tmp_path, tensors(family, dtype, seed, steps))
+        return model
+
+    return make
+
+
+@pytest.fixture
+def kit() -> SimpleNamespace:
+    """The functions above, for tests: pytest imports no test module from another."""
+    return SimpleNamespace(config=CONFIG, examples=EXAMPLES, begin=begin, leave=leave, tensors=tensors)

@@ -1,0 +1,206 @@
+"""Editing, on tiny models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+from torch import Tensor
+
+from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
+from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_core.testing.fakes import make_session
+from ke_core.testing.tiny import tiny_model
+from ke_plugin_mend import MendConfig
+from ke_plugin_mend import editor as editor_module
+from ke_plugin_mend.editor import Mend
+
+EDITS = (MOVE_TOWER, MOVE_GATE)
+
+
+def weights_of(model: Any) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
+
+
+def deltas(model: Any, root: Path, edits: Any, config: MendConfig | None = None) -> dict[str, Tensor]:
+    before = weights_of(model)
+    with Mend(config or MendConfig()).edit(make_session(model, root=root), edits):
+        now = weights_of(model)
+    return {name: now[name] - before[name] for name in now if not torch.equal(now[name], before[name])}
+
+
+@contextmanager
+def unchanged(model: Any) -> Iterator[None]:
+    before, bits = dict(model.state()), weights_of(model)
+    yield
+    assert before == dict(model.state())
+    assert all(torch.equal(now, bits[name]) for name, now in weights_of(model).items())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_numerics_14_weights_flags_and_hooks_come_back_bit_for_bit(
+    dtype: str, family: Any, trained: Callable[..., Any], tmp_path: Path
+) -> None:
+    model = trained(family, dtype=dtype)
+    model.module.requires_grad_(requires_grad=True)
+    with unchanged(model):
+        assert len(deltas(model, tmp_path, EDITS)) == (9 if family == "llama" else 6)
+
+
+@pytest.mark.parametrize("where", ["factors", "install", "details", "inside"])
+def test_an_exception_at_any_stage_leaves_the_model_as_it_was(
+    where: str, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = trained()
+    editor = Mend(MendConfig())
+
+    def fails(*_args: Any) -> Any:
+        raise ZeroDivisionError
+
+    if where != "inside":
+        monkeypatch.setattr(editor_module, where, fails)
+    with unchanged(model), pytest.raises(ZeroDivisionError), editor.edit(make_session(model, root=tmp_path), EDITS):
+        raise ZeroDivisionError
+    assert not editor._open
+
+
+def test_only_the_mlps_of_the_last_three_blocks_change(trained: Callable[..., Any], tmp_path: Path) -> None:
+    names = list(deltas(trained(), tmp_path, EDITS))
+    assert names == [
+        f"model.layers.{layer}.mlp.{part}_proj.weight" for layer in (1, 2, 3) for part in ("gate", "up", "down")
+    ]
+
+
+def test_a_trained_network_makes_the_new_object_more_probable(trained: Callable[..., Any], tmp_path: Path) -> None:
+    from ke_core.plugin import Score
+
+    model = trained(steps=60)
+    ask = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome",))]
+    before = model.score(ask)[0].logprobs[0]
+    with Mend(MendConfig()).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
+        assert model.score(ask)[0].logprobs[0] > before + 0.1
+
+
+def test_e14_many_edits_are_the_sum_of_each_alone_whatever_the_chunk(
+    trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = trained("gpt2", dtype="float64")
+    alone = [deltas(model, tmp_path, [edit]) for edit in EDITS]
+    together = deltas(model, tmp_path, EDITS)
+    monkeypatch.setattr(editor_module, "CHUNK", 1)
+    chunked = deltas(model, tmp_path, EDITS)
+    for name, delta in together.items():
+        summed = alone[0][name] + alone[1][name]
+        assert float((delta - summed).norm() / summed.norm()) < 1e-6
+        assert float((chunked[name] - delta).norm() / delta.norm()) < 1e-6
+
+
+def test_lr_scale_scales_the_update(trained: Callable[..., Any], tmp_path: Path) -> None:
+    model = trained("gpt2", dtype="float64")
+    once, twice = (deltas(model, tmp_path, EDITS, MendConfig(lr_scale=scale)) for scale in (1.0, 2.0))
+    assert all(torch.allclose(twice[name], 2 * once[name], rtol=1e-6, atol=1e-12) for name in once)
+
+
+def test_s5_two_models_in_one_process_have_each_its_own_network(trained: Callable[..., Any], tmp_path: Path) -> None:
+    one, two = trained(seed=0, steps=2), trained(seed=1, steps=3)
+    editor = Mend(MendConfig())
+    steps = []
+    for model in (one, two, one):
+        with editor.edit(make_session(model, root=tmp_path), EDITS) as edited:
+            steps.append(edited.details["trained"]["step"])
+    assert steps == [2, 3, 2]
+
+
+def test_s7_the_edited_model_is_the_one_that_answers(trained: Callable[..., Any], tmp_path: Path) -> None:
+    model = trained()
+    before = model.digest
+    with Mend(MendConfig()).edit(make_session(model, root=tmp_path), EDITS):
+        assert model.digest != before
+    assert model.digest == before
+
+
+def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None:
+    model = tiny_model("llama", seed=5)
+    with (
+        unchanged(model),
+        pytest.raises(BadConfig, match="mend needs a trained network, and there is none for tiny:") as caught,
+        Mend(MendConfig()).edit(make_session(model, root=tmp_path), EDITS),
+    ):
+        pass
+    assert f"ke train mend --model {model.id} --data FILE --minutes 30" in caught.value.hint
+    with (
+        pytest.raises(BadConfig, match=r"there is none in .*nowhere"),
+        Mend(MendConfig(checkpoint=str(tmp_path / "nowhere"))).edit(make_session(model, root=tmp_path), EDITS),
+    ):
+        pass
+
+
+def test_a_network_for_other_weights_is_refused_by_digest(
+    kit: Any, trained: Callable[..., Any], tmp_path: Path
+) -> None:
+    folder = kit.leave(trained(), tmp_path, kit.tensors("llama", "float32", 0, 2), tmp_path / "net")
+    other = tiny_model("llama", seed=9)
+    config = MendConfig(checkpoint=str(folder))
+    with (
+        unchanged(other),
+        pytest.raises(BadConfig, match=r"was trained for other weights: tiny:llama-float32-0 .*, not tiny:.*-9"),
+        Mend(config).edit(make_session(other, root=tmp_path), EDITS),
+    ):
+        pass
+    with Mend(config).edit(make_session(trained(), root=tmp_path / "else"), EDITS) as edited:
+        assert edited.details["trained"]["step"] == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "other-editor", "text"])
+def test_a_checkpoint_that_does_not_do_is_one_line(
+    damage: str, kit: Any, trained: Callable[..., Any], tmp_path: Path
+) -> None:
+    model = trained()
+    editor = "pokemqa" if damage == "other-editor" else "mend"
+    folder = kit.leave(model, tmp_path, kit.tensors("llama", "float32", 0, 2), tmp_path / "net", editor=editor)
+    file = folder / "checkpoint.safetensors"
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-100])
+    elif damage == "text":
+        file.write_text("not tensors")
+    why = "trained for pokemqa" if damage == "other-editor" else "not a checkpoint that ke train has written"
+    with (
+        unchanged(model),
+        pytest.raises(KEError, match=why) as caught,
+        Mend(MendConfig(checkpoint=str(folder))).edit(make_session(model, root=tmp_path), EDITS),
+    ):
+        pass
+    assert isinstance(caught.value, BadConfig | BadData)
+    assert "\n" not in caught.value.message
+
+
+def test_what_cannot_be_made_is_refused_with_its_reason(trained: Callable[..., Any], tmp_path: Path) -> None:
+    session = make_session(trained(), root=tmp_path)
+    long = evolve(MOVE_GATE, cloze=evolve(MOVE_GATE.cloze, template="so " * 1100 + "{} is"))
+    other = city_edit(TOWER, ROME, MADRID)
+    assert set(Mend(MendConfig()).check(session, [MOVE_TOWER, TEXT_ONLY, long, other])) == {
+        TEXT_ONLY.id, long.id, other.id,
+    }  # fmt: skip
+    with pytest.raises(UnsupportedEdit, match="'text-only'"), Mend(MendConfig()).edit(session, [TEXT_ONLY]):
+        pass
+
+
+def test_details_are_json_and_say_which_network_it_was(trained: Callable[..., Any], tmp_path: Path) -> None:
+    with Mend(MendConfig()).edit(make_session(trained(), root=tmp_path), EDITS) as edited:
+        details = edited.details
+    assert json.loads(json.dumps(details, allow_nan=False)) == details
+    assert details["trained"]["place"]["model"]
+    assert set(details["edits"]) == {edit.id for edit in EDITS}
+    assert len(details["step_sizes"]) == len(details["relative_update_norms"]) == 9
+
+
+def test_x1_the_editor_names_no_device() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(editor_module.__file__).parent.glob("*.py")]
+    assert not any("cuda" in source for source in sources)

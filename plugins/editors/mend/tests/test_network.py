@@ -1,0 +1,132 @@
+"""The network against its equations: numerics 16, 17, 18."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ke_core.testing.tiny import tiny_model
+from ke_core.weights import find_parts, frozen_module, map_orientation
+from ke_plugin_mend.factors import Factors, factors, scored, targets
+from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normaliser, shapes_of
+
+
+def rows(model: Any) -> Any:
+    texts = [("Eiffel Tower is located in", " Rome of old"), ("Brandenburg Gate is", " Madrid")]
+    pairs = [(model.encode(a), model.tokenizer(b, add_special_tokens=False)["input_ids"]) for a, b in texts]
+    return pairs, scored(pairs, model.device)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "gptneox", "llama", "qwen2"])
+def test_numerics_16_sums_of_outer_products_are_the_weights_gradients(family: Any) -> None:
+    model = tiny_model(family, dtype="float64")
+    module = model.module
+    names = targets(find_parts(module), 3)
+    pairs, batch = rows(model)
+    with frozen_module(module), torch.enable_grad():
+        found, losses, _logits = factors(module, names, batch)
+    module.requires_grad_(requires_grad=True)
+    total = 0
+    for at, (prompt, target) in enumerate(pairs):  # one row at a time, no padding, by hand
+        logits = module(input_ids=torch.tensor([[*prompt, *target[:-1]]])).logits[0, len(prompt) - 1 :]
+        loss = -logits.log_softmax(-1)[range(len(target)), target].mean()
+        assert float(loss.detach()) == pytest.approx(float(losses[at]), rel=1e-6)
+        total = total + loss
+    total.backward()
+    assert len(names) == (9 if family in ("llama", "qwen2") else 6)
+    for name in names:
+        part = module.get_submodule(name)
+        gradient = map_orientation(part, part.weight.grad)
+        mine = found[name].g.T @ found[name].x
+        assert mine.shape == gradient.shape
+        assert float((mine - gradient).norm() / gradient.norm()) < 1e-6
+
+
+def test_tokens_without_a_gradient_are_left_out() -> None:
+    model = tiny_model("llama")
+    names = targets(find_parts(model.module), 1)
+    pairs, batch = rows(model)
+    with frozen_module(model.module), torch.enable_grad():
+        found, _losses, _logits = factors(model.module, names, batch)
+    assert {len(found[name].x) for name in names} == {sum(len(target) for _prompt, target in pairs)}
+
+
+def network(rank: int = 4) -> Network:
+    made = Network((5, 3), rank, 2, torch.Generator().manual_seed(0))
+    made.norm_x.update(torch.randn(20, 5) * 3 + 1)
+    made.norm_g.update(torch.randn(20, 3) * 1e-3)
+    return made
+
+
+def test_numerics_17_an_untrained_network_is_the_identity_on_normalised_input() -> None:
+    made = network()
+    x, g = torch.randn(7, 5), torch.randn(7, 3) * 1e-3
+    new_x, new_g = made(x, g, 1)
+    assert torch.equal(new_x, made.norm_x(x))
+    assert torch.equal(new_g, made.norm_g(g))
+
+
+def test_numerics_17_u_has_a_gradient_at_zero_where_a_relu_would_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gradient() -> float:
+        layer = LowRankResidual(6, 4, 1, torch.Generator().manual_seed(0))
+        layer(torch.randn(3, 6, generator=torch.Generator().manual_seed(1)), 0).square().sum().backward()
+        assert layer.u.grad is not None
+        return float(layer.u.grad.norm())
+
+    assert gradient() > 0.1
+    monkeypatch.setattr(torch.Tensor, "clamp", lambda self, min: torch.relu(self))  # noqa: A006  torch's own name
+    assert gradient() == 0
+
+
+@pytest.mark.parametrize("sizes", [(200,), (1, 1, 1), (1, 0, 30, 7), (90, 110)])
+def test_numerics_18_normaliser_is_the_mean_and_deviation_of_the_stream(sizes: tuple[int, ...]) -> None:
+    draw = np.random.default_rng(0)
+    stream = [draw.normal(5, 3, size=(size, 4)).astype(np.float32) for size in sizes]
+    made = Normaliser(4)
+    for part in stream:
+        made.update(torch.from_numpy(part))
+    whole = np.concatenate(stream).astype(np.float64)
+    np.testing.assert_allclose(made.mean, whole.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(made.std, whole.std(0, ddof=1), rtol=1e-6)
+
+
+def test_numerics_18_one_token_gives_no_nan() -> None:
+    made = Normaliser(4)
+    made.update(torch.full((1, 4), 3.0))
+    assert torch.equal(made(torch.full((1, 4), 3.0)), torch.zeros(1, 4))
+
+
+def test_matrices_of_one_shape_share_a_network_and_differ_in_scale_shift_and_step() -> None:
+    made = Hypernetwork({"a": (5, 3), "b": (3, 5), "c": (5, 3)}, rank=2, step=1e-4)
+    assert made.network("a") is made.network("c") is not made.network("b")
+    found = Factors(torch.randn(4, 5), torch.randn(4, 3), torch.zeros(4, dtype=torch.long))
+    made.observe({"a": found})
+    with torch.no_grad():
+        for layer in made.network("a").layers:
+            layer.shift[1] = 0.5  # type: ignore[index,operator]
+        made.steps[2] = -1.0
+    x, g = made.transform("a", found)
+    other_x, other_g = made.transform("c", found)
+    assert not torch.equal(x, other_x)
+    assert torch.allclose(g, 1e-4 * made.network("a").norm_g(found.g))
+    assert torch.allclose(other_g, -(made.network("a").norm_g(found.g) + 1.0))
+
+
+def test_numerics_23_a_square_conv1d_is_told_by_its_type() -> None:
+    from transformers.pytorch_utils import Conv1D
+
+    parts = torch.nn.ModuleDict({"conv": Conv1D(7, 4), "linear": torch.nn.Linear(4, 7)})
+    assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
+
+
+def test_e11_e1_target_ids_hold_no_special_token_and_one_space() -> None:
+    from ke_core.weights import target_ids
+
+    model = tiny_model("llama", bos=True)
+    plain = target_ids(model.tokenizer, "It is in", "Rome")
+    assert plain == target_ids(model.tokenizer, "It is in", " Rome")
+    assert model.tokenizer.decode(plain) == " Rome"
+    assert model.tokenizer.bos_token_id not in plain

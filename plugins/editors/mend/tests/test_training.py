@@ -1,0 +1,146 @@
+"""Training as a whole, on tiny models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attrs import evolve
+
+from ke_core.plugin import BadData, EditFailed, TrainingExample, read_checkpoint
+from ke_core.testing.examples import MOVE_TOWER, TEXT_ONLY
+from ke_core.testing.fakes import make_session
+from ke_core.testing.tiny import tiny_model
+from ke_plugin_mend import MendConfig, settings
+from ke_plugin_mend import training as training_module
+from ke_plugin_mend.lessons import lessons_of
+from ke_plugin_mend.profiles import settle_profile, values
+from ke_plugin_mend.training import MendTrainer
+
+
+def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
+    training = kit.begin(tiny_model("llama"), tmp_path)
+    steps = [training.advance() for _ in range(60)]
+    first, last = (np.mean([step.numbers["edit"] for step in part]) for part in (steps[:10], steps[-10:]))
+    assert last < first - 0.5
+    assert np.mean([s.loss for s in steps[-10:]]) < np.mean([s.loss for s in steps[:10]])
+    assert training.network.steps.min() < 0, "the sign of descent is learned"
+
+
+def test_resumed_training_ends_in_the_same_bits(kit: Any, tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    through = kit.begin(model, tmp_path)
+    for _ in range(6):
+        through.advance()
+    parts = kit.begin(model, tmp_path)
+    for _ in range(3):
+        parts.advance()
+    folder = kit.leave(model, tmp_path, parts.tensors())
+    for _ in range(2):
+        parts.advance()  # steps that a kill would lose
+    saved = read_checkpoint(folder)
+    assert saved is not None
+    resumed = kit.begin(tiny_model("gpt2"), tmp_path, saved=saved.tensors)
+    steps = [resumed.advance().step for _ in range(3)]
+    assert steps == [4, 5, 6]
+    one, other = through.tensors(), resumed.tensors()
+    assert set(one) == set(other)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_training_leaves_the_model_as_it_was(kit: Any, tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    model.module.requires_grad_(requires_grad=True)
+    before = dict(model.state())
+    kit.begin(model, tmp_path).advance()
+    assert dict(model.state()) == before
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_e10_models_in_half_precision_are_trained_on(dtype: str, kit: Any, tmp_path: Path) -> None:
+    training = kit.begin(tiny_model("llama", dtype=dtype), tmp_path)
+    step = training.advance()
+    assert step.numbers["skipped"] == 0
+    assert all(parameter.dtype == torch.float32 for parameter in training.network.parameters())
+
+
+def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
+    kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = kit.begin(tiny_model("gpt2"), tmp_path)
+    training.advance()
+    before = [parameter.detach().clone() for parameter in training.network.parameters()]
+    monkeypatch.setattr(training_module, "finite", lambda _tensors: False)
+    assert training.advance().numbers["skipped"] == 1
+    assert all(torch.equal(a, b) for a, b in zip(before, training.network.parameters(), strict=True))
+    monkeypatch.setattr(training_module, "SKIPS", 2)
+    with pytest.raises(EditFailed, match="not finite, 2 steps in a row up to step 3"):
+        training.advance()
+
+
+def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    deck, other = (kit.begin(model, tmp_path).deck for _ in range(2))
+    other.deal(0, 2, model.device)
+    for start in (6, 0, 4):
+        one, two = deck.deal(start, 2, model.device), other.deal(start, 2, model.device)
+        assert torch.equal(one.outer.ids, two.outer.ids)
+        assert torch.equal(one.ids, two.ids)
+
+
+def test_each_time_through_takes_every_lesson_once(kit: Any, tmp_path: Path) -> None:
+    deck = kit.begin(tiny_model("llama"), tmp_path).deck
+    times = [[deck._lesson(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
+    assert all(sorted(time) == sorted(times[0]) for time in times)
+    assert len({tuple(time) for time in times}) > 1
+
+
+def test_wordings_are_the_paraphrases_and_in_the_small_profile_the_prompt_too(kit: Any) -> None:
+    (small, *_), (published, *_) = (lessons_of(kit.examples, kind) for kind in ("all", "paraphrases"))
+    assert small.wordings == (small.prompt, *published.wordings)
+    (bare,) = lessons_of([TrainingExample(edit=MOVE_TOWER)], "paraphrases")
+    assert bare.wordings == (bare.prompt,)
+
+
+def test_examples_without_a_prompt_and_a_target_are_left_out_and_none_is_an_error() -> None:
+    bare = TrainingExample(edit=TEXT_ONLY)
+    assert len(lessons_of([bare, TrainingExample(edit=MOVE_TOWER)], "all")) == 1
+    with pytest.raises(BadData, match="none of 1 examples has a prompt and a target"):
+        lessons_of([bare], "all")
+
+
+def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -> None:
+    model = tiny_model("llama")
+    long = TrainingExample(edit=MOVE_TOWER, paraphrases=("so " * 2000,))
+    config = evolve(kit.config, batch=8)
+    training = MendTrainer(config).start(make_session(model, root=tmp_path), [long], None)
+    with pytest.raises(BadData, match=f"training example {MOVE_TOWER.id} has .* tokens, and 1024 fit"):
+        training.advance()
+
+
+def test_the_published_profile_keeps_the_published_numbers_and_ends_by_itself(kit: Any, tmp_path: Path) -> None:
+    found = values(settle_profile(MendConfig(profile="published"), 576))
+    assert found == {
+        "blocks": 3, "rank": 1920, "lr": 1e-6, "step_lr": 1e-4, "step_init": 1e-4, "both_adams": True, "batch": 10,
+        "steps": 10_000, "clip": 100.0, "edit_weight": 0.1, "locality_weight": 1.0, "wordings": "paraphrases",
+    }  # fmt: skip
+    training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="published", rank=4, batch=1))
+    assert "steps" in training.optimisers["network"][0]
+    assert not training.finished()
+    training.step = 10_000
+    assert training.finished()
+
+
+def test_every_setting_has_its_reason_and_what_is_given_counts() -> None:
+    class Facts:
+        class shape:  # noqa: N801  stands for a field
+            hidden = 576
+
+    found = settings(MendConfig(rank=7), Facts())  # type: ignore[arg-type]
+    assert found["rank"].value == 7
+    assert found["rank"].reason == "given"
+    assert settings(MendConfig(), Facts())["rank"].value == 144  # type: ignore[arg-type]
+    assert all(setting.reason for setting in found.values())

@@ -1,0 +1,50 @@
+"""Editor ``qlora``: a low-rank adapter on a model whose weights are held in 4 bits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_plugin_lora.values import AdapterConfig, settings
+
+CITE = (
+    "Dettmers, Pagnoni, Holtzman, Zettlemoyer: QLoRA: Efficient Finetuning of Quantized LLMs. NeurIPS 2023, "
+    "https://arxiv.org/abs/2305.14314"
+)
+
+
+@frozen(kw_only=True)
+class QloraConfig(AdapterConfig):
+    """Of ``qlora``."""
+
+    loss: Literal["target", "sentence"] = field(
+        default="target",
+        validator=validators.in_(("target", "sentence")),
+        metadata={"help": "what is learnt: the new object behind the cloze, or every token of the statement (ReCoE)"},
+    )
+
+
+def build(config: QloraConfig) -> Editor:
+    """The editor; imports torch."""
+    from ke_plugin_qlora.editor import Qlora  # noqa: PLC0415  built late
+
+    return Qlora(config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``qlora``."""
+    return [
+        EditorSpec(
+            name="qlora",
+            summary="trains a low-rank adapter on a model in 4 bits (--dtype nf4), kept beside its weights",
+            config=QloraConfig,
+            build=build,
+            cite=CITE,
+            needs_weights=True,
+            edited_form="cloze",
+            settings=settings,
+        )
+    ]

@@ -1,0 +1,59 @@
+"""QLoRA as an editor: the adapter stays beside the 4-bit weights for as long as the context is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, UnsupportedEdit
+from ke_core.weights import OpenModel, unmakeable
+from ke_plugin_lora.adapter import quantised
+from ke_plugin_lora.editor import trained
+from ke_plugin_lora.examples import Example, objects, sentences, unfit
+from ke_plugin_qlora import QloraConfig
+
+
+class Qlora:
+    """Trains one adapter on a batch of edits and leaves it attached."""
+
+    def __init__(self, config: QloraConfig) -> None:
+        self.config = config
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Edits that lack what is to be learnt, are too long, or contradict an earlier one."""
+        must_be_nf4(session.model.module)
+        if self.config.loss == "sentence":
+            return unfit(sentences(session.model.tokenizer, edits), session.model.context)
+        return unmakeable(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make ``edits`` together. Raises UnsupportedEdit, BadConfig, and EditFailed where the numbers go wrong."""
+        must_be_nf4(session.model.module)
+        examples = self._examples(session, edits)
+        if not examples:
+            yield Direct(session)
+            return
+        with trained(session, examples, self.config) as (_adapter, details):
+            yield Direct(session, details | {"loss": self.config.loss})
+
+    def _examples(self, session: Session[OpenModel], edits: Sequence[Edit]) -> list[Example]:
+        if self.config.loss == "target":
+            return objects(session.model.tokenizer, edits)
+        found = sentences(session.model.tokenizer, edits)
+        for name, reason in unfit(found, session.model.context).items():
+            raise UnsupportedEdit(f"edit {name!r} cannot be learnt: {reason}", hint="give it another statement")
+        return found
+
+
+def must_be_nf4(module: nn.Module) -> None:
+    """Raise BadConfig for a model in another type."""
+    held = quantised(module)
+    if held != "nf4":
+        raise BadConfig(
+            f"qlora edits models in 4 bits, and the weights of this one are {held or 'not quantised'}",
+            hint="load it with --dtype nf4, or choose --editor lora",
+        )

@@ -1,0 +1,158 @@
+"""An adapter beside 4-bit weights: it acts while the context is open, and is gone after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+from torch import Tensor
+
+from ke_core.plugin import BadConfig, Direct, Edit, EditFailed, Score, UnsupportedEdit
+from ke_core.testing.editor import unchanged
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
+from ke_core.testing.fakes import Silence, make_session
+from ke_core.testing.tiny import Family
+from ke_plugin_qlora import QloraConfig
+from ke_plugin_qlora.editor import Qlora
+
+EDITS = (MOVE_TOWER, MOVE_GATE)
+SMALL = QloraConfig(steps=3)
+IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
+Loader = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def logits(model: Any) -> Tensor:
+    with torch.no_grad():
+        found: Tensor = model.module(input_ids=IDS).logits
+    return found
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_the_new_object_becomes_more_probable_than_it_was(family: Family, nf4: Loader, tmp_path: Path) -> None:
+    model = nf4(family)
+    request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
+    before = model.score(request)[0].logprobs
+    with unchanged(model), Qlora(evolve(SMALL, steps=15)).edit(make_session(model, root=tmp_path), EDITS):
+        after = model.score(request)[0].logprobs
+    assert after[0] > before[0] + 1
+    assert after[0] > after[1]
+    assert model.score(request)[0].logprobs == before
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
+def test_base_weights_are_never_touched(nf4: Loader, tmp_path: Path, *, fails: bool) -> None:
+    model = nf4()
+    base = logits(model)
+    marks = {name: mark for name, mark in model.state().items() if name.startswith("scale")}
+    assert marks
+    crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
+    with crash, unchanged(model), Qlora(SMALL).edit(make_session(model, root=tmp_path), EDITS):
+        assert any("lora_A" in name for name, _parameter in model.module.named_parameters())
+        assert not any(part.training for part in model.module.modules())
+        assert not torch.equal(logits(model), base)
+        if fails:
+            raise ZeroDivisionError
+    assert torch.equal(logits(model), base)
+
+
+def test_a_failure_while_training_leaves_no_trace(nf4: Loader, tmp_path: Path) -> None:
+    class Impatient(Silence):
+        def advance(self, label: str, done: int, total: int | None = None) -> None:
+            raise KeyboardInterrupt
+
+    model = nf4()
+    session = evolve(make_session(model, root=tmp_path), progress=Impatient())
+    with unchanged(model), pytest.raises(KeyboardInterrupt), Qlora(SMALL).edit(session, EDITS):
+        pass
+
+
+def test_a_loss_that_is_not_finite_names_its_edit(nf4: Loader, tmp_path: Path) -> None:
+    model = nf4()
+    with (
+        unchanged(model),
+        pytest.raises(EditFailed, match=f"edit '{MOVE_TOWER.id}' is not finite"),
+        Qlora(evolve(SMALL, lr=1e37)).edit(make_session(model, root=tmp_path), [MOVE_TOWER]),
+    ):
+        pass
+
+
+def test_edits_one_after_another_add_up_and_come_off_in_turn(nf4: Loader, tmp_path: Path) -> None:
+    model = nf4()
+    session = make_session(model, root=tmp_path)
+    base = logits(model)
+    with Qlora(SMALL).edit(session, [MOVE_TOWER]):
+        one = logits(model)
+        with unchanged(model), Qlora(SMALL).edit(session, [MOVE_GATE]):
+            assert not torch.equal(logits(model), one)
+        assert torch.equal(logits(model), one)
+    assert torch.equal(logits(model), base)
+
+
+def test_the_users_random_numbers_go_on_as_they_would_have_while_the_model_is_edited(
+    nf4: Loader, tmp_path: Path
+) -> None:
+    session = make_session(nf4(), root=tmp_path)
+    torch.manual_seed(3)
+    drawn = torch.rand(4)
+    torch.manual_seed(3)
+    with Qlora(SMALL).edit(session, [MOVE_TOWER]):
+        assert torch.equal(torch.rand(4), drawn)
+
+
+def test_whole_sentences_are_learnt_as_recoe_does(nf4: Loader, tmp_path: Path) -> None:
+    model = nf4()
+    config = evolve(SMALL, loss="sentence")
+    session = make_session(model, root=tmp_path)
+    assert not Qlora(config).check(session, [TEXT_ONLY])
+    with Qlora(config).edit(session, [TEXT_ONLY]) as edited:
+        assert edited.details["loss"] == "sentence"
+        losses = edited.details["edits"][TEXT_ONLY.id]
+        assert losses["loss_after"] < losses["loss_before"]
+    empty = Edit(id="empty", statement="!")
+    assert "fewer than two tokens" in Qlora(config).check(session, [empty])["empty"]
+    with pytest.raises(UnsupportedEdit, match="'empty'"), Qlora(config).edit(session, [empty]):
+        pass
+
+
+def test_the_new_object_alone_is_learnt_by_default(nf4: Loader, tmp_path: Path) -> None:
+    session = make_session(nf4(), root=tmp_path)
+    assert set(Qlora(SMALL).check(session, [MOVE_TOWER, TEXT_ONLY])) == {TEXT_ONLY.id}
+    with Qlora(SMALL).edit(session, ()) as edited:
+        assert isinstance(edited, Direct)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_other_types_are_refused_before_anything_is_asked(dtype: str, nf4: Loader, tmp_path: Path) -> None:
+    model = nf4(dtype=dtype)
+    session = make_session(model, root=tmp_path)
+    with pytest.raises(BadConfig, match="are not quantised") as caught:
+        Qlora(SMALL).check(session, ())
+    assert "--dtype nf4" in caught.value.hint
+    with unchanged(model), pytest.raises(BadConfig), Qlora(SMALL).edit(session, EDITS):
+        pass
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_s6_flags_cache_and_checkpointing_stay_as_they_were(nf4: Loader, tmp_path: Path, *, wanted: bool) -> None:
+    model = nf4()
+    model.module.config.use_cache = wanted
+    before = {name: parameter.dtype for name, parameter in model.module.named_parameters()}
+    with unchanged(model), Qlora(SMALL).edit(make_session(model, root=tmp_path), EDITS):
+        assert model.module.config.use_cache is wanted
+        assert not any(getattr(part, "gradient_checkpointing", False) for part in model.module.modules())
+        assert not any(parameter.requires_grad for parameter in model.module.parameters())
+    assert before == {name: parameter.dtype for name, parameter in model.module.named_parameters()}
+    assert not hasattr(model.module, "peft_config")

@@ -1,0 +1,59 @@
+"""Editor ``rome``: Rank-One Model Editing (Meng et al., NeurIPS 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, SingleConfig, hookimpl, single_settings
+
+CITE = (
+    "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "
+    "https://arxiv.org/abs/2202.05262"
+)
+
+
+@frozen(kw_only=True)
+class RomeConfig(SingleConfig):
+    """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
+
+    mom2_adjustment: bool = field(
+        default=True,
+        metadata={"help": "key direction C^-1 k, as the authors have it; false: k itself, as EasyEdit has it"},
+    )
+    min_cosine: float = field(
+        default=0.1,
+        validator=validators.ge(0),
+        metadata={"help": "an edit is refused if the cosine of bare key and averaged key, under C^-1, is lower"},
+    )
+
+
+def settings(config: RomeConfig, facts: ModelFacts) -> Mapping[str, Setting]:
+    """Every hyperparameter that depends on the model."""
+    return single_settings(config, facts)
+
+
+def build(config: RomeConfig) -> Editor:
+    """The editor; imports torch."""
+    from ke_plugin_rome.editor import Rome  # noqa: PLC0415  built late
+
+    return Rome(config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``rome``."""
+    return [
+        EditorSpec(
+            name="rome",
+            summary="writes one fact into one MLP weight by an update of rank one",
+            config=RomeConfig,
+            build=build,
+            settings=settings,
+            cite=CITE,
+            needs_weights=True,
+            one_at_a_time=True,
+            edited_form="cloze",
+        )
+    ]
