@@ -12,3 +12,8 @@ class TestAtlas(DatasetContract):
 class TestAtlasMasked(DatasetContract):
     name = "atlas"
     options = {"mask": "true"}  # noqa: RUF012  as in the contract
+
+
+class TestAtlasByEdits(DatasetContract):
+    name = "atlas"
+    options = {"view": "edits"}  # noqa: RUF012  as in the contract

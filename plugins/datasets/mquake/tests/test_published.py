@@ -15,6 +15,7 @@ from ke_core.data.codec import from_json, to_json
 from ke_core.data.facts import distinct
 from ke_core.data.queries import Case
 from ke_core.data.statistics import count
+from ke_core.plugin import EFFICACY
 from ke_plugin_mquake.variants import CF_3K_SHA256, VARIANTS
 
 
@@ -209,7 +210,7 @@ def test_each_edit_is_a_case_in_the_view_of_edits(published, make) -> None:
     found = list(dataset.cases())
     assert {name: count(found)[name] for name in dataset.info().published} == dataset.info().published
     for case in found[:200]:
-        (query,) = (query for item in case.probes for query in item.queries)
+        (query,) = (query for probe in case.probes if probe.aspect == EFFICACY for query in probe.queries)
         assert case.id == query.edit == case.edits[0].id
         assert dataset.prompt(query, "direct")
         assert dataset.material()["answers"].value[f"{case.id}/{query.id}"] == case.edits[0].after.objects[0].label

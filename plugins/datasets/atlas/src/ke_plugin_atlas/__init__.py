@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import field, frozen
 
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 
 
 @frozen(kw_only=True)
 class AtlasConfig:
-    """One option; the cases are always the same."""
+    """What is asked of which view; the facts and the edits are always the same."""
 
     mask: bool = field(
         default=False,
         metadata={"help": "hide from each question the edits that contradict the facts its answer rests on"},
+    )
+    view: Literal["cases", "edits"] = field(
+        default="cases",
+        metadata={
+            "help": "cases = multi-hop questions; edits = every distinct edit is a case of its own, asked its own fact "
+            "in two forms and ten facts of the same relation that must stay"
+        },
     )
 
 
@@ -39,7 +48,7 @@ def ke_datasets() -> list[DatasetSpec]:
             config=AtlasConfig,
             build=build,
             cite="after Zhong et al. 2023, MQuAKE, section 3; facts from GeoNames (CC BY 4.0) and countryinfo (MIT)",
-            aspects=(EFFICACY, "instance", "multi-hop"),
+            aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
             styles=("direct", "cot"),
             metrics=("multi-hop",),
             judge="alias",

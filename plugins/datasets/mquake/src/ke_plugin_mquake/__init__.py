@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_mquake.variants import CITE, VARIANTS, Variant
 
 STYLES = ("direct", "cot")
@@ -35,7 +35,10 @@ class MquakeConfig:
     )
     view: Literal["cases", "edits"] = field(
         default="cases",
-        metadata={"help": "cases as published; edits = every distinct edit is a case of its own, asked its own fact"},
+        metadata={
+            "help": "cases as published; edits = every distinct edit is a case of its own, asked its own fact in two "
+            "forms and ten facts of the same relation that must stay"
+        },
     )
 
 
@@ -58,7 +61,7 @@ def _spec(variant: Variant) -> DatasetSpec:
         config=MquakeConfig,
         build=build,
         cite=CITE,
-        aspects=(EFFICACY, "instance", "multi-hop"),
+        aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
         styles=STYLES,
         metrics=("multi-hop",),
         judge="alias",

@@ -28,28 +28,6 @@ def cases(records: Sequence[Record]) -> tuple[Case, ...]:
     return tuple(build.case(record) for record in records)
 
 
-def edit_cases(found: Iterable[Case]) -> Iterator[Case]:
-    """Each distinct edit as a case of its own, in order of first mention."""
-    seen: set[str] = set()
-    for case in found:
-        edits = {edit.id: edit for edit in case.edits}
-        for probe in case.probes:
-            if probe.aspect != EFFICACY or probe.edits[0] in seen:
-                continue
-            edit = edits[probe.edits[0]]
-            seen.add(edit.id)
-            assert edit.before is not None
-            assert edit.after is not None
-            yield Case(
-                id=edit.id,
-                edits=(edit,),
-                probes=(evolve(probe, id=EFFICACY, queries=tuple(evolve(q, id="edit") for q in probe.queries)),),
-                facts_before=(edit.before,),
-                facts_after=(edit.after,),
-                tags={"hops": "1", "edits": "1"},
-            )
-
-
 def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
     """The cases whose new chain no edit contradicts when the edits of all cases are made together."""
     rewritten: dict[tuple[str, str], set[str]] = {}

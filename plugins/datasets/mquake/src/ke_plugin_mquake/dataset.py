@@ -21,7 +21,8 @@ from ke_core.plugin import (
     find_data,
 )
 from ke_plugin_mquake import STYLES, MquakeConfig
-from ke_plugin_mquake.cases import cases, consistent, edit_cases
+from ke_plugin_mquake.cases import cases, consistent
+from ke_plugin_mquake.edits import edit_cases
 from ke_plugin_mquake.prompts import Prompts, cloze, digest_of, load
 from ke_plugin_mquake.reading import read
 from ke_plugin_mquake.variants import CITE, Variant

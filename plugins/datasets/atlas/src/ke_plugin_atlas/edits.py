@@ -1,0 +1,65 @@
+"""The view of the dataset by its edits: every distinct edit is a case, tested by itself and beside its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from attrs import evolve
+
+from ke_core.graph import Graph
+from ke_core.plugin import EFFICACY, Case, Edit, Query, single_edit_probes
+from ke_plugin_atlas.cases import cases, hop_query
+from ke_plugin_atlas.world import Hop, rank, the_world, uses
+
+NEAR = 10
+"""Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""
+
+
+@cache
+def edit_cases() -> tuple[Case, ...]:
+    """Each distinct edit as a case of its own, in order of first mention."""
+    found: dict[str, Case] = {}
+    for case in cases():
+        edits = {edit.id: edit for edit in case.edits}
+        for probe in case.probes:
+            if probe.aspect == EFFICACY and probe.edits[0] not in found:
+                edit = edits[probe.edits[0]]
+                found[edit.id] = _case(edit, evolve(probe.queries[0], id="edit"))
+    return tuple(found.values())
+
+
+def _case(edit: Edit, question: Query) -> Case:
+    assert edit.before is not None
+    assert edit.after is not None
+    return Case(
+        id=edit.id,
+        edits=(edit,),
+        probes=single_edit_probes(question, tuple(_near(edit))),
+        facts_before=(edit.before,),
+        facts_after=(edit.after,),
+        tags={"hops": "1", "edits": "1"},
+    )
+
+
+def _near(edit: Edit) -> Iterator[Query]:
+    """Ten clozes of the same relation whose subjects no edit touches and whose objects are not the edit's new one."""
+    assert edit.after is not None
+    graph, relation = the_world().graph, edit.after.relation.key
+    chosen = [hop for hop in _untouched(relation) if hop.object != edit.after.objects[0].key]
+    for number, hop in enumerate(sorted(chosen, key=lambda hop: rank("near", edit.id, hop.subject))[:NEAR], start=1):
+        yield evolve(hop_query(graph, hop), id=f"near-{number}")
+
+
+@cache
+def _untouched(relation: str) -> tuple[Hop, ...]:
+    """The true facts of a relation about subjects of no edit; an object with an article would not follow its cloze."""
+    touched = {edit.after.subject.key for case in cases() for edit in case.edits if edit.after}
+    graph: Graph = the_world().graph
+    subjects = [s.key for s in graph.subjects(relation) if s.key not in touched and uses(graph, s.key, relation)]
+    hops = [
+        Hop(subject=subject, relation=relation, object=found.key)
+        for subject in subjects
+        if (found := graph.object(subject, relation)) is not None
+    ]
+    return tuple(hop for hop in hops if not graph.nodes[hop.object].article)

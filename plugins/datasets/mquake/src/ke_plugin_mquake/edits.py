@@ -1,0 +1,80 @@
+"""The view of a benchmark by its edits: every distinct edit is a case, tested by itself and beside its neighbours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import evolve, field, frozen
+
+from ke_core.plugin import EFFICACY, Case, Edit, Fact, Query, single_edit_probes
+
+NEAR = 10
+"""Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""
+
+
+def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
+    """Each distinct edit as a case of its own, in order of first mention."""
+    neighbours = Neighbours.of(found)
+    seen: set[str] = set()
+    for case in found:
+        edits = {edit.id: edit for edit in case.edits}
+        for probe in case.probes:
+            if probe.aspect != EFFICACY or probe.edits[0] in seen:
+                continue
+            edit = edits[probe.edits[0]]
+            seen.add(edit.id)
+            assert edit.before is not None
+            assert edit.after is not None
+            near = neighbours.near(edit, edit.after)
+            yield Case(
+                id=edit.id,
+                edits=(edit,),
+                probes=single_edit_probes(evolve(probe.queries[0], id="edit"), near),
+                facts_before=(edit.before,),
+                facts_after=(edit.after,),
+                tags={"hops": "1", "edits": "1"},
+            )
+
+
+@frozen(kw_only=True)
+class Neighbours:
+    """By relation, the true facts of the file whose subjects no edit of the file touches, in a drawn order."""
+
+    facts: Mapping[str, Sequence[tuple[Fact, Query]]] = field(factory=dict)
+
+    @classmethod
+    def of(cls, found: Sequence[Case]) -> Neighbours:
+        """From every old chain. Subjects go by id and by label: "Ford Mustang" is several things (known limits)."""
+        edits = [edit for case in found for edit in case.edits if edit.after is not None]
+        touched = {name for edit in edits if edit.after for name in (edit.after.subject.key, edit.after.subject.label)}
+        facts: dict[str, dict[str, tuple[Fact, Query]]] = {}
+        for case in found:
+            hops = next(probe.queries for probe in case.probes if probe.id == "instance-before")
+            for fact, hop in zip(case.facts_before, hops, strict=True):
+                if fact.subject.key not in touched and fact.subject.label not in touched and hop.cloze:
+                    facts.setdefault(fact.relation.key, {}).setdefault(hop.cloze, (fact, hop))
+        return cls(
+            facts={
+                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _lot(relation, cloze))]
+                for relation, known in facts.items()
+            }
+        )
+
+    def near(self, edit: Edit, after: Fact) -> tuple[Query, ...]:
+        """Up to ten clozes, of other objects than the edit's new one: such an answer could not show a change.
+
+        Drawn by a hash of the edit's id, so that they depend neither on the run nor on the other edits.
+        """
+        known = self.facts.get(after.relation.key, ())
+        start = int(_lot("start", edit.id)[:8], 16)
+        turned = (known[(start + at) % len(known)] for at in range(len(known)))
+        taken = {name.casefold() for name in after.objects[0].names}
+        names = ((fact, hop) for fact, hop in turned if fact.objects[0].key != after.objects[0].key)
+        chosen = [hop for fact, hop in names if fact.objects[0].label.casefold() not in taken][:NEAR]
+        return tuple(evolve(hop, id=f"near-{number}") for number, hop in enumerate(chosen, start=1))
+
+
+def _lot(*parts: str) -> str:
+    """A place in an order that looks drawn but depends on nothing but the words."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()

@@ -1,0 +1,51 @@
+"""Metric ``classic``: efficacy, paraphrase and locality of edits, by probability and as generated."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.plugin import Metric, MetricSpec, hookimpl
+
+
+@frozen(kw_only=True)
+class ClassicConfig:
+    """How two objects of different length are compared."""
+
+    compare: Literal["mean", "sum"] = field(
+        default="mean",
+        metadata={
+            "help": "log-probability of an object: mean over its tokens (as ROME and MEMIT are evaluated), or their sum"
+        },
+    )
+
+
+def build(config: ClassicConfig) -> Metric:
+    """The metric."""
+    from ke_plugin_classic.metric import Classic  # noqa: PLC0415  built late
+
+    return Classic(config=config)
+
+
+@hookimpl
+def ke_metrics() -> list[MetricSpec]:
+    """Offer ``classic``."""
+    return [
+        MetricSpec(
+            name="classic",
+            summary="efficacy, paraphrase and locality of edits: new object against old one, and what is generated",
+            config=ClassicConfig,
+            build=build,
+            cite="Meng et al. 2022, ROME, section 3.3 (CounterFact); the counts of wins are those of its evaluation",
+            columns={
+                "efficacy-probability": "efficacy new>old",
+                "efficacy": "efficacy written",
+                "paraphrase-probability": "para- phrase new>old",
+                "paraphrase": "para- phrase written",
+                "locality-probability": "locality own>new",
+                "locality": "locality same text",
+                "locality-word": "locality same word",
+            },
+        )
+    ]

@@ -1,0 +1,147 @@
+"""The classic measures of a single edit, from one case's record.
+
+====================== =====================================================================================
+aspect                 value, one an edit
+====================== =====================================================================================
+efficacy               1 if the edit's own fact is answered with the new object
+efficacy-probability   1 if after the edit's cloze the new object is more probable than the old one
+paraphrase             1 if the edit's question is answered with the new object
+paraphrase-probability 1 if after that question and its answer prompt the new object is the more probable
+locality               share of other subjects' clozes that are continued, letter for letter, as by the unedited model
+locality-word          share of them whose continuation begins with the same word as the unedited model's
+locality-probability   share of them after which their own object is more probable than the edit's new one
+====================== =====================================================================================
+
+For a control (its edits are withheld) the old object is the right one. Nothing here is teacher-forced accuracy, which
+gives a model that misses the first token of an object points for the rest (V1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import (
+    EFFICACY,
+    LOCALITY,
+    PARAPHRASE,
+    PROBABILITY,
+    Answer,
+    CaseRecord,
+    Failure,
+    Outcome,
+    Probe,
+    Query,
+    Scored,
+    Value,
+    Verdict,
+    expected,
+)
+from ke_plugin_classic import ClassicConfig
+
+WRITTEN = (EFFICACY, PARAPHRASE)
+COMPARED = tuple(name + PROBABILITY for name in (EFFICACY, PARAPHRASE, LOCALITY))
+LOCALITY_WORD = "locality-word"
+ABSENT = "a question has no answer on record"
+Measure = Callable[[CaseRecord, Probe, str], float]
+
+
+class Unmeasurable(Exception):
+    """Why there is no number: it becomes a missing value with this reason (V9)."""
+
+
+@frozen(kw_only=True)
+class Classic:
+    """Reads records; nothing else."""
+
+    config: ClassicConfig = field(factory=ClassicConfig)
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this case, one for each probe and style; a probe that was not asked has no style."""
+        for probe in record.case.probes:
+            for aspect, measure in self._measures(probe.aspect):
+                for style in _styles(record, probe) or ("",):
+                    yield _value(record, probe, aspect, style, measure)
+
+    def _measures(self, aspect: str) -> Iterator[tuple[str, Measure]]:
+        if aspect in WRITTEN:
+            yield aspect, _written
+        elif aspect in COMPARED:
+            yield aspect, self._compared
+        elif aspect == LOCALITY:
+            yield aspect, _same_text
+            yield LOCALITY_WORD, _same_word
+
+    def _compared(self, record: CaseRecord, probe: Probe, style: str) -> float:
+        wins = [self._wins(query, record, probe, style) for query in probe.queries]
+        return sum(wins) / len(wins)
+
+    def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
+        """Whether the object that is right at that moment is more probable than every other one."""
+        reply = _outcome(record, query, style).reply
+        if isinstance(reply, Failure):
+            if reply.unscored:
+                raise Unmeasurable(reply.message)
+            return False
+        if not isinstance(reply, Scored):
+            raise Unmeasurable("the answer is a text, not log-probabilities")
+        right = expected(query, probe, "after", edited=record.edited).gold.entities[0].label.strip()
+        own = [name.strip() for name in query.continuations].index(right)
+        scores = list(map(self._score, reply.logprobs, reply.tokens))
+        return all(scores[own] > score for place, score in enumerate(scores) if place != own)
+
+    def _score(self, logprob: float, tokens: int) -> float:
+        return logprob / max(tokens, 1) if self.config.compare == "mean" else logprob
+
+
+def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: Measure) -> Value:
+    value, reason = None, record.skipped or ""
+    if not reason:
+        try:
+            value = float(measure(record, probe, style))
+        except Unmeasurable as why:
+            reason = str(why)
+    unit = ",".join(probe.edits) or record.case.id
+    return Value(aspect=aspect, value=value, style=style, unit=unit, skipped_because=reason)
+
+
+def _styles(record: CaseRecord, probe: Probe) -> tuple[str, ...]:
+    names = [query.id for query in probe.queries]
+    return tuple(s for s in record.styles("after") if any(("after", s, name) in record.outcomes for name in names))
+
+
+def _outcome(record: CaseRecord, query: Query, style: str) -> Outcome:
+    found = record.outcomes.get(("after", style, query.id))
+    if found is None:
+        raise Unmeasurable(ABSENT)
+    return found
+
+
+def _written(record: CaseRecord, probe: Probe, style: str) -> float:
+    verdicts = [_outcome(record, query, style).judgement.verdict for query in probe.queries]
+    if Verdict.UNSURE in verdicts:
+        raise Unmeasurable("the judge could not say")
+    right = [verdict is Verdict.RIGHT for verdict in verdicts]
+    return float(any(right) if probe.require == "any" else all(right))
+
+
+def _same_text(record: CaseRecord, probe: Probe, style: str) -> float:
+    return _same(record, probe, style, lambda text: text)
+
+
+def _same_word(record: CaseRecord, probe: Probe, style: str) -> float:
+    return _same(record, probe, style, lambda text: text.split()[:1])
+
+
+def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Sequence[str]]) -> float:
+    """The share of the queries that the edited model answers as the unedited one did; a failure is another answer."""
+    same = []
+    for query in probe.queries:
+        before, after = record.outcomes.get(("before", style, query.id)), _outcome(record, query, style).reply
+        if before is None:
+            raise Unmeasurable("the unedited model was not asked in that way")
+        if not isinstance(before.reply, Answer):
+            raise Unmeasurable("the unedited model gave no answer")
+        same.append(isinstance(after, Answer) and part(after.text) == part(before.reply.text))
+    return sum(same) / len(same)

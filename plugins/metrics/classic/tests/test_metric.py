@@ -1,0 +1,168 @@
+"""The metric against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import (
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Gold,
+    Judgement,
+    Outcome,
+    Query,
+    Scored,
+    Verdict,
+    single_edit_probes,
+)
+from ke_plugin_classic import ClassicConfig, ke_metrics
+from ke_plugin_classic.metric import Classic
+
+ASPECTS = (
+    "efficacy", "efficacy-probability", "paraphrase", "paraphrase-probability", "locality", "locality-word",
+    "locality-probability",
+)  # fmt: skip
+
+
+def gold(name: str) -> Gold:
+    return Gold(entities=(Entity(label=name),))
+
+
+OWN = Query(
+    id="edit", texts=("Where is the Tower?",), cloze="The Tower is in", gold=gold("Rome"), stale=gold("Paris"), edit="e"
+)
+NEAR = tuple(
+    Query(id=f"near-{n}", texts=(f"Where is {name}?",), cloze=f"{name} is in", gold=gold(city))
+    for n, (name, city) in enumerate((("Big Ben", "London"), ("the Gate", "Berlin")), start=1)
+)
+CASE = Case(id="1", edits=(Edit(id="e", statement="The Tower is in Rome"),), probes=single_edit_probes(OWN, NEAR))
+
+
+def answer(text: str, verdict: Verdict = Verdict.UNSURE) -> Outcome:
+    return Outcome(reply=Answer(text=text), judgement=Judgement(verdict=verdict))
+
+
+def scored(*pairs: tuple[float, int]) -> Outcome:
+    reply = Scored(logprobs=tuple(p for p, _n in pairs), tokens=tuple(n for _p, n in pairs))
+    return Outcome(reply=reply, judgement=Judgement(verdict=Verdict.UNSURE))
+
+
+def record(style: str = "direct", **changes: Outcome) -> CaseRecord:
+    """Everything as it should be after a good edit, but for the ``changes``, by query id with ``_`` for ``-``."""
+    after = {
+        "edit": answer("Rome", Verdict.RIGHT),
+        "edit-scored": scored((-1.0, 1), (-5.0, 1)),
+        "edit-question": answer("Rome", Verdict.RIGHT),
+        "edit-question-scored": scored((-1.0, 1), (-5.0, 1)),
+        "near-1": answer("London, where it"),
+        "near-2": answer("Berlin, where it"),
+        "near-1-scored": scored((-1.0, 1), (-5.0, 1)),
+        "near-2-scored": scored((-1.0, 1), (-5.0, 1)),
+    } | {name.replace("_", "-"): outcome for name, outcome in changes.items()}
+    before = {"near-1": answer("London, where it"), "near-2": answer("Berlin, where it")}
+    outcomes = {("after", style, name): outcome for name, outcome in after.items()}
+    outcomes |= {("before", "direct", name): outcome for name, outcome in before.items()}
+    return CaseRecord(case=CASE, batch="0", outcomes=outcomes)
+
+
+def values(one: CaseRecord, compare: str = "mean") -> dict[str, float | None]:
+    return {value.aspect: value.value for value in Classic(config=ClassicConfig(compare=compare)).values(one)}
+
+
+def reasons(one: CaseRecord) -> dict[str, str]:
+    return {value.aspect: value.skipped_because for value in Classic().values(one) if value.value is None}
+
+
+def test_a_good_edit_is_one_everywhere() -> None:
+    assert values(record()) == dict.fromkeys(ASPECTS, 1)
+
+
+def test_each_measure_sees_its_own_failure_only() -> None:
+    lost = scored((-6.0, 1), (-5.0, 1))
+    for change, aspect, value in (
+        ({"edit": answer("Paris", Verdict.STALE)}, "efficacy", 0),
+        ({"edit_scored": lost}, "efficacy-probability", 0),
+        ({"edit_question": answer("Oslo", Verdict.WRONG)}, "paraphrase", 0),
+        ({"edit_question_scored": lost}, "paraphrase-probability", 0),
+        ({"near_2": answer("Berlin, a city")}, "locality", 0.5),
+        ({"near_2_scored": lost}, "locality-probability", 0.5),
+    ):
+        assert values(record(**change)) == dict.fromkeys(ASPECTS, 1) | {aspect: value}
+
+
+def test_another_first_word_is_another_text_too() -> None:
+    assert values(record(near_1=answer("Rome, where it"))) == dict.fromkeys(ASPECTS, 1) | {
+        "locality": 0.5,
+        "locality-word": 0.5,
+    }
+
+
+def test_objects_are_compared_by_the_mean_over_their_tokens_unless_the_sum_is_asked_for() -> None:
+    """-3.0 over three tokens is -1.0 a token: more probable than -2.0 for one token, less as a whole."""
+    long = record(edit_scored=scored((-3.0, 3), (-2.0, 1)))
+    assert values(long)["efficacy-probability"] == 1
+    assert values(long, "sum")["efficacy-probability"] == 0
+
+
+def test_a_tie_is_no_win() -> None:
+    assert values(record(edit_scored=scored((-2.0, 2), (-1.0, 1))))["efficacy-probability"] == 0
+
+
+def test_v1_half_of_an_object_right_is_not_half_a_point() -> None:
+    """Teacher forcing gives 2/3 to an object whose first token of three is missed; here there is a win or none."""
+    assert values(record(edit_scored=scored((-9.0, 3), (-2.9, 1))))["efficacy-probability"] == 0
+
+
+def test_for_a_control_the_old_object_is_right() -> None:
+    withheld = evolve(record(edit_scored=scored((-5.0, 1), (-1.0, 1))), edited=False)
+    assert values(withheld)["efficacy-probability"] == 1
+    assert values(withheld)["paraphrase-probability"] == 0
+
+
+def test_v9_what_cannot_be_scored_is_a_missing_value_and_never_a_wrong_one() -> None:
+    words = Outcome(
+        reply=Failure(error="NoLikelihood", message="it answers in words"), judgement=Judgement(verdict=Verdict.UNSURE)
+    )
+    one = record(edit_scored=words, near_1_scored=words)
+    assert reasons(one) == dict.fromkeys(("efficacy-probability", "locality-probability"), "it answers in words")
+
+
+def test_v9_every_other_failure_is_in_n_as_wrong() -> None:
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    found = values(record(edit_scored=gone, edit=gone, near_1=gone))
+    assert (found["efficacy-probability"], found["efficacy"], found["locality"]) == (0, 0, 0.5)
+
+
+def test_v6_locality_is_compared_with_the_unedited_model_asked_in_the_same_way() -> None:
+    found = reasons(record(style="own"))
+    assert found == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in that way")
+
+
+def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
+    skipped = CaseRecord(case=CASE, batch="0", skipped="the subject does not occur")
+    assert reasons(skipped) == dict.fromkeys(ASPECTS, "the subject does not occur")
+
+
+def test_an_edit_without_neighbours_has_no_locality() -> None:
+    alone = evolve(record(), case=evolve(CASE, probes=single_edit_probes(OWN, ())))
+    assert set(values(alone)) == {name for name in ASPECTS if not name.startswith("locality")}
+
+
+def test_units_are_edits_and_every_heading_is_of_an_aspect_that_exists() -> None:
+    found = list(Classic().values(record()))
+    (spec,) = ke_metrics()
+    assert {value.unit for value in found} == {"e"}
+    assert set(spec.columns) == {value.aspect for value in found}
+    assert len(set(spec.columns.values())) == len(spec.columns)
+
+
+@pytest.mark.parametrize("text", ["Rome", "  Rome", " ", ""])
+def test_e1_a_continuation_has_exactly_one_space(text) -> None:
+    with pytest.raises(ValueError, match="exactly one space"):
+        evolve(OWN, continuations=(text,))
+    assert all(q.continuations[0] == " Rome" for p in CASE.probes[1:4:2] for q in p.queries)
