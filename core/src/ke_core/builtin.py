@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 COMMANDS = {
     "eval": "Edit a model, ask it a benchmark's questions, score its answers.",
     "demo": "Compare editors on a small embedded benchmark.",
+    "edit": "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
+    "patch": "Describe, apply, revert and compare patches: files of weight updates.",
+    "verify": "Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed.",
+    "train": "Train what an editor must learn before it can edit.",
     "report": "Print the table of one run, or of several side by side.",
     "runs": "List the runs in a folder.",
     "judge": "Judge the replies of a finished run again, with another judge.",
     "score": "Score a judged run again, with other metrics.",
     "datasets": "List benchmarks, count and sample their cases.",
+    "trace": "Find the layers that carry a fact from its subject to the answer.",
     "models": "List, fetch and describe models.",
+    "stats": "Take second moments of a model's keys, list and verify them.",
     "show": "Describe one component: its options, citation and origin.",
     "plugins": "List the installed plugins, what each brings, and why a broken one is broken.",
 }

@@ -23,6 +23,23 @@ class BatchSize(click.ParamType[int | str]):
         return click.IntRange(1).convert(value, param, ctx)
 
 
+class EvaluateWhen(click.ParamType[int | str]):
+    """``each``, ``every:N`` or ``end``."""
+
+    name = "each|every:N|end"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Every how many batches, or ``end``."""
+        if value in ("end", "each"):
+            return 1 if value == "each" else "end"
+        word, colon, count = str(value).partition(":")
+        if word != "every" or not colon:
+            self.fail(f"{value!r} is none of each, every:N and end", param, ctx)
+        if not count.isdigit() or int(count) < 1:
+            self.fail(f"{count!r} is no number of batches", param, ctx)
+        return int(count)
+
+
 @click.command("eval")
 @click.option("--editor", "editors", multiple=True, metavar="NAME", help="The method (repeatable: side by side).")
 @click.option("--dataset", default="", metavar="NAME", help="The benchmark.")
@@ -36,6 +53,19 @@ class BatchSize(click.ParamType[int | str]):
     help="Edit and ask every case in groups, or edit some and ask all.",
 )
 @click.option("--batch", type=BatchSize(), default=None, help="partition: cases edited together. [default: 1]")
+@click.option("--sequential", is_flag=True, help="Edit batch upon batch, without giving the model back in between.")
+@click.option(
+    "--evaluate",
+    type=EvaluateWhen(),
+    default=None,
+    help="sequential: when cases are asked, after each batch, every N batches, or at the end. [default: end]",
+)
+@click.option(
+    "--of",
+    type=click.Choice(["new", "seen", "all"]),
+    default=None,
+    help="sequential: who is then asked: cases edited since the last time, all edited so far, all. [default: seen]",
+)
 @click.option("--edited", type=click.IntRange(1), default=None, metavar="K", help="sample: how many cases are edited.")
 @click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Take N cases, drawn with the seed.")
 @click.option("--ask", type=click.IntRange(1), default=None, metavar="N", help="Ask only N of the cases taken.")
@@ -63,6 +93,7 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
       ke eval --editor memit --dataset atlas --limit 50
       ke eval --editor none --editor memit --editor mello --dataset mquake-cf-3k --batch 100
       ke eval --editor memit --dataset atlas -o memit.layers=4,5,6 --model ./my-model
+      ke eval --editor memit --dataset atlas --batch 10 --sequential --evaluate every:5
     """  # fmt: skip
     from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
 

@@ -58,7 +58,7 @@ class Asked:
         request = EvalRequest(
             editor=editors[0],
             dataset=dataset,
-            model=_model(given),
+            model=model_choice(given),
             options=split(given["options"]),
             plan=_plan(given),
             styles=given.get("styles", ()),
@@ -123,7 +123,8 @@ def _intention(job: Job, folder: RunFolder) -> str:
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
 
 
-def _model(given: Mapping[str, Any]) -> ModelChoice:
+def model_choice(given: Mapping[str, Any]) -> ModelChoice:
+    """What ``options.model_options`` says. Raises UsageError for a revision given twice."""
     reference, revision = given["model"], given["revision"]
     if revision and "@" in reference:
         raise click.UsageError("the revision is given twice: in --model and in --revision")
@@ -149,5 +150,18 @@ def _plan(given: Mapping[str, Any]) -> Plan:
         raise click.UsageError("--batch belongs to --protocol partition; say --edited K for sample")
     if protocol == "sample" and edited is None:
         raise click.UsageError("--protocol sample needs --edited K: how many cases are edited")
+    sequential, evaluate, of = given.get("sequential", False), given.get("evaluate"), given.get("of")
+    if sequential and protocol == "sample":
+        raise click.UsageError("--sequential edits the batches of --protocol partition one after another")
+    if not sequential and (evaluate or of):
+        raise click.UsageError(f"{'--evaluate' if evaluate else '--of'} belongs to --sequential")
     size = edited if protocol == "sample" else 1 if batch is None else None if batch == "all" else batch
-    return Plan(protocol=protocol, size=size, limit=given.get("limit"), ask=given.get("ask"))
+    return Plan(
+        protocol=protocol,
+        size=size,
+        limit=given.get("limit"),
+        ask=given.get("ask"),
+        sequential=sequential,
+        evaluate=evaluate if isinstance(evaluate, int) else None,
+        of=of or "seen",
+    )

@@ -69,7 +69,7 @@ def _row(app: App, folder: RunFolder) -> tuple[str, ...]:
 def _scores(app: App, folder: RunFolder) -> str:
     """The first three columns of its metrics, after editing, in the first style that has them."""
     from ke_core.report.load import load  # noqa: PLC0415
-    from ke_core.report.numbers import share  # noqa: PLC0415
+    from ke_core.report.numbers import number  # noqa: PLC0415
     from ke_core.report.run import columns  # noqa: PLC0415
     from ke_core.results.folder import SCORES  # noqa: PLC0415
 
@@ -81,6 +81,6 @@ def _scores(app: App, folder: RunFolder) -> str:
         for style in run.styles("after"):
             score = run.score(column, "after", style)
             if score is not None and score.n:
-                found.append(f"{column.heading} {share(score)} ({score.n:,})")
+                found.append(f"{column.heading} {number(score)} ({score.n:,})")
                 break
     return "\n".join(found)

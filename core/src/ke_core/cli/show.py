@@ -8,9 +8,10 @@ import click
 from rich.console import Group, RenderableType
 
 from ke_core.cli.app import App
-from ke_core.cli.console import out
+from ke_core.cli.console import err, out, progress
+from ke_core.cli.options import component_options
 from ke_core.plugins.catalog import KINDS, Offer
-from ke_core.plugins.options import describe
+from ke_core.plugins.options import describe, reject_unused, split
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -18,15 +19,50 @@ from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelS
 @click.command("show")
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
+@click.option(
+    "--model",
+    default="",
+    metavar="[SOURCE:]ID[@REVISION]",
+    help="Show an editor's hyperparameters for this model, and why.",
+)
+@component_options
 @click.pass_obj
-def command(app: App, kind: str, name: str) -> None:
+def command(app: App, kind: str, name: str, model: str, options: tuple[str, ...]) -> None:
     """Describe one component: its options, citation and origin.
 
     \b
-    Example: ke show editor memit
+    Examples:
+      ke show editor memit
+      ke show editor memit --model smollm2-135m -o memit.layers=4,5,6
     """
+    if model and kind != "editor":
+        raise click.UsageError(f"--model is for editors, not for a {kind}")
+    if options and not model:
+        raise click.UsageError("-o sets options of an editor for --model MODEL")
     offer = app.catalog.offer(kind, name)
-    out().print(Group(*_description(kind, offer)))
+    out().print(Group(*(_hyperparameters(app, name, model, options) if model else _description(kind, offer))))
+
+
+def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) -> list[RenderableType]:
+    from ke_core.run.components import choose  # noqa: PLC0415  the run's machinery is for this one flag
+    from ke_core.run.session import ModelChoice  # noqa: PLC0415  as above
+    from ke_core.run.settings import settings_for  # noqa: PLC0415  as above
+
+    given = split(options)
+    editor = choose(app.catalog, "editor", name, given)
+    reject_unused(given, [editor.spec])
+    with progress(err()) as shown:
+        found = settings_for(editor, ModelChoice(reference=model), app.catalog, shown)
+    table = plain_table("hyperparameter", "value", "why")
+    for option, setting in found.items():
+        table.add_row(literal(option), literal(_told(setting.value)), literal(setting.reason))
+    return [titled(f"{name} on {model}", table)]
+
+
+def _told(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "by layer" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _description(kind: str, offer: Offer) -> list[RenderableType]:

@@ -35,6 +35,7 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
         spec=folder.spec,
         scores=tuple(from_json(scores, list[Score], of=where, error=BadRun)),
         columns={name: columns_of(name, catalog) for name in names},
+        less=frozenset(name for name in names if not _more_is_better(name, catalog)),
         tally=counted,
     )
 
@@ -43,3 +44,8 @@ def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:
     """Aspects and headings of a metric; none where it is not installed, and all its aspects are then shown."""
     offer: Any = catalog.offers["metric"].get(metric)
     return {} if offer is None else offer.spec.columns
+
+
+def _more_is_better(metric: str, catalog: Catalog) -> bool:
+    offer: Any = catalog.offers["metric"].get(metric)
+    return offer is None or bool(offer.spec.higher_is_better)

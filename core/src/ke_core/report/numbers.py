@@ -1,22 +1,27 @@
-"""Numbers as people read them: a share in per cent, its interval, its n."""
+"""Numbers as people read them: a share in per cent or a quantity, its interval, its n."""
 
 from __future__ import annotations
 
 from ke_core.data.results import Score
 
 NOTHING = "-"
+SHARE = "%"
+"""The measure of a share of 1, which is shown in per cent."""
 
 
-def share(score: Score | None) -> str:
-    """``41.2``, in per cent; a dash where nothing was measured."""
-    return NOTHING if score is None or score.value is None else f"{100 * score.value:.1f}"
+def number(score: Score | None) -> str:
+    """``41.2``, in per cent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
+    if score is None or score.value is None:
+        return NOTHING
+    return f"{100 * score.value:.1f}" if score.measure == SHARE else _quantity(score.value)
 
 
 def interval(score: Score | None) -> str:
-    """``38.1-44.3`` or ``95.2-100``, in per cent; empty where there is none (one unit alone gives none)."""
+    """``38.1-44.3`` or ``95.2-100``, in per cent, or quantities; empty where there is none (one unit alone)."""
     if score is None or score.interval is None:
         return ""
-    return f"{_bound(score.interval.low)}-{_bound(score.interval.high)}"
+    bound = _bound if score.measure == SHARE else _quantity
+    return f"{bound(score.interval.low)}-{bound(score.interval.high)}"
 
 
 def duration(seconds: float) -> str:
@@ -35,3 +40,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 def _bound(value: float) -> str:
     """The ends of the scale without a decimal: a column is as narrow as it can be."""
     return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:.1f}"
+
+
+def _quantity(value: float) -> str:
+    """``0.01234``, ``1.000``, ``12.35``, ``1,234``."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"

@@ -15,12 +15,16 @@ from ke_core.report.tally import Tally
 
 @frozen(kw_only=True)
 class Reported:
-    """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order."""
+    """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
+
+    ``less``: the metrics of which less is better.
+    """
 
     path: str
     spec: RunSpec
     scores: tuple[Score, ...]
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    less: frozenset[str] = frozenset()
     tally: Tally = field(factory=Tally)
 
     def score(self, column: Column, phase: Phase, style: str, tag: tuple[str, str] | None = None) -> Score | None:
@@ -93,6 +97,10 @@ def plan_words(spec: RunSpec) -> str:
         words = f"partition, {size} edited {'alone' if plan.size == 1 else 'together'}"
     else:
         words = f"sample, {'all' if plan.size is None else plan.size} edited"
+    if plan.sequential:
+        when = "at the end" if plan.evaluate is None else f"after every {plan.evaluate} batches"
+        one = "case by case" if plan.size == 1 else f"{size} at a time"
+        words = f"sequential, {one} on top of one another, {plan.of} cases asked {when}"
     if plan.limit is not None:
         words += f", limit {plan.limit}"
     return words + (f", {plan.ask} asked" if plan.ask is not None else "")

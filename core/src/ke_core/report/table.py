@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
-from ke_core.report.numbers import NOTHING, interval, share
+from ke_core.report.numbers import NOTHING, SHARE, interval, number
 from ke_core.report.run import Column, Reported, columns, labels, without_model
 from ke_core.report.text import literal, plain_table, titled
 
@@ -35,23 +35,34 @@ class Row:
         return found if found is not None and found.n else None
 
 
-def score_table(runs: Sequence[Reported]) -> Group:
-    """The main table. Each cell: the share, and under it the 95 % interval; n in the heading where all agree.
-
-    The unedited model stands first, once if all runs found the same of it.
+def score_tables(runs: Sequence[Reported]) -> list[Group]:
+    """The main tables, one a metric. Each cell: the number, and under it the 95 % interval; n in the heading where
+    all agree. The unedited model stands first, once if all runs found the same of it.
     """
     shown = columns(runs)
+    metrics = dict.fromkeys(column.metric for column in shown)
+    tables = [score_table(runs, [column for column in shown if column.metric == metric]) for metric in metrics]
+    return tables or [score_table(runs, [])]
+
+
+def score_table(runs: Sequence[Reported], shown: Sequence[Column] | None = None) -> Group:
+    """One table, of the columns given, else of all."""
+    shown = columns(runs) if shown is None else shown
     rows = [*_unedited(runs, shown), *_edited(runs)]
+    if shown:
+        rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
     common = [_common_n(rows, column) for column in shown]
-    table = plain_table("editor", "asked as")
+    styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
+    table = plain_table("editor", *(["asked as"] if styled else []))
     for column, n in zip(shown, common, strict=True):
-        _add_numbers(table, column, f"n {n:,}" if n is not None else "")
+        _add_numbers(table, column, _measure(rows, column), f"n {n:,}" if n is not None else "")
     above = None
     for row in rows:
         cells = [_cell(row.score(column), with_n=n is None) for column, n in zip(shown, common, strict=True)]
-        table.add_row(literal(row.label if row.label != above else ""), literal(row.style), *cells)
+        names = [literal(row.label if row.label != above else ""), *([literal(row.style)] if styled else [])]
+        table.add_row(*names, *cells)
         above = row.label
-    return titled(_title(runs), table)
+    return titled(_title(runs, shown), table)
 
 
 def slice_tables(runs: Sequence[Reported]) -> list[Group]:
@@ -69,7 +80,7 @@ def _slice_table(runs: Sequence[Reported], tag: str) -> Group:
     table = plain_table(tag, "editor", "asked as")
     for column in shown:
         _add_numbers(table, column)
-    joint = " " if max((len(f"{share(score)} ({score.n:,})") for score in sliced), default=0) <= NARROW else "\n"
+    joint = " " if max((len(f"{number(score)} ({score.n:,})") for score in sliced), default=0) <= NARROW else "\n"
     for value in values:
         above = None
         for row in _edited(runs):
@@ -115,22 +126,33 @@ def _common_n(rows: Sequence[Row], column: Column) -> int | None:
 def _cell(score: Score | None, *, with_n: bool) -> Text:
     if score is None:
         return Text(NOTHING)
-    lines = [share(score), interval(score), f"n {score.n:,}" if with_n else ""]
+    lines = [number(score), interval(score), f"n {score.n:,}" if with_n else ""]
     return Text("\n".join(line for line in lines if line))
 
 
 def _short_cell(score: Score | None, *, joint: str) -> Text:
-    return Text(NOTHING if score is None else f"{share(score)}{joint}({score.n:,})")
+    return Text(NOTHING if score is None else f"{number(score)}{joint}({score.n:,})")
 
 
-def _add_numbers(table: Table, column: Column, under: str = "") -> None:
+def _add_numbers(table: Table, column: Column, *under: str) -> None:
     """A column as narrow as its numbers: its heading stands word under word, a long one cut at its hyphens."""
     words = [word if len(word) <= NARROW else word.replace("-", "-\n") for word in column.heading.split()]
-    heading = "\n".join([*words, under] if under else words)
+    heading = "\n".join([*words, *filter(None, under)])
     table.add_column(literal(heading, "bold"), justify="right", no_wrap=True)
 
 
-def _title(runs: Sequence[Reported]) -> str:
+def _measure(rows: Sequence[Row], column: Column) -> str:
+    """What a column is measured in, in brackets; nothing for shares and for plain numbers."""
+    found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
+    return "".join(f"[{measure}]" for measure in sorted(found - {SHARE, ""}))
+
+
+def _title(runs: Sequence[Reported], shown: Sequence[Column]) -> str:
     datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
     models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
-    return f"{', '.join(datasets)} on {', '.join(models) or 'no model'}: value in %, 95 % interval"
+    metrics = {column.metric for column in shown}
+    several = len({column.metric for column in columns(runs)}) > len(metrics) == 1
+    what = f"{metrics.copy().pop()}: " if several else ""
+    less = any(metrics & run.less for run in runs)
+    values = "less is better, 95 % interval" if less else "value in %, 95 % interval"
+    return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field
 
 from ke_core.data.queries import Phase
-from ke_core.data.records import Batch, Judged, Record, Replied
-from ke_core.data.results import Answer, Failure
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied
+from ke_core.data.results import Answer, Failure, Reply
 from ke_core.data.runspec import Component
 from ke_core.report.clean import one_line
 
@@ -62,6 +62,8 @@ def tally(records: Iterable[Record]) -> Tally:
                 replies[record.step, record.batch, record.case, record.phase, record.style] = record
             case Judged():
                 made.judge = record.judge
+            case Probed():
+                _add_failures(made, record.replies.values())
     for batch in batches.values():
         _add_batch(made, batch)
     asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
@@ -85,16 +87,23 @@ def _add_batch(made: Tally, batch: Batch) -> None:
 
 
 def _add_replies(made: Tally, replied: Replied) -> None:
-    made.answer_seconds += replied.seconds if replied.phase == "after" else 0.0
+    answers = sum(isinstance(reply, Answer) for reply in replied.replies.values())
+    if replied.phase == "after" and answers:
+        made.answer_seconds += replied.seconds * answers / len(replied.replies)
+    _add_failures(made, replied.replies.values())
     for reply in replied.replies.values():
-        if isinstance(reply, Failure):
-            made.failures[one_line(f"{reply.error}: {reply.message}", REASON)] += 1
-        elif isinstance(reply, Answer) and replied.phase == "after":
+        if isinstance(reply, Answer) and replied.phase == "after":
             made.answers += 1
             made.calls += reply.cost.calls
             made.tokens += reply.cost.tokens
             if reply.outcome != "answered":
                 made.unfinished[reply.outcome] += 1
+
+
+def _add_failures(made: Tally, replies: Iterable[Reply]) -> None:
+    for reply in replies:
+        if isinstance(reply, Failure) and not reply.unscored:
+            made.failures[one_line(f"{reply.error}: {reply.message}", REASON)] += 1
 
 
 def _reasons(by_id: Mapping[str, str]) -> Counter[str]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import CaseRecord, Score, Value
+from ke_core.data.results import CaseRecord, ModelRecord, Score, Value
 from ke_core.errors import PluginBroken
-from ke_core.protocols import Metric
+from ke_core.protocols import Metric, ModelMetric
 from ke_core.results.intervals import bootstrap
 from ke_core.specs import MetricSpec
 
@@ -21,36 +21,69 @@ PART = "part"
 
 @frozen(kw_only=True)
 class _Group:
-    """What one score is of."""
+    """What one score is of, and what its bootstrap draws."""
 
     aspect: str
     phase: Phase
     style: str
+    unit: str
 
 
-def aggregate(metric: Metric, spec: MetricSpec, records: Iterable[CaseRecord], *, seed: int) -> list[Score]:
+def aggregate(
+    metric: Metric | ModelMetric,
+    spec: MetricSpec,
+    records: Iterable[CaseRecord],
+    *,
+    models: Iterable[ModelRecord] = (),
+    seed: int,
+) -> list[Score]:
     """Every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
+
+    What it says of ``models`` is averaged over them; one edited model is one batch.
 
     Where there are controls, also by part (edited, control). ``seed`` draws the bootstrap. Raises
     PluginBroken for a value of NaN and for a missing value without a reason: nothing is dropped in silence.
     """
     cases = list(records)
-    together = _together(cases)
     groups: dict[_Group, list[Value]] = {}
-    for record in cases:
-        for value in metric.values(record):
-            _check(value, spec.name, record.case.id)
-            group = _Group(aspect=value.aspect, phase=value.phase, style=value.style)
-            tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
-            own = record.batch if together and value.phase == "after" else value.unit or record.case.id
-            groups.setdefault(group, []).append(evolve(value, unit=own, tags=tags))
+    if isinstance(metric, Metric):
+        _take_cases(groups, metric, spec, cases)
+    if isinstance(metric, ModelMetric):
+        _take_models(groups, metric, spec, models)
     by = (*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)
     return [
-        evolve(_score(spec.name, group, some, seed=seed, unit=unit), tags=tags)
+        evolve(_score(spec.name, group, some, seed=seed), tags=tags, measure=spec.measures.get(group.aspect, "%"))
         for group, values in groups.items()
-        for unit in ["batch" if together and group.phase == "after" else "unit"]
         for tags, some in _slices(values, tuple(dict.fromkeys(by)))
     ]
+
+
+def _take_cases(
+    groups: dict[_Group, list[Value]], metric: Metric, spec: MetricSpec, cases: Sequence[CaseRecord]
+) -> None:
+    together = _together(cases)
+    for record in cases:
+        for value in metric.values(record):
+            _check(value, spec.name, f"case {record.case.id}")
+            batch = together and value.phase == "after"
+            tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
+            own = record.batch if batch else value.unit or record.case.id
+            _add(groups, evolve(value, unit=own, tags=tags), unit="batch" if batch else "unit")
+
+
+def _take_models(
+    groups: dict[_Group, list[Value]], metric: ModelMetric, spec: MetricSpec, models: Iterable[ModelRecord]
+) -> None:
+    for record in models:
+        for value in metric.model_values(record):
+            _check(value, spec.name, f"batch {record.batch}")
+            unit = "batch" if value.phase == "after" else "model"
+            _add(groups, evolve(value, unit=value.unit or record.batch), unit=unit)
+
+
+def _add(groups: dict[_Group, list[Value]], value: Value, *, unit: str) -> None:
+    group = _Group(aspect=value.aspect, phase=value.phase, style=value.style, unit=unit)
+    groups.setdefault(group, []).append(value)
 
 
 def _together(records: Sequence[CaseRecord]) -> bool:
@@ -74,7 +107,7 @@ def _slices(values: Sequence[Value], by: Sequence[str]) -> Iterator[tuple[Mappin
             yield {tag: name}, found[name]
 
 
-def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, unit: str) -> Score:
+def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int) -> Score:
     seen = [(value.value, value.unit) for value in values if value.value is not None]
     reasons = Counter(value.skipped_because for value in values if value.value is None)
     numbers, units = [number for number, _unit in seen], [unit for _number, unit in seen]
@@ -89,12 +122,12 @@ def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int, un
         skipped=reasons.total(),
         skipped_because=dict(sorted(reasons.items())),
         interval=interval,
-        note=f"one {unit}, no interval" if numbers and interval is None else "",
+        note=f"one {group.unit}, no interval" if numbers and interval is None else "",
     )
 
 
-def _check(value: Value, metric: str, case: str) -> None:
-    where = f"metric {metric!r}, case {case}, aspect {value.aspect!r}"
+def _check(value: Value, metric: str, of: str) -> None:
+    where = f"metric {metric!r}, {of}, aspect {value.aspect!r}"
     if value.value is None and not value.skipped_because:
         raise PluginBroken(f"{where}: no value and no reason", hint=f"tell the author of {metric!r}")
     if value.value is not None and not math.isfinite(value.value):

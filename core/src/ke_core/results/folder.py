@@ -60,7 +60,7 @@ class RunFolder:
         if (path / RUN).exists():
             folder = cls.open(path)
             if folder.spec.id != spec.id:
-                raise BadRun(f"{path} holds another run: {_difference(folder.spec, spec)}", hint=ELSEWHERE)
+                raise BadRun(f"{path} holds another run: {difference(folder.spec, spec)}", hint=ELSEWHERE)
             return folder
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
             raise BadRun(f"{path} holds something else, not a run", hint=ELSEWHERE)
@@ -151,7 +151,7 @@ def _torn(file: Path) -> bool:
     return file.name.startswith(f".{RUN}.")
 
 
-def _difference(there: RunSpec, here: RunSpec) -> str:
+def difference(there: object, here: object) -> str:
     """The first field in which two specifications differ, in the order of the specification."""
     path, old, new = next(_differing(to_json(there), to_json(here)))
     return f"its {path} is {_short(old)}, here it is {_short(new)}"

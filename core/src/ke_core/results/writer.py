@@ -30,11 +30,14 @@ class Writer:
         self._path = path
 
     def append(self, records: Iterable[Record]) -> None:
-        """All of ``records`` are on the disk when this returns.
+        """All of ``records`` are on the disk when this returns. Raises KEError as ``append_lines`` does."""
+        self.append_lines(b"".join(to_line(record) for record in records))
+
+    def append_lines(self, lines: bytes) -> None:
+        """``lines``, each with its end, are on the disk when this returns.
 
         Raises KEError when they cannot be written, with the file as it was before.
         """
-        lines = b"".join(to_line(record) for record in records)
         end = self._stream.seek(0, os.SEEK_END)
         try:
             self._write(lines)

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from ke_core.data.facts import Edit
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import Case, Form, Phase, Query
-from ke_core.protocols import Dataset, Question
+from ke_core.protocols import Ask, Dataset, Likelihood, Question
 
 OWN = "own"
 """The style of an editor that brings its own prompts."""
@@ -22,7 +22,7 @@ class Unit:
     case: str
     phase: Phase
     style: str
-    questions: tuple[Question, ...]
+    questions: tuple[Ask, ...]
 
 
 @frozen(kw_only=True)
@@ -56,23 +56,13 @@ class Asker:
         own: tuple[str, ...] = (),
         hidden: frozenset[str] = frozenset(),
     ) -> Unit:
-        questions = []
+        questions: list[Ask] = []
         for query in queries(case, phase):
             put = asked(query, phase, self.edited_form, edited=edited)
             prompt = self._prompt(put, style)
             if prompt is not None:
-                questions.append(
-                    Question(
-                        id=f"{case.id}/{phase}/{style}/{query.id}",
-                        case=case.id,
-                        query=query.id,
-                        texts=put.texts,
-                        form=put.form,
-                        prompt=prompt,
-                        own=own,
-                        hidden=hidden,
-                    )
-                )
+                name = f"{case.id}/{phase}/{style}/{query.id}"
+                questions.append(_ask(put, prompt, id_=name, case=case.id, own=own, hidden=hidden))
         return Unit(case=case.id, phase=phase, style=style, questions=tuple(questions))
 
     def _prompt(self, query: Query, style: str) -> Prompt | None:
@@ -82,6 +72,25 @@ class Asker:
             if prompt is not None:
                 return prompt
         return None
+
+
+def _ask(query: Query, prompt: Prompt, *, id_: str, case: str, own: tuple[str, ...], hidden: frozenset[str]) -> Ask:
+    """A question; where the query has continuations, how probable each is after the same prompt."""
+    if not query.continuations:
+        return Question(
+            id=id_, case=case, query=query.id, texts=query.texts, form=query.form, prompt=prompt, own=own, hidden=hidden
+        )
+    return Likelihood(
+        id=id_,
+        case=case,
+        query=query.id,
+        texts=query.texts,
+        form=query.form,
+        prompt=prompt.text,
+        continuations=query.continuations,
+        own=own,
+        hidden=hidden,
+    )
 
 
 def queries(case: Case, phase: Phase) -> Iterator[Query]:

@@ -25,11 +25,12 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
+from ke_core.run.asking import evaluate, planned, refuse
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, choose_again, with_flag
 from ke_core.run.job import Finished, Job, Judging, Measure
 from ke_core.run.judging import judge_run
-from ke_core.run.loop import evaluate, planned, refuse
 from ke_core.run.plan import select
+from ke_core.run.probing import asked_by, asks_of
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
@@ -91,6 +92,7 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
         plan=request.plan,
         edited_form=request.edited_form,
         seed=request.seed,
+        asks=tuple(ref for ref in map(asked_by, measures) if ref is not None),
     )
     job = Job(
         spec=run_spec,
@@ -141,10 +143,12 @@ def score(
 ) -> list[Score]:
     """``ke score RUN``: write ``scores.json`` from the records alone.
 
-    Without ``metrics`` the dataset's, without ``judge`` the one that judged last.
+    Without ``metrics`` the dataset's and those that asked something in this run, without ``judge`` the one that
+    judged last.
     """
     spec, cases = _recorded(folder, catalog, data_dir)
-    chosen = _metrics(catalog, spec, tuple(metrics), options)
+    asked = tuple(ask.component.name for ask in folder.spec.asks)
+    chosen = _metrics(catalog, spec, tuple(metrics) or (*spec.metrics, *asked), options)
     reject_unused(options, [each.spec for each in chosen])
     return score_run(folder, cases, _measures(chosen), judge=judge)
 
@@ -176,7 +180,7 @@ def _metrics(catalog: Catalog, dataset: DatasetSpec, names: tuple[str, ...], opt
 
 def _measures(chosen: Sequence[Chosen]) -> tuple[Measure, ...]:
     return tuple(
-        Measure(component=each.component, spec=each.spec, metric=each.build())
+        Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each))
         for each in chosen
         if isinstance(each.spec, MetricSpec)
     )

@@ -9,7 +9,7 @@ from attrs import frozen
 from ke_core.data.queries import Case
 from ke_core.data.results import Score
 from ke_core.data.runspec import Component, RunSpec
-from ke_core.protocols import Dataset, Editor, Judge, Metric, Session
+from ke_core.protocols import Ask, Dataset, Editor, Judge, Metric, ModelMetric, Session
 from ke_core.specs import EditorSpec, MetricSpec
 
 
@@ -23,11 +23,12 @@ class Judging:
 
 @frozen(kw_only=True)
 class Measure:
-    """A metric, what stands for it in the scores, and how they are broken down."""
+    """A metric, what stands for it in the scores, how they are broken down, and what it asks of every model."""
 
     component: Component
     spec: MetricSpec
-    metric: Metric
+    metric: Metric | ModelMetric
+    asks: tuple[Ask, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -47,6 +48,11 @@ class Job:
     hides: bool = False
     judging: Judging
     measures: tuple[Measure, ...] = ()
+
+    @property
+    def asking(self) -> tuple[Measure, ...]:
+        """The metrics that ask something of every model."""
+        return tuple(measure for measure in self.measures if measure.asks)
 
 
 @frozen(kw_only=True)

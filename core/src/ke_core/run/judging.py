@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ke_core.data.queries import Case, Phase, Probe, Query, expected
-from ke_core.data.records import Batch, Judged, Replied
-from ke_core.data.results import Failure, Finding, Item, Judgement, Verdict
+from ke_core.data.records import Batch, Judged, Probed, Replied
+from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.errors import BadRun, PluginBroken
 from ke_core.protocols import Judge, Session
@@ -83,6 +83,7 @@ def _todo(folder: RunFolder, component: Component) -> tuple[list[Replied], froze
     for record in folder.read():
         if isinstance(record, Batch):
             controls.update((record.batch, case) for case in record.controls)
+        if isinstance(record, Batch | Probed):
             continue
         key = (record.step, record.batch, record.case, record.phase, record.style)
         if isinstance(record, Replied):
@@ -112,8 +113,9 @@ def _items(line: Replied, cases: Mapping[str, Case], folder: RunFolder, *, edite
 def _verdicts(
     judge: Judge, component: Component, session: Session[Any] | None, items: Sequence[Item]
 ) -> list[Judgement]:
-    """One judgement an item. A ``Failure`` is wrong whatever the judge: it is not even asked."""
-    answered = [item for item in items if not isinstance(item.reply, Failure)]
+    """One judgement an item. The judge is asked about texts only: the rest is settled whatever the judge."""
+    settled = [_settled(item) for item in items]
+    answered = [item for item, judgement in zip(items, settled, strict=True) if judgement is None]
     given = judge.judge(session, answered) if answered else []
     if len(given) != len(answered):
         raise PluginBroken(
@@ -121,9 +123,14 @@ def _verdicts(
             hint=f"tell the author of {component.name}",
         )
     rest = iter(given)
-    return [
-        Judgement(verdict=Verdict.WRONG, findings=(Finding(item=item.reply.error, label="failure"),))
-        if isinstance(item.reply, Failure)
-        else next(rest)
-        for item in items
-    ]
+    return [next(rest) if judgement is None else judgement for judgement in settled]
+
+
+def _settled(item: Item) -> Judgement | None:
+    """A ``Failure`` is wrong. Log-probabilities have no verdict, nor has their absence: metrics read the numbers."""
+    reply = item.reply
+    if isinstance(reply, Scored) or (isinstance(reply, Failure) and reply.unscored):
+        return Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
+    if isinstance(reply, Failure):
+        return Judgement(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))
+    return None

@@ -46,6 +46,18 @@ class Group:
         return frozenset(case.id for case in self.edited)
 
 
+@frozen(kw_only=True)
+class Stage:
+    """A step of sequential editing: ``group``'s edits come on top of what is there, then ``asked`` is asked.
+
+    In ``asked``, edited cases are those of all steps so far, controls those of later ones; nobody may be asked.
+    """
+
+    step: int
+    group: Group
+    asked: Group
+
+
 def select(cases: Sequence[Case], plan: Plan, seed: int) -> tuple[Case, ...]:
     """The ``limit`` cases of this run: drawn with the seed, kept in file order."""
     return _draw(cases, plan.limit, seed, "limit")
@@ -60,9 +72,28 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
         return [_sample(cases, plan, seed, split, asked)]
     made = []
     for number, members in enumerate(_partition(cases, plan.size, seed), start=1):
-        if asked.intersection(case.id for case in members):
+        if plan.sequential or asked.intersection(case.id for case in members):
             made.append(Group(id=f"batch-{number}", edited=members, controls=(), asked=asked))
     return made
+
+
+def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
+    """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.evaluate``, ``Plan.of``)."""
+    every = [case for group in made for case in group.edited]
+    chosen = frozenset[str]().union(*(group.asked for group in made))
+    found: list[Stage] = []
+    seen: list[Case] = []
+    new: list[Case] = []
+    for step, group in enumerate(made, start=1):
+        seen += group.edited
+        new += group.edited
+        asked: frozenset[str] = frozenset()
+        if step == len(made) or (plan.evaluate and step % plan.evaluate == 0):
+            asked = chosen.intersection(case.id for case in {"new": new, "seen": seen, "all": every}[plan.of])
+            new = []
+        whole = Group(id=f"step-{step}", edited=tuple(seen), controls=tuple(every[len(seen) :]), asked=asked)
+        found.append(Stage(step=step, group=group, asked=whole))
+    return found
 
 
 def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple[Case, ...]]:

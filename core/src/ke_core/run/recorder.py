@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from ke_core.data.records import Batch, Judged, Record, Replied
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied
 from ke_core.data.results import Failure, Reply, Scored
 from ke_core.errors import TooManyFailures
 from ke_core.results.writer import Writer
@@ -25,6 +25,7 @@ class Recorder:
     batches: dict[str, Batch] = field(factory=dict)
     failures: int = 0
     _done: set[tuple[str, str, str, str]] = field(factory=set)
+    _probed: set[tuple[str, str]] = field(factory=set)
     _last: Failure | None = None
     _streak: int = 0
 
@@ -33,6 +34,9 @@ class Recorder:
         for record in records:
             if isinstance(record, Batch):
                 self.batches[record.batch] = record
+            elif isinstance(record, Probed):
+                self._probed.add((record.batch, record.metric))
+                self.failures += _failures(record.replies.values())
             elif not isinstance(record, Judged):
                 self._note(record)
 
@@ -41,6 +45,20 @@ class Recorder:
         return [
             unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
         ]
+
+    def probed(self, batch: str, metric: str) -> bool:
+        """Whether what that metric asks of every model is on record for this one."""
+        return (batch, metric) in self._probed
+
+    def add_probed(self, record: Probed) -> None:
+        """Record the replies to what a metric asks of every model. Raises TooManyFailures, and then records nothing."""
+        clean = evolve(record, replies={query: _finite(reply) for query, reply in record.replies.items()})
+        for reply in clean.replies.values():
+            self._count(reply)
+            if self._streak == LIMIT:
+                raise _too_many(reply)
+        self.writer.append([clean])
+        self.recall([clean])
 
     def add_batch(self, batch: Batch) -> None:
         """Record that an edit was made; one that is made again to finish its batch is on record already."""
@@ -79,8 +97,11 @@ class Recorder:
                 clean = len(records)
         self._append(records)
 
-    def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure) -> None:
-        """Record that a batch's edit failed: one failure, which every question of ``units`` gets as its reply."""
+    def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure, *, probed: Sequence[Probed] = ()) -> None:
+        """Record that a batch's edit failed: one failure, which every question of ``units`` gets as its reply.
+
+        ``probed``: what metrics would have asked of the edited model, with the same reply.
+        """
         self._count(failure)
         if self._streak == LIMIT:
             raise _too_many(failure)
@@ -96,6 +117,8 @@ class Recorder:
                 for unit in units
             ]
         )
+        self.writer.append(probed)
+        self.recall(probed)
 
     def _append(self, records: Sequence[Replied]) -> None:
         self.writer.append(records)
@@ -104,14 +127,18 @@ class Recorder:
 
     def _note(self, record: Replied) -> None:
         self._done.add((record.batch, record.case, record.phase, record.style))
-        self.failures += sum(isinstance(reply, Failure) for reply in record.replies.values())
+        self.failures += _failures(record.replies.values())
 
     def _count(self, reply: Reply) -> None:
-        if isinstance(reply, Failure):
+        if isinstance(reply, Failure) and not reply.unscored:
             self._streak = self._streak + 1 if reply == self._last else 1
             self._last = reply
         else:
             self._streak, self._last = 0, None
+
+
+def _failures(replies: Iterable[Reply]) -> int:
+    return sum(isinstance(reply, Failure) and not reply.unscored for reply in replies)
 
 
 def _finite(reply: Reply) -> Reply:

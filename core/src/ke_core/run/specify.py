@@ -21,8 +21,12 @@ def specify(
     plan: Plan,
     edited_form: Form | None,
     seed: int,
+    asks: tuple[DataRef, ...] = (),
 ) -> RunSpec:
-    """``sha256`` is of what the dataset read. Without ``edited_form`` the editor's own is used."""
+    """``sha256`` is of what the dataset read. Without ``edited_form`` the editor's own is used.
+
+    ``asks``: the metrics that ask something of every model, and what.
+    """
     spec = editor.spec
     assert isinstance(spec, EditorSpec)
     return RunSpec(
@@ -36,6 +40,7 @@ def specify(
         joint=not spec.one_at_a_time,
         oracle=tuple(sorted(spec.oracle(editor.config))),
         seed=seed,
+        asks=asks,
     )
 
 

@@ -1,0 +1,135 @@
+"""Edited checkpoints: what ``save_pretrained`` writes, and beside it what gives the base back.
+
+::
+
+    DIR/config.json model.safetensors tokenizer.json ...      any software that reads checkpoints reads these
+    DIR/ke_patches/history.json                               the base, and the patches added to it, in order
+    DIR/ke_patches/originals.safetensors                      the base's own tensors of every weight that was touched
+    DIR/ke_patches/1-ID.safetensors ...                       the patches
+
+Subtracting an update does not give the weight back: about 7 % of its entries differ, in every dtype.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from attrs import frozen
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ke_core.data.codec import canonical, from_json, to_json
+from ke_core.data.patches import PATCH_SCHEMA, Applied, Base, History
+from ke_core.errors import BadPatch
+from ke_core.files import explained
+from ke_core.models.hf.model import HFModel
+from ke_core.models.quiet import quiet
+from ke_core.patches.apply import add
+from ke_core.patches.format import StoredPatch, read_patch, write_patch
+from ke_core.patches.identity import weights_digest
+
+FOLDER, HISTORY, ORIGINALS = "ke_patches", "history.json", "originals.safetensors"
+AGAIN = "edit the base again: ke patch apply"
+
+
+@frozen(kw_only=True, eq=False)
+class Past:
+    """An edited checkpoint's past, read: ``originals`` by parameter name, ``patches`` in the order they were added."""
+
+    history: History
+    originals: Mapping[str, Tensor]
+    patches: tuple[StoredPatch, ...]
+
+
+def read_history(folder: Path) -> Past | None:
+    """What ``folder`` remembers, or None where it was not edited by ke. Raises BadPatch where that is damaged."""
+    about = folder / FOLDER
+    if not about.is_dir():
+        return None
+    try:
+        raw = json.loads((about / HISTORY).read_bytes())
+        originals = load_file(about / ORIGINALS)
+    except (OSError, ValueError, SafetensorError) as error:
+        why = " ".join(str(error).split()).rstrip(".")
+        raise BadPatch(f"what {folder} remembers of its base is damaged: {why}", hint=AGAIN) from error
+    if not isinstance(raw, dict) or raw.get("schema", 0) > PATCH_SCHEMA:
+        raise BadPatch(f"{about / HISTORY} was written by a newer ke", hint="install a newer ke-core")
+    history = from_json(raw, History, of=str(about / HISTORY), error=BadPatch, hint=AGAIN)
+    patches = tuple(read_patch(about / step.file) for step in history.patches)
+    return Past(history=history, originals=originals, patches=patches)
+
+
+def write_checkpoint(
+    model: HFModel, to: Path, *, base: Base, patches: Sequence[StoredPatch], originals: Mapping[str, Tensor]
+) -> History | None:
+    """Write ``model`` as it stands into the empty folder ``to``, with its past unless no patch is in it.
+
+    ``originals``: the base's tensors of all that ``patches`` touch, as the module stores them.
+    """
+    with quiet(), explained(f"cannot write {to.name}"):
+        model.module.save_pretrained(to)
+        model.tokenizer.save_pretrained(to)
+    if not patches:
+        return None
+    about = to / FOLDER
+    steps = []
+    with explained(f"cannot write {about}"):
+        about.mkdir()
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in originals.items()}, about / ORIGINALS)
+        for number, patch in enumerate(patches, start=1):
+            file = f"{number}-{patch.id}.safetensors"
+            write_patch(patch, about / file)
+            info = patch.info
+            name, count, on = info.editor.name, len(info.edits), info.base.weights
+            steps.append(Applied(id=patch.id, file=file, base=on, editor=name, edits=count))
+        history = History(base=base, weights=weights_digest(model.module), patches=tuple(steps))
+        (about / HISTORY).write_text(canonical(to_json(history)) + "\n", encoding="utf-8")
+    return history
+
+
+def check_unchanged(model: HFModel, past: Past, folder: Path) -> None:
+    """Raise BadPatch unless ``model``, loaded from ``folder``, is what that folder's past leads to."""
+    found = weights_digest(model.module)
+    if found != past.history.weights:
+        raise BadPatch(
+            f"the weights in {folder} are {found[:12]}, and its patches left {past.history.weights[:12]}",
+            hint="they were changed by something else, or loaded in another dtype; take the folder as ke wrote it",
+        )
+
+
+@contextmanager
+def reverted(model: HFModel, past: Past, keep: Sequence[StoredPatch]) -> Iterator[None]:
+    """``model`` given back to its base, with only ``keep`` added again, in order; at the end it is as it was.
+
+    The base comes back bit for bit, from the tensors that were kept, and its digest is checked. Raises BadPatch where
+    it is not the base's, and where a patch of ``keep`` was made on top of one that is taken away.
+    """
+    base = past.history.base.weights
+    for patch in keep:
+        if patch.info.base.weights != base:
+            raise BadPatch(
+                f"patch {patch.id} was made on top of the patches before it: it cannot stay without them",
+                hint=f"revert it too, or everything with --all (patches: {', '.join(p.id for p in past.patches)})",
+            )
+    now = {name: model.module.get_parameter(name).detach().clone() for name in past.originals}
+    try:
+        _copy(model, past.originals)
+        if weights_digest(model.module) != base:
+            raise BadPatch(f"the tensors that were kept do not give weights {base[:12]} back", hint=AGAIN)
+        with model.patch() as weights:
+            for patch in keep:
+                add(weights, patch)
+            yield
+    finally:
+        _copy(model, now)
+
+
+def _copy(model: HFModel, tensors: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            model.module.get_parameter(name).copy_(tensor)

@@ -1,0 +1,68 @@
+"""The asking of a run: the unedited model first, then group by group, edited and given back.
+
+::
+
+    ask the unedited model everything that depends on it alone
+    for each group of cases:
+        with untouched(model), editor.edit(session, edits of the group) as edited:
+            record edited.answer(questions)
+
+Every chunk of answers is on the disk before the next is asked. What is on record is not asked again, so a
+run that was killed goes on where it stopped: a group that is not finished is edited again and asked the rest.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from ke_core.errors import BadConfig, NeedsWeights
+from ke_core.results.folder import RunFolder
+from ke_core.run.job import Finished, Job
+from ke_core.run.loop import Loop
+from ke_core.run.plan import Group, groups, stages
+from ke_core.run.recorder import Recorder
+from ke_core.run.sequential import ask_in_sequence
+
+
+def evaluate(job: Job, folder: RunFolder) -> Finished:
+    """Ask what is not yet on record. Raises KEErrors; whatever happens, the model is given back first."""
+    started = perf_counter()
+    refuse(job)
+    to_do = planned(job)
+    with folder.writing() as writer:
+        recorder = Recorder(writer)
+        recorder.recall(folder.read())
+        in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
+        total = sum(len(group.cases) for group in (to_do if not in_order else [stage.asked for stage in in_order]))
+        loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
+        if job.editor_spec.needs_model:
+            loop.ask_unedited(to_do)
+        job.session.progress.advance("edited model", 0, total)
+        if in_order:
+            ask_in_sequence(loop, in_order)
+        else:
+            for group in to_do:
+                loop.ask_edited(group)
+    skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
+    return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
+
+
+def planned(job: Job) -> list[Group]:
+    """The groups of the run. Raises BadConfig where the plan does not fit the cases."""
+    return groups(job.cases, job.spec.plan, job.spec.seed, job.dataset.split)
+
+
+def refuse(job: Job) -> None:
+    """Raise for what can be known to go wrong before anything is asked."""
+    name = job.spec.editor.name
+    if job.editor_spec.needs_weights and not hasattr(job.session.model, "patch"):
+        raise NeedsWeights(
+            f"{name} changes weights, and {job.session.model.id} has none here",
+            hint="choose a model that is loaded locally (hf:...), or an editor that keeps its edits in a memory",
+        )
+    if job.hides and not job.editor_spec.masks:
+        raise BadConfig(
+            f"{job.spec.dataset.component.name} hides edits from some cases, and {name} cannot hide any",
+            hint="choose an editor that can, or switch the dataset's masking off",
+        )
+    job.editor.check(job.session, ())  # an editor that cannot work in this model at all raises here

@@ -1,0 +1,89 @@
+"""Making edits, one batch on top of another, all given back at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+from attrs import define, field, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.data.results import Details, Peak
+from ke_core.errors import UnsupportedChange
+from ke_core.protocols import Edited
+from ke_core.run.job import Job
+from ke_core.run.meter import Meter
+
+
+@frozen(kw_only=True)
+class Made:
+    """An edited model, what the editor wants on record about it, and what the last edits took."""
+
+    edited: Edited
+    details: Details
+    seconds: float
+    peak: Peak
+
+
+@define
+class Maker:
+    """Edits the job's model for as long as the context is open.
+
+    An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
+    there: through ``Edited.change`` where the method can, else by another edit of the edited model. The last edited
+    model answers. Weights are saved once, however many edits there are (``HFModel.chained``).
+    """
+
+    job: Job
+    edited: Edited | None = field(default=None, init=False)
+    _stack: ExitStack = field(factory=ExitStack, init=False)
+    _chain: Any = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        model: Any = self.job.session.model
+        if hasattr(model, "chained"):  # weights that lie elsewhere are not edited
+            self._chain = self._stack.enter_context(model.chained())
+        return self
+
+    def add(self, edits: Sequence[Edit]) -> Made:
+        """Make ``edits``. Raises EditFailed, and what was there before stays."""
+        with Meter(self.job.session.model) as meter:
+            started = perf_counter()
+            if self.job.spec.joint:
+                details = self._make(edits)
+            else:
+                details = {"edits": {edit.id: self._make([edit]) for edit in edits}}
+            seconds = perf_counter() - started
+        self.job.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
+        assert self.edited is not None
+        return Made(edited=self.edited, details=details, seconds=round(seconds, 3), peak=meter.peak)
+
+    def _make(self, edits: Sequence[Edit]) -> Details:
+        if self.edited is None or not _changed(self.edited, edits):
+            self.edited = self._stack.enter_context(self.job.editor.edit(self.job.session, edits))
+        if self._chain is not None:
+            self._chain.settle()
+        return self.edited.details
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._stack.__exit__(kind, error, trace)
+
+
+@contextmanager
+def editing(job: Job, edits: Sequence[Edit]) -> Iterator[Made]:
+    """Make ``edits`` alone for as long as the context is open."""
+    with Maker(job) as maker:
+        yield maker.add(edits)
+
+
+def _changed(edited: Edited, edits: Sequence[Edit]) -> bool:
+    try:
+        edited.change(add=edits)
+    except UnsupportedChange:
+        return False
+    return True

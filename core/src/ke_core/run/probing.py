@@ -1,0 +1,80 @@
+"""What metrics ask of every model, beside the cases: of the unedited one, and of each edited one once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from attrs import evolve
+
+from ke_core.data.codec import digest, to_json
+from ke_core.data.queries import Phase
+from ke_core.data.records import Probed
+from ke_core.data.results import Failure
+from ke_core.data.runspec import DataRef
+from ke_core.errors import PluginBroken
+from ke_core.protocols import Ask, Edited, Likelihood
+from ke_core.run.components import Chosen
+from ke_core.run.job import Measure
+from ke_core.specs import MetricSpec
+
+
+def asks_of(chosen: Chosen) -> tuple[Ask, ...]:
+    """What the chosen metric asks of every model. Raises PluginBroken where two asks share a query."""
+    assert isinstance(chosen.spec, MetricSpec)
+    asks = chosen.spec.asks(chosen.config)
+    names = [ask.query for ask in asks]
+    if len(set(names)) < len(names) or "" in names:
+        raise PluginBroken(
+            f"metric {chosen.spec.name} has asks without a query of their own",
+            hint=f"tell the author of {chosen.spec.name}",
+        )
+    return asks
+
+
+def asked_by(chosen: Chosen) -> DataRef | None:
+    """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks."""
+    asks = asks_of(chosen)
+    return DataRef(component=chosen.component, sha256=digest([_content(ask) for ask in asks])) if asks else None
+
+
+def probe(measure: Measure, edited: Edited, *, batch: str, phase: Phase) -> Probed:
+    """Put the metric's asks to one model. Raises PluginBroken if there are more or fewer replies than asks."""
+    name = measure.component.name
+    asks = [_named(ask, f"{batch}/{phase}/{name}", name) for ask in measure.asks]
+    started = perf_counter()
+    replies = edited.answer(asks)
+    if len(replies) != len(asks):
+        raise PluginBroken(
+            f"the edited model returned {len(replies)} replies to {len(asks)} asks of metric {name}",
+            hint="tell the author of the editor",
+        )
+    return Probed(
+        batch=batch,
+        metric=name,
+        phase=phase,
+        replies={ask.query: reply for ask, reply in zip(asks, replies, strict=True)},
+        seconds=round(perf_counter() - started, 4),
+    )
+
+
+def failed(measures: Sequence[Measure], batch: str, failure: Failure) -> list[Probed]:
+    """What is on record of a model that could not be edited."""
+    return [
+        Probed(
+            batch=batch,
+            metric=measure.component.name,
+            phase="after",
+            replies={ask.query: failure for ask in measure.asks},
+        )
+        for measure in measures
+    ]
+
+
+def _named(ask: Ask, prefix: str, metric: str) -> Ask:
+    return evolve(ask, id=f"{prefix}/{ask.query}", case=metric)
+
+
+def _content(ask: Ask) -> object:
+    kind = "likelihood" if isinstance(ask, Likelihood) else "question"
+    return {"kind": kind, **to_json(ask), "hidden": sorted(ask.hidden)}

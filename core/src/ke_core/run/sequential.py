@@ -1,0 +1,90 @@
+"""Sequential editing: batch upon batch, each made on the model that the earlier ones left.
+
+What is on record is not asked again. But a run that was killed makes every edit again from the first, in order: the
+edited weights are gone, and to skip a finished batch without its edits would be another experiment (pitfall E8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, evolve, field
+
+from ke_core.data.facts import Edit
+from ke_core.data.results import Failure
+from ke_core.engine.direct import Direct
+from ke_core.errors import EditFailed
+from ke_core.run.guard import untouched
+from ke_core.run.loop import Loop
+from ke_core.run.making import Maker
+from ke_core.run.plan import Stage
+
+
+def ask_in_sequence(loop: Loop, stages: Sequence[Stage]) -> None:
+    """Make the edits of every stage and ask who is to be asked after it; the model is given back at the end."""
+    last = max((stage.step for stage in stages if _is_open(loop, stage)), default=0)
+    if not last:
+        return
+    with untouched(loop.job.session.model, loop.before), Maker(loop.job) as maker:
+        so_far = _SoFar(loop=loop, maker=maker)
+        for stage in stages[:last]:
+            so_far.take(stage)
+
+
+def _is_open(loop: Loop, stage: Stage) -> bool:
+    """Whether anything of ``stage`` is not on record."""
+    known = loop.recorder.batches.get(stage.asked.id)
+    if known is None:
+        return True
+    if not stage.asked.asked:
+        return False
+    left_out = {case.id for case in stage.asked.cases} - {*known.cases, *known.controls}
+    open_units = loop.open_units(stage.asked, dict.fromkeys(left_out, ""), {})
+    return bool(open_units or loop.unprobed(stage.asked.id))
+
+
+@define
+class _SoFar:
+    """What the stages so far have left: the edits made, the cases left out, and those whose edits failed."""
+
+    loop: Loop
+    maker: Maker
+    bank: dict[str, Edit] = field(factory=dict)
+    skipped: dict[str, str] = field(factory=dict)
+    failed: dict[str, Failure] = field(factory=dict)
+
+    def take(self, stage: Stage) -> None:
+        """Add the edits of ``stage``, record what that took, and ask."""
+        loop, feasible = self.loop, self.loop.feasible(stage.group)
+        self.skipped |= feasible.skipped
+        batch = evolve(
+            loop.batch(stage.asked, evolve(feasible, skipped=self.skipped)),
+            step=stage.step,
+            skipped=feasible.skipped,
+            first=not loop.edited,
+        )
+        if feasible.edits:
+            loop.edited = True
+            try:
+                made = self.maker.add(feasible.edits)
+            except EditFailed as error:
+                failure = Failure(error=type(error).__name__, message=str(error))
+                self.failed |= {case.id: failure for case in stage.group.edited if case.id not in feasible.skipped}
+                batch = evolve(batch, failed=str(error))
+            else:
+                self.bank |= {edit.id: edit for edit in feasible.edits}
+                batch = evolve(batch, seconds=made.seconds, memory=made.peak, details=made.details)
+        loop.recorder.add_batch(batch)
+        self._ask(stage)
+
+    def _ask(self, stage: Stage) -> None:
+        loop, group = self.loop, stage.asked
+        if not group.asked:
+            return
+        for case in group.cases:
+            if case.id in self.failed:
+                units = loop.open_units(evolve(group, asked=frozenset({case.id})), self.skipped, self.bank)
+                loop.recorder.add_failed(group.id, units, self.failed[case.id])
+        cases = [case for case in group.cases if case.id not in self.skipped and case.id not in self.failed]
+        loop.ask_cases(group, cases, self.bank, self.maker.edited or Direct(loop.job.session))
+        loop.advance("edited model", len(group.cases) - len(cases))
