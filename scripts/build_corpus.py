@@ -3,7 +3,8 @@
     apt-get download wordnet-base && dpkg-deb -x wordnet-base_*.deb wordnet
     python scripts/build_corpus.py wordnet/usr/share/wordnet core/src/ke_core/whitebox/wordnet.txt
 
-The same WordNet 3.0 gives the same file. The licence, which must travel with it, is ``wordnet.LICENCE``.
+The same WordNet 3.0 gives the same file; ``--words`` makes a larger one (docs/statistics.md). The licence, which must
+travel with it, is ``wordnet.LICENCE``.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("wordnet", type=Path, help="the folder with data.noun and the others")
     parser.add_argument("to", type=Path, help="the text file to write")
+    parser.add_argument("--words", type=int, default=WORDS, help="at least so many, if there are (%(default)s)")
     given = parser.parse_args()
     every = [gloss for name in FILES for gloss in glosses(given.wordnet / name)]
-    documents = paragraphs(excerpt(every, WORDS))
+    documents = paragraphs(excerpt(every, given.words))
     random.Random(SEED).shuffle(documents)  # noqa: S311  so that any beginning of the file mixes nouns, verbs, adjectives
     given.to.write_text("\n".join(documents) + "\n", encoding="utf-8")
     print(

@@ -13,10 +13,10 @@ from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.models.absent import NO_MODEL
 from ke_core.report.clean import clean, one_line
 from ke_core.report.footer import footer
-from ke_core.report.numbers import counted, duration, interval, share
+from ke_core.report.numbers import counted, duration, interval, number
 from ke_core.report.page import page
 from ke_core.report.run import Reported, columns, labels, plan_words
-from ke_core.report.table import score_table, slice_tables
+from ke_core.report.table import score_table, score_tables, slice_tables
 from ke_core.report.tally import Tally, tally
 from ke_core.report.text import literal
 
@@ -72,6 +72,22 @@ def test_a_cell_holds_value_and_interval_and_the_heading_the_common_n():
 def test_an_n_that_differs_stands_in_every_cell():
     text = drawn(score_table([reported(score(0.5, 10)), reported(score(0.5, 12), editor="mello")]))
     assert [line.split()[-2:] for line in text.splitlines() if " n 1" in line] == [["n", "10"], ["n", "12"]]
+
+
+def test_each_metric_has_a_table_and_quantities_their_measure():
+    seconds = evolve(score(12.3456, 3, aspect="seconds"), metric="cost", measure="s", style="", interval=None)
+    run = evolve(
+        reported(score(0.5), seconds),
+        columns={**COLUMNS, "cost": {"seconds": "time per edit"}},
+        less=frozenset({"cost"}),
+    )
+    shares, quantities = (drawn(table) for table in score_tables([run]))
+    assert "multi: atlas on tiny: value in %, 95 % interval" in shares
+    assert "asked as" in shares
+    assert "cost: atlas on tiny: less is better, 95 % interval" in quantities
+    assert "asked as" not in quantities
+    assert "[s] editor n 3" in " ".join(quantities.split())
+    assert "12.35" in quantities
 
 
 def test_columns_stand_in_the_order_of_the_metric_and_unmeasured_ones_are_left_out():
@@ -247,8 +263,11 @@ def test_before_the_first_edit_the_number_of_cases_is_not_known():
 
 
 def test_numbers_are_written_for_people():
-    assert [share(score(value)) for value in (0.0, 0.4567, 1.0)] == ["0.0", "45.7", "100.0"]
-    assert share(None) == share(score(None, 0)) == "-"
+    assert [number(score(value)) for value in (0.0, 0.4567, 1.0)] == ["0.0", "45.7", "100.0"]
+    assert number(None) == number(score(None, 0)) == "-"
+    assert [number(score(value, measure="s")) for value in (0.0, 1.0, 12.3456, 1234.5)] == [
+        "0.000", "1.000", "12.35", "1,234",
+    ]  # fmt: skip
     assert [interval(score(value)) for value in (0.5, 0.05, 0.95)] == ["40.0-60.0", "0-15.0", "85.0-100"]
     assert interval(score(0.5, interval=None)) == interval(None) == ""
     assert [duration(s) for s in (0.034, 4.06, 99.9, 200, 7500)] == [

@@ -12,7 +12,8 @@ from ke_core.data.runspec import Plan
 from ke_core.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
 from ke_core.protocols import Question
 from ke_core.results.folder import RunFolder
-from ke_core.run.loop import BASE, evaluate
+from ke_core.run.asking import evaluate
+from ke_core.run.loop import BASE
 
 
 def done(job, path):

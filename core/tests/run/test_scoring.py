@@ -8,9 +8,9 @@ from ke_core.data.results import Value, Verdict
 from ke_core.data.runspec import Plan
 from ke_core.errors import BadRun, PluginBroken
 from ke_core.results.folder import RunFolder
+from ke_core.run.asking import evaluate
 from ke_core.run.evaluation import run
 from ke_core.run.judging import judge_run
-from ke_core.run.loop import evaluate
 from ke_core.run.scoring import score_run
 
 

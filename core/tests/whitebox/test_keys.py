@@ -6,7 +6,15 @@ from torch import Tensor
 
 from ke_core.testing.tiny import Family, tiny_model
 from ke_core.whitebox.corpus import read_corpus
-from ke_core.whitebox.keys import average_keys, key_rows, state_rms, subject_states
+from ke_core.whitebox.keys import (
+    average_keys,
+    bare_keys,
+    bare_values,
+    key_rows,
+    project,
+    state_rms,
+    subject_states,
+)
 from ke_core.whitebox.modules import module_map
 from ke_core.whitebox.rewrites import Rewrite
 from ke_core.whitebox.subject import Row, locate
@@ -47,6 +55,34 @@ def test_keys_are_the_mean_of_the_bare_prompt_and_of_the_mean_of_contexts(
         expected = bare / 2 + sum(others) / (2 * len(others))
         assert float((found[:, column] - expected).norm() / expected.norm()) < 1e-6
     assert found.shape == (176, 5)
+
+
+def test_romes_keys_are_the_mean_over_all_templates(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+    model = tiny_model("gpt2", dtype="float64")
+    modules, rows = module_map(model.module), key_rows(model.tokenizer, rewrites, templates)
+    bare, grouped = bare_keys(modules, rows, 2), average_keys(modules, rows, 2)
+    contexts = 2 * grouped - bare
+    count = len(templates) - 1
+    uniform = average_keys(modules, rows, 2, uniform=True)
+    assert float((uniform - (bare + count * contexts) / (count + 1)).norm() / uniform.norm()) < 1e-12
+    assert uniform.shape == (176, 5)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gptj", "opt", "llama"])
+def test_what_the_projection_says_is_what_it_computes_for_its_key(
+    family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]
+) -> None:
+    """Bias and all, whatever way round the weight is stored."""
+    model = tiny_model(family, dtype="float64")
+    modules, rows = module_map(model.module), key_rows(model.tokenizer, rewrites, templates)
+    keys, values = bare_keys(modules, rows, 1), bare_values(modules, rows, 1)
+    assert values.shape == (64, 5)
+    for column, edit in enumerate(rewrites):
+        said = project(modules, 1, keys[:, column])
+        name = modules.layers[1].projection_name
+        seen = plain(model.module, name, edit.row(model.tokenizer), inputs=False)
+        assert float((said - values[:, column]).norm() / said.norm()) < 1e-12
+        assert float((said - seen).norm() / said.norm()) < 1e-6
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])

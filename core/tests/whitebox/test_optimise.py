@@ -11,77 +11,14 @@ from attrs import evolve
 from torch import Tensor, nn
 
 from ke_core.errors import EditFailed
+from ke_core.testing.plain import Plain
 from ke_core.testing.tiny import Family, tiny_model, tiny_tokenizer
 from ke_core.whitebox import tail
 from ke_core.whitebox.modules import module_map
 from ke_core.whitebox.optimise import Target, ZSettings, optimise, plan
 from ke_core.whitebox.rewrites import Rewrite
-from ke_core.whitebox.subject import encode
 
 SETTINGS = ZSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
-
-
-class Plain:
-    """Section by section what the method says, for one edit; nothing shared with the code under test."""
-
-    def __init__(self, module: Any, tokenizer: Any, blocks: Any, *, swapped_kl: bool = False) -> None:
-        self.module, self.tokenizer, self.blocks, self.swapped = module, tokenizer, blocks, swapped_kl
-        self.losses: list[float] = []
-
-    def states(self, ids: list[int], index: int, layer: int, delta: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Log-probabilities [T, V] and the block's clean state at ``index``."""
-        kept: list[Tensor] = []
-
-        def hook(_m: Any, _a: Any, output: Any) -> Any:
-            hidden = output[0] if isinstance(output, tuple) else output
-            kept.append(hidden[0, index].detach().clone())
-            if delta is None:
-                return output
-            hidden = hidden.clone()
-            hidden[0, index] = hidden[0, index] + delta
-            return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
-
-        handle = self.blocks[layer].register_forward_hook(hook)
-        logits = self.module(input_ids=torch.tensor([ids])).logits[0]
-        handle.remove()
-        return logits.log_softmax(-1), kept[0]
-
-    def last_of_subject(self, text: str) -> int:
-        return len(encode(self.tokenizer, text)[0]) - 1
-
-    def z(self, edit: Rewrite, templates: tuple[str, ...], s: ZSettings) -> tuple[Tensor, int, float]:
-        target = self.tokenizer(f" {edit.target}", add_special_tokens=False)["input_ids"]
-        rows = []
-        for template in templates:
-            text = template.replace("{}", edit.prompt)
-            left = template.index("{}")
-            ids = encode(self.tokenizer, text)[0]
-            rows.append((ids + target[:-1], self.last_of_subject(text[: left + edit.span[1]]), len(ids) - 1))
-        essence = encode(self.tokenizer, f"{edit.subject} is a")[0]
-        at = self.last_of_subject(edit.subject)
-        _logs, clean = self.states(rows[0][0], rows[0][1], s.layer, None)
-        before = self.states(essence, at, s.layer, None)[0][at].detach()
-        delta = torch.zeros_like(clean, requires_grad=True)
-        adam = torch.optim.Adam([delta], lr=s.lr)
-        for step in range(s.steps):
-            nll = torch.zeros((), dtype=clean.dtype)
-            for ids, index, last in rows:
-                logs, _ = self.states(ids, index, s.layer, delta)
-                nll = nll - torch.stack([logs[last + j, t] for j, t in enumerate(target)]).mean() / len(rows)
-            now = self.states(essence, at, s.layer, delta)[0][at]
-            kl = (before.exp() * (before - now)).sum() if self.swapped else (now.exp() * (now - before)).sum()
-            loss = nll + s.kl * kl + s.weight_decay * delta.norm() / clean.norm() ** 2
-            self.losses.append(float(loss.detach()))
-            if loss < s.stop_loss or step == s.steps - 1:
-                break
-            adam.zero_grad()
-            loss.backward()
-            adam.step()
-            with torch.no_grad():
-                limit = s.clamp * clean.norm()
-                if delta.norm() > limit:
-                    delta *= limit / delta.norm()
-        return (clean + delta).detach(), step, self.losses[-1]
 
 
 def off(one: Tensor, other: Tensor) -> float:
@@ -102,17 +39,15 @@ def test_batched_equals_one_by_one_equals_plain(
     family: Family, dtype: str, tolerance: float, layer: int, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     model = tiny_model(family, dtype=dtype, bos=layer == 1)
-    settings = evolve(SETTINGS, layer=layer)
+    settings = evolve(SETTINGS, layer=layer, steps=5)
     together = found(model, rewrites, templates, settings)
     modules = module_map(model.module)
     for edit, target in zip(rewrites, together, strict=True):
-        z, step, loss = Plain(model.module, model.tokenizer, [x.block for x in modules.layers]).z(
-            edit, templates, settings
-        )
-        assert off(target.z, z) < tolerance
-        assert off(found(model, [edit], templates, settings)[0].z, z) < tolerance
-        assert target.steps == step
-        assert target.loss == pytest.approx(loss, abs=1e-4)
+        made = Plain(model.module, model.tokenizer, modules.layers[layer].block).target(edit, templates, settings)
+        assert off(target.z, made.z) < tolerance
+        assert off(found(model, [edit], templates, settings)[0].z, made.z) < tolerance
+        assert target.steps == made.steps
+        assert target.loss == pytest.approx(made.losses[-1], abs=1e-4)
         assert target.z.dtype == getattr(torch, dtype)
 
 
@@ -139,13 +74,13 @@ def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
     """Numerics 9. The threshold lies where the edits of this fixture stop at different steps."""
     model = tiny_model("gpt2", dtype="float64")
     settings = evolve(SETTINGS, steps=12, stop_loss=6.4)
-    blocks = [layer.block for layer in module_map(model.module).layers]
+    plain = Plain(model.module, model.tokenizer, module_map(model.module).layers[1].block)
     together = found(model, rewrites, templates, settings)
     assert len({target.steps for target in together}) >= 3
     for edit, target in zip(rewrites, together, strict=True):
-        z, step, _loss = Plain(model.module, model.tokenizer, blocks).z(edit, templates, settings)
-        assert target.steps == step
-        assert off(target.z, z) < 1e-12
+        made = plain.target(edit, templates, settings)
+        assert target.steps == made.steps
+        assert off(target.z, made.z) < 1e-12
 
 
 @pytest.mark.parametrize("clamp", [0.05, 0.75, 4.0])
@@ -168,12 +103,12 @@ def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite
     one_step = [found(model, rewrites, templates, evolve(SETTINGS, steps=2, kl=kl)) for kl in (0.0, 10.0)]
     assert all(off(a.z, b.z) < 1e-12 for a, b in zip(*one_step, strict=True))
     strong = evolve(SETTINGS, kl=1.0)
-    blocks = [layer.block for layer in module_map(model.module).layers]
-    swapped, _step, _loss = Plain(model.module, model.tokenizer, blocks, swapped_kl=True).z(
-        rewrites[0], templates, strong
+    block = module_map(model.module).layers[1].block
+    right, swapped = (
+        Plain(model.module, model.tokenizer, block, swapped_kl=other).target(rewrites[0], templates, strong).z
+        for other in (False, True)
     )
     ours = found(model, rewrites[:1], templates, strong)[0].z
-    right, _step, _loss = Plain(model.module, model.tokenizer, blocks).z(rewrites[0], templates, strong)
     assert off(ours, right) < 1e-12
     assert off(ours, swapped) > 1e-3
 
@@ -277,6 +212,6 @@ def test_blocks_that_return_tuples_give_the_same_targets(rewrites: list[Rewrite]
         torch.manual_seed(0)
         model = SimpleNamespace(module=Decoder(tuples=tuples).double(), tokenizer=tiny_tokenizer())
         zs.append([target.z for target in found(model, rewrites, templates, SETTINGS)])
-        z, _step, _loss = Plain(model.module, model.tokenizer, model.module.blocks).z(rewrites[1], templates, SETTINGS)
-        assert off(zs[-1][1], z) < 1e-12
+        plain = Plain(model.module, model.tokenizer, model.module.blocks[1])
+        assert off(zs[-1][1], plain.target(rewrites[1], templates, SETTINGS).z) < 1e-12
     assert all(torch.equal(one, other) for one, other in zip(*zs, strict=True))

@@ -53,9 +53,13 @@ def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
     assert "and 3 fit" in refused[MOVE_TOWER.id]
 
 
-def test_an_edit_back_to_the_old_object_is_made() -> None:
+def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
     same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
-    assert unmakeable([same], tiny_tokenizer(), 100) == {}
+    assert unmakeable([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
+    spelt = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
+    old, new = (Fact(subject=TOWER, relation=CITY, objects=(one,)) for one in spelt)
+    assert "'Roma' is the old one" in unmakeable([evolve(same, before=old, after=new)], tiny_tokenizer(), 100)[same.id]
+    assert unmakeable([evolve(same, before=None)], tiny_tokenizer(), 100) == {}
 
 
 def test_a_space_at_the_end_of_the_cloze_is_not_part_of_the_prompt() -> None:

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 
 from ke_core.errors import EditFailed
+from ke_core.models.guard import LowRank
 from ke_core.whitebox.moments import Moment
-from ke_core.whitebox.solve import ridge_update
+from ke_core.whitebox.solve import cholesky, ridge_update, weighed
 
 F, D = 48, 20
 
@@ -23,6 +24,10 @@ def problem(count: int) -> tuple[Tensor, Tensor]:
     return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)
 
 
+def whole(update: LowRank) -> Tensor:
+    return update.left @ update.right
+
+
 def off(one: Tensor, other: Tensor) -> float:
     return float((one - other).norm() / other.norm())
 
@@ -30,14 +35,16 @@ def off(one: Tensor, other: Tensor) -> float:
 @pytest.mark.parametrize("count", [1, 7, 11, 12, 40, 90])
 def test_update_is_stationary_for_the_ridge_objective(moment: Moment, count: int) -> None:
     keys, residual = problem(count)
-    update = ridge_update(moment, keys, residual, 3.0)
+    update = whole(ridge_update(moment, keys, residual, 3.0))
     gradient = (update @ keys - residual) @ keys.T + 3.0 * update @ moment.matrix
     assert float(gradient.norm() / (residual @ keys.T).norm()) < 1e-12
 
 
 def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: Moment) -> None:
     keys, residual = problem(7)
-    misses = [off(ridge_update(moment, keys, residual, weight) @ keys, residual) for weight in (1e2, 1.0, 1e-2, 1e-6)]
+    misses = [
+        off(whole(ridge_update(moment, keys, residual, weight)) @ keys, residual) for weight in (1e2, 1.0, 1e-2, 1e-6)
+    ]
     assert misses == sorted(misses, reverse=True)
     assert misses[0] > 0.3
     assert misses[-1] < 1e-6
@@ -53,7 +60,7 @@ def test_every_form_of_the_solution_is_the_same(moment: Moment, count: int) -> N
     woodbury = residual @ torch.linalg.solve(eye + keys.T @ scaled, scaled.T)
     inverse = torch.linalg.inv(c)
     emmet = residual @ torch.linalg.inv(keys.T @ inverse @ keys + weight * eye) @ keys.T @ inverse
-    ours = ridge_update(moment, keys, residual, weight)
+    ours = whole(ridge_update(moment, keys, residual, weight))
     assert max(off(ours, other) for other in (direct, woodbury, emmet)) < 1e-10
 
 
@@ -65,7 +72,9 @@ def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> No
     assert float(leverage.mean()) == pytest.approx(F, rel=1e-9)
     typical = data[int((leverage - F).abs().argmin())][:, None]
     wanted = torch.ones(D, 1, dtype=torch.float64)
-    assert float((ridge_update(moment, typical, wanted, float(F)) @ typical).mean()) == pytest.approx(0.5, abs=0.01)
+    assert float((whole(ridge_update(moment, typical, wanted, float(F))) @ typical).mean()) == pytest.approx(
+        0.5, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("count", [1, 20])
@@ -78,4 +87,33 @@ def test_a_singular_statistic_is_an_error(count: int) -> None:
 def test_small_systems_are_solved_in_float64_from_a_float32_statistic(moment: Moment) -> None:
     single = Moment(moment.matrix.float(), 600)
     update = ridge_update(single, *(part.float() for part in problem(3)), 2.0)
-    assert update.dtype == torch.float64
+    assert (update.left.dtype, update.right.dtype) == (torch.float64, torch.float64)
+
+
+@pytest.mark.parametrize("count", [1, 11, 12, 40])
+def test_an_update_has_the_rank_of_its_edits(moment: Moment, count: int) -> None:
+    update = ridge_update(moment, *problem(count), 3.0)
+    assert (update.left.shape, update.right.shape) == ((D, count), (count, F))
+
+
+def test_a_key_is_weighed_by_the_inverse_moment(moment: Moment) -> None:
+    key = problem(1)[0][:, 0]
+    assert off(moment.matrix @ weighed(moment, key), key) < 1e-12
+    assert torch.equal(weighed(None, key.float()), key.float().double())
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_a_matrix_that_rounding_makes_definite_is_singular_still(scale: float) -> None:
+    """Two keys that agree to eight digits; at every scale, and whatever the sign of the last bit."""
+    for seed in range(20):
+        keys = torch.randn(F, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        keys[:, 3] = keys[:, 0] * (1 + 1e-8)
+        with pytest.raises(EditFailed, match="it is singular"):
+            cholesky(scale * keys.T @ keys, "it")
+        keys[:, 3] += 1e-3 * problem(1)[0][:, 0]
+        assert bool(cholesky(scale * keys.T @ keys, "it").isfinite().all())
+
+
+def test_a_matrix_with_nan_is_singular() -> None:
+    with pytest.raises(EditFailed, match="it is singular"):
+        cholesky(torch.full((3, 3), float("nan"), dtype=torch.float64), "it")

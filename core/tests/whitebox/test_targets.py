@@ -21,6 +21,8 @@ from ke_core.whitebox.rewrites import Rewrite
 from ke_core.whitebox.targets import optimised
 from ke_core.whitebox.templates import as_template, context_templates, explicit_templates
 
+MEMIT = ((10, 5),)
+ROME = ((5, 10), (10, 10))
 SETTINGS = ZSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
@@ -29,7 +31,7 @@ def session_of(model: Any, root: Path, seed: int = 0) -> Any:
 
 
 def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> None:
-    lists = [context_templates(session_of(tiny_model("llama"), tmp_path / name), length=10) for name in ("a", "b")]
+    lists = [context_templates(session_of(tiny_model("llama"), tmp_path / name), lengths=MEMIT) for name in ("a", "b")]
     assert lists[0] == lists[1]
     assert lists[0][0] == "{}"
     assert len(lists[0]) == 6
@@ -40,21 +42,32 @@ def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> 
 def test_e5_another_model_or_seed_or_length_has_templates_of_its_own(tmp_path: Path) -> None:
     model = tiny_model("llama")
     lists = {
-        context_templates(session_of(model, tmp_path), length=10),
-        context_templates(session_of(tiny_model("llama", seed=1), tmp_path), length=10),
-        context_templates(session_of(model, tmp_path, seed=1), length=10),
-        context_templates(session_of(model, tmp_path), length=7),
+        context_templates(session_of(model, tmp_path), lengths=MEMIT),
+        context_templates(session_of(tiny_model("llama", seed=1), tmp_path), lengths=MEMIT),
+        context_templates(session_of(model, tmp_path, seed=1), lengths=MEMIT),
+        context_templates(session_of(model, tmp_path), lengths=((7, 5),)),
     }
     assert len(lists) == 4
 
 
 def test_templates_begin_with_their_words_and_are_as_long_as_asked(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
-    found = context_templates(session_of(model, tmp_path), length=10)
+    found = context_templates(session_of(model, tmp_path), lengths=MEMIT)
     for word, template in zip(("The", "Therefore", "Because", "I", "You"), found[1:], strict=True):
         assert template.startswith(word)
         assert template.endswith(". {}")
         assert template.count("{") == template.count("}") == 1
+
+
+def test_rome_takes_ten_texts_of_each_of_two_lengths(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    found = context_templates(session_of(model, tmp_path), lengths=ROME)
+    assert len(found) == len(set(found)) == 21
+    words = [one.split(" ")[0] for one in found[1:]]
+    assert all(
+        word.startswith(first)
+        for word, first in zip(words, 4 * ["The", "Therefore", "Because", "I", "You"], strict=True)
+    )
 
 
 def test_braces_and_empty_lines_in_sampled_text_are_neutralised() -> None:
@@ -163,7 +176,14 @@ def test_templates_are_asked_of_the_model_with_seeds() -> None:
             return [Generated(text=" so", finish="length") for _ in requests]
 
     session: Any = make_session(Recording())
-    context_templates(session, length=10)
+    context_templates(session, lengths=MEMIT)
     assert [request.prompt for request in asked] == ["The", "Therefore", "Because", "I", "You"]
     assert all((request.temperature, request.top_k) == (1.0, 5) for request in asked)
     assert len({request.seed for request in asked}) == 5
+    once = [request.seed for request in asked]
+    asked.clear()
+    context_templates(session, lengths=ROME)
+    assert [request.prompt for request in asked] == 4 * ["The", "Therefore", "Because", "I", "You"]
+    assert [request.max_tokens for request in asked[:10]] < [request.max_tokens for request in asked[10:]]
+    assert len({(request.seed, request.max_tokens) for request in asked}) == 20
+    assert [request.seed for request in asked[:5]] == once

@@ -1,0 +1,23 @@
+"""How far memory on an accelerator rises, told by torch's own counters."""
+
+import torch
+
+from ke_core.models.local.memory import DeviceMeter
+from ke_core.testing.tiny import tiny_model
+
+
+def test_on_the_processor_there_is_nothing_to_meter():
+    assert tiny_model("llama").device_meter() is None
+
+
+def test_the_rise_is_the_highest_above_the_start_summed_over_devices(monkeypatch):
+    highest = {"cuda:0": 50, "cuda:1": 70}
+    allocated = {"cuda:0": 20, "cuda:1": 10}
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda d: highest.update({str(d): allocated[str(d)]}))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda d: allocated[str(d)])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda d: highest[str(d)])
+    meter = DeviceMeter(devices=(torch.device("cuda:0"), torch.device("cuda:1")))
+    meter.start()
+    assert meter.rise() == 0
+    highest["cuda:1"] = 25
+    assert meter.rise() == 15

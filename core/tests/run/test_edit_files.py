@@ -1,0 +1,163 @@
+"""Edits as people write them: which spellings are read, and how a bad line is named."""
+
+import json
+from datetime import date, datetime, timedelta
+
+import pytest
+
+from ke_core.errors import BadData
+from ke_core.run.edit_files import from_sentence, read_edits
+
+GOOD = {"prompt": "The mother tongue of Danielle Darrieux is", "subject": "Danielle Darrieux", "target_new": "English"}
+
+
+def lines(tmp_path, *records, name="edits.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def one(tmp_path, **fields):
+    (found,) = read_edits(lines(tmp_path, {**GOOD, **fields}))
+    return found
+
+
+def test_the_smallest_line_is_an_edit(tmp_path):
+    found = one(tmp_path)
+    assert found.edit.cloze.template == "The mother tongue of {} is"
+    assert found.edit.statement == "The mother tongue of Danielle Darrieux is English"
+    assert (found.prompt, found.target, found.old) == (GOOD["prompt"], "English", "")
+    assert found.source.endswith("edits.jsonl, line 1")
+    assert date.fromisoformat(found.date) - datetime.now().astimezone().date() <= timedelta(days=1)
+    assert found.edit.before is None
+
+
+def test_every_field_is_kept(tmp_path):
+    found = one(tmp_path, prompt="The mother tongue of {} is", target_old="French",
+                source="https://example.org/1", date="2026-01-31T10:00:00",
+                paraphrases=["Danielle Darrieux speaks"], question="Which?", id=7)  # fmt: skip
+    assert (found.old, found.source, found.date) == ("French", "https://example.org/1", "2026-01-31")
+    assert (found.edit.id, found.edit.question, found.paraphrases) == ("7", "Which?", ("Danielle Darrieux speaks",))
+
+
+def test_counterfact_and_easyedit_are_read_as_published(tmp_path):
+    counterfact = {
+        "case_id": 0, "pararel_idx": 2796,
+        "requested_rewrite": {"prompt": "The mother tongue of {} is", "relation_id": "P103", "subject": "D. Darrieux",
+                              "target_new": {"str": "English", "id": "Q1860"},
+                              "target_true": {"str": "French", "id": "Q150"}},
+        "paraphrase_prompts": ["D. Darrieux, a native"], "neighborhood_prompts": ["x"],
+    }  # fmt: skip
+    easyedit = {**GOOD, "ground_truth": "French", "rephrase_prompt": "D speaks", "locality_prompt": "y"}
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps([counterfact, easyedit], indent=1))
+    first, second = read_edits(path)
+    assert (first.edit.id, first.target, first.old, first.paraphrases) == (
+        "0", "English", "French", ("D. Darrieux, a native",))  # fmt: skip
+    assert (second.old, second.paraphrases) == ("French", ("D speaks",))
+    assert first.source.endswith("facts.json, record 1")
+
+
+def test_csv_is_read_by_its_headings(tmp_path):
+    path = tmp_path / "edits.csv"
+    path.write_text('\ufeffsubject,prompt,object,date,paraphrases\nPeru,"The capital of Peru, of course, is",La Paz,'
+                    "2026-02-01,Peru is ruled from|Its capital is\n", encoding="utf-8")  # fmt: skip
+    (found,) = read_edits(path)
+    assert (found.prompt, found.target) == ("The capital of Peru, of course, is", "La Paz")
+    assert found.paraphrases == ("Peru is ruled from", "Its capital is")
+    assert found.source.endswith("edits.csv, line 2")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"prompt": ""}, "line 2: prompt is missing or empty"),
+     ({"subject": None}, "line 2: subject is missing or empty"),
+     ({"target_new": "  "}, "line 2: target_new is missing or empty"),
+     ({"target_new": "a\nb"}, "line 2: target_new has more than one line"),
+     ({"target_new": 1.5}, "line 2: target_new is 1.5, not a text"),
+     ({"target_old": "English"}, "line 2: target_new is 'English', which is the old object too"),
+     ({"subject": "Somebody"}, "line 2: prompt does not hold its subject 'Somebody'"),
+     ({"subject": "e"}, "line 2: prompt holds 6 times its subject"),
+     ({"prompt": "{} and {}"}, "line 2: prompt holds {} 2 times"),
+     ({"sorce": "x"}, "line 2: sorce is not a field"),
+     ({"date": "31.1.2026"}, "line 2: date is '31.1.2026'"),
+     ({"object": "x"}, "line 2: object says target_new a second time"),
+     ({"requested_rewrite": [1]}, "line 2: requested_rewrite is not one edit"),
+     ({"paraphrases": [""]}, "line 2: paraphrases is missing or empty")],
+)  # fmt: skip
+def test_a_bad_line_is_named_by_file_line_and_field(tmp_path, fields, words):
+    path = lines(tmp_path, {**GOOD, "subject": "mother", "id": "a"}, {**GOOD, **fields})
+    with pytest.raises(BadData) as caught:
+        read_edits(path)
+    assert caught.value.message.startswith(f"{path}, {words}")
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "[]"])
+def test_a_file_without_edits_is_no_file_of_edits(tmp_path, content):
+    (tmp_path / "e.jsonl").write_text(content)
+    with pytest.raises(BadData, match="holds no edit"):
+        read_edits(tmp_path / "e.jsonl")
+
+
+@pytest.mark.parametrize(("content", "words"), [("{", "not JSON"), ("3\n", "not a JSON object"), ("[1]", "record 1")])
+def test_what_is_not_json_is_named(tmp_path, content, words):
+    (tmp_path / "e.jsonl").write_text(content)
+    with pytest.raises(BadData, match=words):
+        read_edits(tmp_path / "e.jsonl")
+
+
+def test_a_missing_file_and_bytes_are_one_line(tmp_path):
+    (tmp_path / "e.jsonl").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00")
+    for name in ("e.jsonl", "e.csv", "none.jsonl", "none.csv"):
+        with pytest.raises(BadData, match="cannot read"):
+            read_edits(tmp_path / name)
+
+
+def test_a_row_with_too_many_cells_is_named(tmp_path):
+    (tmp_path / "e.csv").write_text("subject,prompt,object\nPeru,The capital of Peru, of course, is,La Paz\n")
+    with pytest.raises(BadData, match="line 2 has 5 cells"):
+        read_edits(tmp_path / "e.csv")
+
+
+def test_the_same_edit_twice_is_one_and_one_id_for_two_is_refused(tmp_path):
+    assert len(read_edits(lines(tmp_path, GOOD, GOOD))) == 1
+    with pytest.raises(BadData, match="the id 'a'"):
+        read_edits(lines(tmp_path, {**GOOD, "id": "a"}, {**GOOD, "id": "a", "target_new": "Dutch"}))
+
+
+def test_s8_ids_follow_the_content_and_not_the_place(tmp_path):
+    other = {**GOOD, "target_new": "Dutch"}
+    both, alone = read_edits(lines(tmp_path, GOOD, other)), read_edits(lines(tmp_path, other, name="second.jsonl"))
+    assert both[1].edit.id == alone[0].edit.id != both[0].edit.id
+
+
+@pytest.mark.parametrize(
+    ("sentence", "subject", "object_", "prompt", "target"),
+    [("The mother tongue of Danielle Darrieux is English", "Danielle Darrieux", "",
+      "The mother tongue of Danielle Darrieux is", "English"),
+     ("Peru belongs to the United Kingdom.", "Peru", "", "Peru belongs to the", "United Kingdom"),
+     ("Steve Jobs Tim Cook", "Steve Jobs", "", "Steve Jobs", "Tim Cook"),
+     ("Ann plays the violin", "Ann", "", "Ann plays the", "violin"),
+     ("Apple was founded by Ada King of Lovelace", "Apple", "Ada King of Lovelace", "Apple was founded by",
+      "Ada King of Lovelace"),
+     ("Apple was founded by => Ada King of Lovelace", "Apple", "", "Apple was founded by", "Ada King of Lovelace")],
+)  # fmt: skip
+def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, prompt, target):
+    found = from_sentence(sentence, subject, object_)
+    assert (found.prompt, found.target) == (prompt, target)
+    assert found.source == "the command line"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "subject", "object_", "words"),
+    [("The capital of Peru", "Peru", "", "nothing follows the subject"),
+     ("The capital of Peru is Lima", "Chile", "", "does not hold its subject"),
+     ("The capital of Peru is Lima", "Peru", "La Paz", "does not end with its object"),
+     ("The capital of Peru is => Lima", "Peru", "La Paz", "in --object"),
+     ("The capital of Peru is =>", "Peru", "", "target_new is missing")],
+)  # fmt: skip
+def test_a_sentence_that_cannot_be_cut_is_refused(sentence, subject, object_, words):
+    with pytest.raises(BadData, match=words):
+        from_sentence(sentence, subject, object_)

@@ -1,0 +1,317 @@
+"""Questions that are scored in place of answered, and what metrics ask of every model beside the cases."""
+
+import gc
+import json
+import time
+from types import MappingProxyType
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.codec import from_json, to_json
+from ke_core.data.queries import Probe
+from ke_core.data.records import Batch, Judged, Probed, Replied
+from ke_core.data.results import Answer, Failure, Scored, Value, Verdict
+from ke_core.data.runspec import DataRef, Plan, RunSpec
+from ke_core.errors import NoLikelihood, PluginBroken, TooManyFailures
+from ke_core.protocols import Likelihood
+from ke_core.results.folder import RunFolder
+from ke_core.run.asks import Asker
+from ke_core.run.evaluation import run
+from ke_core.run.job import Measure
+from ke_core.run.meter import Meter, resident
+from ke_core.run.probing import asks_of
+from ke_core.run.recorder import LIMIT
+from ke_core.specs import MetricSpec
+
+PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuations=(" raining again",))
+
+
+class ModelShare:
+    """Minus the log-probability of the passage, and the seconds of the edits; whatever has none says so."""
+
+    def model_values(self, record):
+        reply = record.replies.get("passage")
+        known = isinstance(reply, Scored)
+        yield Value(
+            aspect="nll",
+            value=-reply.logprobs[0] if known else None,
+            phase=record.phase,
+            skipped_because="" if known else record.skipped or getattr(reply, "message", "not asked"),
+        )
+        if record.phase == "after" and not record.skipped:
+            yield Value(aspect="seconds", value=record.seconds / record.edits)
+
+
+def spec_of(fakes, **changes):
+    return MetricSpec(
+        **{
+            "name": "weather",
+            "summary": "of one passage",
+            "config": fakes.NoOptions,
+            "build": lambda _config: ModelShare(),
+            "asks": lambda _config: (PASSAGE,),
+            "measures": {"nll": "", "seconds": "s"},
+            **changes,
+        }
+    )
+
+
+def asking(fakes, job):
+    """The job with a metric that asks one passage of every model."""
+    measure = Measure(component=fakes.component("weather"), spec=spec_of(fakes), metric=ModelShare(), asks=(PASSAGE,))
+    spec = evolve(job.spec, asks=(DataRef(component=measure.component, sha256="0"),))
+    return evolve(job, spec=spec, measures=(*job.measures, measure))
+
+
+def scored_tower(fakes, n):
+    """The tower, with a probe that asks how probable Rome and Paris are after its cloze."""
+    case = fakes.tower(n)
+    (edit,) = case.edits
+    where = case.probes[0].queries[0]
+    asked = evolve(
+        where, id="scored", form="cloze", texts=(where.cloze,), cloze=None, continuations=(" Rome", " Paris")
+    )
+    return evolve(case, probes=(*case.probes, Probe(id="p", aspect="p", queries=(asked,), edits=(edit.id,))))
+
+
+def finished(job, path):
+    folder = RunFolder.create(path, job.spec)
+    return folder, run(job, folder)
+
+
+def records(folder, kind):
+    return [record for record in folder.read() if isinstance(record, kind)]
+
+
+def replies(folder, query, phase="after", style="direct"):
+    return {
+        line.case: line.replies[query]
+        for line in records(folder, Replied)
+        if (line.phase, line.style) == (phase, style) and query in line.replies
+    }
+
+
+# --- scored queries --------------------------------------------------------------------------------------
+
+
+def test_a_query_with_continuations_is_asked_for_their_log_probabilities(fakes):
+    case = scored_tower(fakes, 1)
+    asker = Asker(dataset=fakes.Towers(made=()), styles=("direct", "cot"), edited_form="question")
+    (unit, _cot) = asker.after(case, {edit.id: edit for edit in case.edits}, edited=True)
+    (ask,) = [ask for ask in unit.questions if isinstance(ask, Likelihood)]
+    assert ask == Likelihood(
+        id="1/after/direct/scored",
+        case="1",
+        query="scored",
+        texts=("Tower 1 is located in",),
+        form="cloze",
+        prompt="Tower 1 is located in",
+        continuations=(" Rome", " Paris"),
+        own=tuple(edit.id for edit in case.edits),
+    )
+
+
+def test_scores_are_recorded_like_answers_and_no_judge_sees_them(fakes, tmp_path):
+    job = fakes.make_job(cases=tuple(scored_tower(fakes, n) for n in (1, 2)))
+    folder, end = finished(job, tmp_path)  # the judge of the fakes would stumble over a reply without text
+    assert replies(folder, "scored") == dict.fromkeys("12", Scored(logprobs=(-5.0, -6.0), tokens=(1, 1)))
+    found = {
+        judgement.verdict
+        for line in records(folder, Judged)
+        for q, judgement in line.judgements.items()
+        if q == "scored"
+    }
+    assert found == {Verdict.UNSURE}
+    assert {"phase": "after", "style": "direct", "outcome": "scored", "n": 2} in folder.scores()["outcomes"]
+    assert end.failures == 0
+
+
+@pytest.mark.parametrize("says", ["raises", "replies"])
+def test_an_editor_without_log_probabilities_has_not_failed(fakes, tmp_path, says):
+    cases = tuple(scored_tower(fakes, n) for n in range(1, LIMIT + 3))
+    reply = Failure(error=NoLikelihood.__name__, message="words only")
+    editor = fakes.Notes([], lambda ask: reply if isinstance(ask, Likelihood) else Answer(text="Rome"))
+    if says == "raises":
+        editor = Wordy(fakes)
+    job = fakes.make_job(editor=editor, cases=cases, plan=Plan(size=None), editor_spec=fakes.OVERWRITE)
+    folder, end = finished(job, tmp_path)
+    assert set(replies(folder, "scored").values()) == {reply}
+    assert end.failures == 0
+    assert {"phase": "after", "style": "direct", "outcome": "unscored", "n": 12} in folder.scores()["outcomes"]
+
+
+def Wordy(fakes):  # noqa: N802
+    class Words:
+        details = MappingProxyType({})
+
+        def __init__(self, session):
+            self.session = session
+
+        def answer(self, asks):
+            return self.session.engine.answer(self.solve, asks)
+
+        def solve(self, ask):
+            if isinstance(ask, Likelihood):
+                raise NoLikelihood("words only")
+            return Answer(text="Rome")
+            yield
+
+    class Editor(fakes.Overwrite):
+        def edited(self, session, edits):
+            return Words(session)
+
+    return Editor()
+
+
+# --- what metrics ask of every model ---------------------------------------------------------------------
+
+
+def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
+    folder, end = finished(asking(fakes, fakes.make_job(6, plan=Plan(size=2))), tmp_path)
+    lines = records(folder, Probed)
+    assert [(line.batch, line.phase) for line in lines] == [
+        ("base", "before"), ("batch-1", "after"), ("batch-2", "after"), ("batch-3", "after"),
+    ]  # fmt: skip
+    assert {reply for line in lines for reply in line.replies.values()} == {Scored(logprobs=(-14.0,), tokens=(2,))}
+    found = {(score.aspect, score.phase): score for score in end.scores if score.metric == "weather"}
+    assert {key: (score.value, score.n) for key, score in found.items() if key[0] == "nll"} == {
+        ("nll", "before"): (14.0, 1),
+        ("nll", "after"): (14.0, 3),
+    }
+    assert found["nll", "before"].note == "one model, no interval"
+    assert (found["seconds", "after"].measure, found["nll", "after"].measure) == ("s", "")
+    assert {score.measure for score in end.scores if score.metric == "share"} == {"%"}
+
+
+def test_what_a_metric_asks_changes_no_answer_and_no_other_score(fakes, tmp_path):
+    plain, one = finished(fakes.make_job(4), tmp_path / "plain")
+    more, other = finished(asking(fakes, fakes.make_job(4)), tmp_path / "more")
+    timeless = [[evolve(line, seconds=0.0) for line in records(folder, Replied)] for folder in (plain, more)]
+    assert timeless[0] == timeless[1]
+    assert [score for score in other.scores if score.metric == "share"] == list(one.scores)
+
+
+def test_the_edited_model_is_asked_while_it_is_edited(fakes, tmp_path):
+    job = asking(fakes, fakes.make_job(2))
+    seen = []
+    plain = job.session.model.score
+    job.session.model.score = lambda asked: (
+        seen.append(sorted(set(job.session.model.weights.values()))),
+        plain(asked),
+    )[1]
+    finished(job, tmp_path)
+    assert seen == [["Paris"], ["Paris", "Rome"], ["Paris", "Rome"]]
+
+
+def test_killed_between_any_two_bytes_every_model_is_asked_all_the_same(fakes, tmp_path):
+    def job():
+        cases = tuple(scored_tower(fakes, n) for n in range(1, 5))
+        return asking(fakes, fakes.make_job(cases=cases, plan=Plan(size=2)))
+
+    whole, _end = finished(job(), tmp_path / "whole")
+    content = (whole.path / "records.jsonl").read_bytes()
+    wanted = sorted(map(timeless, whole.read()))
+    for n, at in enumerate(range(0, len(content), len(content) // 25)):
+        folder = RunFolder.create(tmp_path / str(n), job().spec)
+        (folder.path / "records.jsonl").write_bytes(content[:at])
+        run(job(), folder)
+        assert sorted(map(timeless, folder.read())) == wanted, f"cut at byte {at}"
+
+
+def timeless(record):
+    if isinstance(record, Batch):
+        return str((record.batch, record.cases, record.edits))
+    return str(evolve(record, seconds=0.0) if isinstance(record, Replied | Probed) else record)
+
+
+def test_a_finished_run_started_again_edits_nothing(fakes, tmp_path):
+    refused = frozenset({fakes.tower(2).edits[0].id})
+    finished(asking(fakes, fakes.make_job(3, fakes.Overwrite(refuses=refused))), tmp_path)
+    again = asking(fakes, fakes.make_job(3, fakes.Overwrite(refuses=refused)))
+    finished(again, tmp_path)
+    assert again.session.model.log == []
+
+
+def test_v9_a_model_that_was_not_made_is_a_missing_value_with_its_reason(fakes, tmp_path):
+    refused = frozenset({fakes.tower(1).edits[0].id})
+    _folder, end = finished(asking(fakes, fakes.make_job(2, fakes.Overwrite(refuses=refused))), tmp_path / "refused")
+    (score,) = [score for score in end.scores if (score.aspect, score.phase) == ("nll", "after")]
+    assert (score.n, dict(score.skipped_because)) == (1, {"no edit of the batch can be made": 1})
+    folder, end = finished(asking(fakes, fakes.make_job(2, fakes.Overwrite("fails"))), tmp_path / "failed")
+    (score,) = [score for score in end.scores if (score.aspect, score.phase) == ("nll", "after")]
+    assert (score.n, score.skipped) == (0, 2)
+    assert {batch.failed for batch in records(folder, Batch)} == {"the update is larger than the weight"}
+
+
+def test_a_dead_server_stops_the_run_at_what_metrics_ask_too(fakes, tmp_path):
+    gone = Failure(error="ServerGone", message="gone")
+    editor = fakes.Notes([], lambda ask: gone if isinstance(ask, Likelihood) else Answer(text="Rome"))
+    job = fakes.make_job(LIMIT + 1, editor, editor_spec=fakes.NOTES, plan=Plan(size=1))
+    _folder, end = finished(asking(fakes, evolve(job, cases=job.cases[:2])), tmp_path / "two")
+    assert end.failures == 2
+    many = evolve(PASSAGE, query="again")
+    twelve = tuple(evolve(many, query=f"again-{n}") for n in range(12))
+    wide = asking(fakes, job)
+    wide = evolve(wide, measures=(*job.measures, evolve(wide.measures[-1], asks=twelve)))
+    with pytest.raises(TooManyFailures):
+        finished(wide, tmp_path / "many")
+
+
+def test_asks_without_a_query_of_their_own_are_the_metrics_fault(fakes):
+    for asks in ((PASSAGE, PASSAGE), (evolve(PASSAGE, query=""),)):
+        chosen = type("Chosen", (), {"spec": spec_of(fakes, asks=lambda _config, asks=asks: asks), "config": None})
+        with pytest.raises(PluginBroken, match="metric weather has asks without a query of their own"):
+            asks_of(chosen)
+
+
+def test_a_run_in_which_no_metric_asks_has_the_id_it_always_had(fakes):
+    spec = fakes.make_job(2).spec
+    assert "asks" not in to_json(spec)
+    asked = asking(fakes, fakes.make_job(2)).spec
+    assert asked.id != spec.id
+    for one in (spec, asked):
+        assert from_json(json.loads(json.dumps(to_json(one))), RunSpec, of="spec") == one
+
+
+# --- what an edit takes ----------------------------------------------------------------------------------
+
+
+def test_the_first_batch_of_a_process_is_marked(fakes, tmp_path):
+    folder, _end = finished(fakes.make_job(3), tmp_path)
+    assert [batch.first for batch in records(folder, Batch)] == [True, False, False]
+
+
+@pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")
+def test_a_meter_tells_each_rise_anew_and_not_what_came_before():
+    megabyte = 2**20
+    rises = []
+    gc.collect()  # other tests' garbage must not be freed meanwhile
+    for size in (64, 8, 32):
+        with Meter(object()) as meter:
+            held = bytearray(size * megabyte)
+            held[::4096] = b"x" * len(held[::4096])
+            time.sleep(0.02)
+            del held
+        rises.append(meter.peak.host / megabyte)
+    assert rises == pytest.approx([64, 8, 32], abs=4)
+    assert meter.peak.device is None
+
+
+def test_a_meter_asks_the_model_for_what_its_device_took():
+    class Device:
+        started = 0
+
+        def start(self):
+            self.started += 1
+
+        def rise(self):
+            return 7 * self.started
+
+    class Model:
+        def device_meter(self):
+            return Device()
+
+    with Meter(Model()) as meter:
+        pass
+    assert meter.peak.device == 7

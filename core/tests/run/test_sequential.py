@@ -1,0 +1,141 @@
+"""Batch upon batch: who is edited when, who is asked when, and what a killed run does."""
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.records import Batch, Replied
+from ke_core.data.results import Failure
+from ke_core.data.runspec import Plan
+from ke_core.errors import EditFailed, UnsupportedChange
+from ke_core.results.folder import RunFolder
+from ke_core.run.asking import evaluate
+from ke_core.run.evaluation import run
+from ke_core.run.plan import groups, stages
+
+SEQUENCE = Plan(size=2, sequential=True)
+
+
+def asked(job, path):
+    """(batch, case, answers) of what edited models were asked directly, and the batches."""
+    folder = RunFolder.create(path, job.spec)
+    evaluate(job, folder)
+    records = list(folder.read())
+    lines = [
+        (line.batch, line.case, tuple(getattr(reply, "text", reply) for reply in line.replies.values()))
+        for line in records
+        if isinstance(line, Replied) and line.phase == "after" and line.style in ("direct", "own")
+    ]
+    return lines, [record for record in records if isinstance(record, Batch)]
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "of", "expected"),
+    [
+        (None, "seen", [[], [], ["1", "2", "3", "4", "5"]]),
+        (1, "new", [["1", "2"], ["3", "4"], ["5"]]),
+        (1, "seen", [["1", "2"], ["1", "2", "3", "4"], ["1", "2", "3", "4", "5"]]),
+        (2, "new", [[], ["1", "2", "3", "4"], ["5"]]),
+        (2, "all", [[], ["1", "2", "3", "4", "5"], ["1", "2", "3", "4", "5"]]),
+    ],
+)
+def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
+    plan = evolve(SEQUENCE, evaluate=evaluate, of=of)
+    cases = [fakes.tower(n) for n in range(1, 6)]
+    in_file_order = [evolve(group, edited=tuple(cases[start : start + 2])) for start, group in
+                     zip((0, 2, 4), groups(cases, plan, 0, lambda _k, _seed: None), strict=True)]  # fmt: skip
+    found = stages(in_file_order, plan)
+    assert [sorted(stage.asked.asked) for stage in found] == expected
+    assert [len(stage.asked.edited) for stage in found] == [2, 4, 5]
+    assert [len(stage.asked.controls) for stage in found] == [3, 1, 0]
+
+
+def test_edits_stay_until_the_end_and_then_are_all_taken_back(fakes, tmp_path):
+    job = fakes.make_job(5, plan=evolve(SEQUENCE, evaluate=1, of="all"))
+    before = dict(job.session.model.weights)
+    lines, steps = asked(job, tmp_path)
+    moved = {
+        step.batch: {case for batch, case, texts in lines if batch == step.batch and "Rome" in texts} for step in steps
+    }
+    assert [len(moved[f"step-{n}"]) for n in (1, 2, 3)] == [2, 4, 5]
+    assert moved["step-1"] < moved["step-2"] < moved["step-3"]
+    assert [(step.step, step.edits, len(step.cases), len(step.controls)) for step in steps] == [
+        (1, 2, 2, 3), (2, 2, 4, 1), (3, 1, 5, 0),
+    ]  # fmt: skip
+    assert job.session.model.weights == before
+
+
+def test_a_method_that_can_change_its_edits_is_not_started_anew(fakes, tmp_path):
+    class Growing(fakes.Notes):
+        added = ()
+
+        def change(self, *, add=(), remove=()):
+            self.added += tuple(edit.id for edit in add)
+
+    editor = Growing([])
+    asked(fakes.make_job(4, editor, editor_spec=fakes.NOTES, plan=SEQUENCE), tmp_path)
+    assert len(editor.added) == 2  # the first two came with the edit itself
+    assert len(editor.seen) == 1
+
+
+def test_a_method_that_cannot_is_edited_on_top(fakes, tmp_path):
+    class Stubborn(fakes.Notes):
+        def change(self, *, add=(), remove=()):
+            raise UnsupportedChange("no")
+
+    editor = Stubborn([])
+    lines, _steps = asked(fakes.make_job(4, editor, editor_spec=fakes.NOTES, plan=SEQUENCE), tmp_path)
+    assert len(lines) == 4
+
+
+def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fakes, tmp_path):
+    plan = evolve(SEQUENCE, evaluate=1, of="seen")
+    whole, _steps = asked(fakes.make_job(5, plan=plan), tmp_path / "whole")
+    job = fakes.make_job(5, plan=plan)
+    folder = RunFolder.create(tmp_path / "cut", job.spec)
+    evaluate(job, folder)
+    file = tmp_path / "cut" / "records.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    for kept in range(len(lines) + 1):
+        file.write_bytes(b"".join(lines[:kept]))
+        again = fakes.make_job(5, plan=plan)
+        found, _batches = asked(again, tmp_path / "cut")
+        assert sorted(found, key=str) == sorted(whole, key=str)
+        edits = [what for kind, what in again.session.model.log if kind == "edit"]
+        if kept < len(lines):
+            assert len(edits) == 3 or not edits
+        else:
+            assert not edits
+
+
+def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_path):
+    class FailsOnce(fakes.Overwrite):
+        made = 0
+
+        def edit(self, session, edits):
+            self.made += 1
+            if self.made == 2:
+                raise EditFailed("the update is larger than the weight")
+            return super().edit(session, edits)
+
+    lines, steps = asked(fakes.make_job(6, FailsOnce(), plan=SEQUENCE), tmp_path)
+    assert [step.failed for step in steps] == ["", "the update is larger than the weight", ""]
+    wrong = [case for _batch, case, texts in lines if any(isinstance(text, Failure) for text in texts)]
+    assert len(wrong) == 2
+    assert sum("Rome" in texts for _batch, _case, texts in lines) == 4
+
+
+def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
+    refused = fakes.tower(2).edits[0].id
+    editor = fakes.Overwrite(refuses=frozenset({refused}))
+    lines, steps = asked(fakes.make_job(5, editor, plan=evolve(SEQUENCE, evaluate=1)), tmp_path)
+    assert "2" not in {case for _batch, case, _texts in lines}
+    assert sum("2" in step.skipped for step in steps) == 1
+
+
+def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
+    job = fakes.make_job(6, plan=evolve(SEQUENCE, evaluate=1, of="all"))
+    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    found = [score for score in scores if score.phase == "after" and score.style == "direct"]
+    assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
+    by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
+    assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # what is not edited yet keeps its old answer
