@@ -22,7 +22,7 @@ def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     known = SPREAD.get(facts.shape.key)
     values = {"nullspace_threshold": THRESHOLD, "l2": SOFTER.get(facts.shape.family, L2)}
     own = {
-        "nullspace_threshold": Setting(None, "each layer's own: the directions below it carry 1 % of tr(C)"),
+        "nullspace_threshold": Setting(None, "each layer's own: the mean eigenvalue of C"),
         "l2": Setting(
             None, "each layer's own: the mean of |P k|^2 over the corpus, which moves a typical key half way"
         ),

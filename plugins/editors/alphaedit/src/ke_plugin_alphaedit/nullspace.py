@@ -24,7 +24,6 @@ from torch import Tensor
 from ke_core.plugin import EditFailed
 from ke_core.weights import LowRank, Moment, cholesky
 
-KEPT = 0.01  # of tr(C), carried by the directions that may be written to, where no threshold is given
 
 
 @frozen(kw_only=True, eq=False)
@@ -60,15 +59,17 @@ def like_eye(system: Tensor) -> Tensor:
 
 
 def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
-    """The null space of C. Raises EditFailed where no direction lies below the threshold."""
+    """The null space of C. Raises EditFailed where no direction lies below the threshold.
+
+    Without a threshold, the mean eigenvalue tr(C) / f: what common keys use less than an average direction may be
+    written to. (The share of tr(C) below it tells how much of a null space that is; in a model whose spectrum is
+    flat there is hardly any, and a rule by share would leave fewer directions than there are edits.)
+    """
     values, vectors = torch.linalg.eigh(moment.matrix.double())  # ascending
     values = values.clamp(min=0)
     total = values.sum()
-    if threshold is None:
-        count = int((values.cumsum(0) <= KEPT * total).sum())
-        threshold = float(values[min(count, len(values) - 1)])
-    else:
-        count = int((values < threshold).sum())
+    threshold = float(values.mean()) if threshold is None else threshold
+    count = int((values < threshold).sum())
     if count == 0:
         raise EditFailed(
             f"no direction of layer {layer} lies below the null space threshold {threshold:.3g}: its smallest "
