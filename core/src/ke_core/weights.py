@@ -16,6 +16,7 @@ import torch
 from ke_core.models.guard import Delta, Dense, LowRank, Patch, map_orientation
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import Corpus, read_corpus
+from ke_core.whitebox.editor import LocateEditor, Work
 from ke_core.whitebox.facts import model_facts
 from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module
 from ke_core.whitebox.keys import (
@@ -78,8 +79,9 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "Corpus", "Delta", "Dense", "Ground", "Grounds", "Hooks", "KeyRows", "Layer", "LowRank", "ModuleMap",
-    "Moment", "MomentSettings", "Moments", "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Target", "Wanted",
+    "Corpus", "Delta", "Dense", "Ground", "Grounds", "Hooks", "KeyRows", "Layer", "LocateEditor", "LowRank",
+    "ModuleMap",
+    "Moment", "MomentSettings", "Moments", "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Target", "Wanted", "Work",
     "ZSettings", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "encode",
     "explicit_templates", "find_parts", "first", "forward", "frobenius", "frozen_module", "key_rows", "locate",
     "map_orientation", "model_facts", "module_map", "must_be_finite", "open_tail", "optimised", "padded",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from attrs import define, field, frozen
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ke_core.data.facts import Edit
 from ke_core.errors import EditFailed, UnsupportedEdit
-from ke_core.hyper import ModelFacts, Setting, Settings, TargetConfig, as_details
+from ke_core.hyper import ModelFacts, Setting, Settings, SingleConfig, SpreadConfig, TargetConfig, as_details
 from ke_core.models.guard import LowRank, Patch
 from ke_core.protocols import Session
 from ke_core.whitebox.facts import model_facts
@@ -25,6 +25,12 @@ from ke_core.whitebox.subject import encode
 from ke_core.whitebox.targets import optimised
 from ke_core.whitebox.templates import context_templates, explicit_templates
 
+Settle = Callable[[Any, ModelFacts], Mapping[str, Setting]]
+Contexts = tuple[tuple[int, int], ...]
+MEMIT_CONTEXTS = 5
+"""Sampled left contexts of MEMIT and what follows it."""
+ROME_CONTEXTS: Contexts = ((5, 10), (10, 10))
+"""ROME's: ten of five tokens, ten of ten."""
 CONTEXT_MARGIN = 2  # tokens that a template's full stop and a merge may add
 Solve = Callable[[int, Tensor, Tensor], LowRank]
 """(layer, keys [f, N], residual [d, N]) to the update of that layer, [d, f]."""
@@ -115,9 +121,9 @@ class Grounds:
     """
 
     config: TargetConfig
-    settle: Callable[[Any, ModelFacts], Mapping[str, Setting]]
+    settle: Settle
     layers: Callable[[Settings], tuple[int, ...]]
-    contexts: tuple[tuple[int, int], ...]
+    contexts: Contexts
     weighs: bool = True
     moments: Moments = field(init=False)
     _open: dict[int, list[Ground]] = field(factory=dict, init=False)
@@ -130,6 +136,18 @@ class Grounds:
                 document_length=self.config.document_length,
             )
         )
+
+    @classmethod
+    def spread(cls, config: SpreadConfig, settle: Settle) -> Self:
+        """Of a method that edits a window of layers."""
+        return cls(config, settle, lambda found: found["layers"].value, ((config.template_length, MEMIT_CONTEXTS),))
+
+    @classmethod
+    def single(
+        cls, config: SingleConfig, settle: Settle, *, contexts: Contexts = ROME_CONTEXTS, weighs: bool = True
+    ) -> Self:
+        """Of a method that edits one layer."""
+        return cls(config, settle, lambda found: (found["layer"].value,), contexts, weighs)
 
     def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""

@@ -131,16 +131,16 @@ def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) 
     editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
 
     def held() -> list[int]:
-        return [len(keys) for by_layer in editor._earlier.values() for keys in by_layer.values()]
+        return [len(batches) for batches in editor._earlier.values() if batches]
 
     with editor.edit(session, [MOVE_TOWER]):
-        assert held() == [1, 1]
+        assert held() == [1]
         with editor.edit(session, [MOVE_GATE]):
-            assert held() == [2, 2]
-        assert held() == [1, 1]
+            assert held() == [2]
+        assert held() == [1]
         with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
             raise ZeroDivisionError
-        assert held() == [1, 1]
+        assert held() == [1]
     assert held() == []
 
 
@@ -159,7 +159,7 @@ def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest
     with editor.edit(session, [MOVE_TOWER]):
         with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
             pass
-        assert [len(keys) for by_layer in editor._earlier.values() for keys in by_layer.values()] == [1, 1]
+        assert [len(batches) for batches in editor._earlier.values()] == [1]
 
 
 def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(tmp_path: Path) -> None:
@@ -171,13 +171,13 @@ def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(t
         with editor.edit(session, [MOVE_TOWER]) as first:
             plain.templates = first.details["templates"]  # type: ignore[assignment]
             key, before = plain.grouped_key(MOVE_TOWER, 2), plain.weight(2)
-            (by_layer,) = editor._earlier.values()
-            held = by_layer[2]
+            (batches,) = editor._earlier.values()
+            kept = batches.copy()
             if forget:
-                by_layer[2] = []  # type: ignore[index]
+                batches.clear()
             with editor.edit(session, [MOVE_GATE]):
                 moved.append(float((plain.change(2, before) @ key).norm()))
-            by_layer[2] = held  # type: ignore[index]
+            batches[:] = kept
     assert moved[0] < 0.5 * moved[1]
 
 

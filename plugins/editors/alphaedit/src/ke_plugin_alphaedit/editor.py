@@ -9,20 +9,22 @@ afterwards:                 K at every layer of the edited model joins Kp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
-from ke_core.plugin import Direct, Edit, Edited, Session
-from ke_core.weights import Ground, Grounds, LowRank, Moment, OpenModel, average_keys, spread
+from ke_core.plugin import Details
+from ke_core.weights import Ground, Grounds, LocateEditor, LowRank, Moment, Work, average_keys, spread
 from ke_plugin_alphaedit import AlphaEditConfig, settings
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 
+Keys = Mapping[int, Tensor]
+"""Keys of one batch of edits by layer, [f, N]."""
 
-class AlphaEdit:
+
+class AlphaEdit(LocateEditor):
     """Writes a batch of edits into several layers, leaving common keys and earlier edits alone.
 
     Published code keeps null spaces and the keys of earlier edits in globals, so that a second model gets the first
@@ -31,65 +33,30 @@ class AlphaEdit:
     """
 
     def __init__(self, config: AlphaEditConfig) -> None:
-        self.grounds = Grounds(
-            config=config,
-            settle=settings,
-            layers=lambda found: found["layers"].value,
-            contexts=((config.template_length, 5),),
-        )
+        super().__init__(Grounds.spread(config, settings))
         self._spaces: WeakKeyDictionary[Moment, NullSpace] = WeakKeyDictionary()
-        self._earlier: dict[Ground, dict[int, list[Tensor]]] = {}
+        self._earlier: WeakKeyDictionary[Ground, list[Keys]] = WeakKeyDictionary()
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
-        return self.grounds.unmakeable(session, edits)
+    def write(self, work: Work) -> Details:
+        """MEMIT's spreading, each update inside the null space and beside the keys of the edits that are open."""
+        ground = work.ground
+        layers, earlier = ground["layers"], self._earlier.setdefault(ground, [])
+        spaces = {layer: self._space(ground, layer) for layer in layers}
+        wanted = work.wanted(layers[-1], "block")
 
-    @contextmanager
-    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together, beside those that are open. Raises UnsupportedEdit and EditFailed."""
-        if not edits:
-            yield Direct(session)
-            return
-        with (
-            self.grounds.under(session, edits) as ground,
-            self._keys(ground) as earlier,
-            session.model.patch() as weights,
-        ):
-            layers = ground["layers"]
-            spaces = {layer: self._space(ground, layer) for layer in layers}
-            wanted = ground.wanted(session, edits, layers[-1], "block")
+        def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
+            return spaces[layer].update(keys, residual, [kept[layer] for kept in earlier])
 
-            def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-                return spaces[layer].update(keys, residual, earlier[layer])
-
-            norms, left = spread(weights, ground.modules, wanted, layers, solve)
-            details = ground.details(norms, wanted.report(left)) | {"null_spaces": described(spaces)}
-            made = {layer: average_keys(ground.modules, wanted.rows, layer) for layer in layers}
-            for layer, keys in made.items():
-                earlier[layer].append(keys)
-            try:
-                yield Direct(session, details)
-            finally:
-                for layer in layers:
-                    earlier[layer].pop()
+        norms, left = spread(work.weights, ground.modules, wanted, layers, solve)
+        earlier.append({layer: average_keys(ground.modules, wanted.rows, layer) for layer in layers})
+        work.closing.callback(earlier.pop)
+        return ground.details(norms, wanted.report(left)) | {"null_spaces": described(spaces)}
 
     def _space(self, ground: Ground, layer: int) -> NullSpace:
         moment = ground.moments[layer]
         if moment not in self._spaces:
             self._spaces[moment] = null_space(moment, layer, ground["nullspace_threshold"], ground["l2"])
         return self._spaces[moment]
-
-    @contextmanager
-    def _keys(self, ground: Ground) -> Iterator[Mapping[int, list[Tensor]]]:
-        """Keys of the edits that are open on ``ground``, by layer; the outermost edit begins the lists."""
-        if ground in self._earlier:
-            yield self._earlier[ground]
-            return
-        self._earlier[ground] = {layer: [] for layer in ground["layers"]}
-        try:
-            yield self._earlier[ground]
-        finally:
-            del self._earlier[ground]
 
 
 def described(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from ke_core.plugin import EditFailed
 from ke_core.weights import LowRank, Moment, cholesky
 
 
-
 @frozen(kw_only=True, eq=False)
 class NullSpace:
     """``basis`` U0, float64 [f, r]: orthonormal eigenvectors of C with eigenvalues below ``threshold``.

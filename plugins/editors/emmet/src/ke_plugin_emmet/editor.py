@@ -11,49 +11,34 @@ standing for (w C)^-1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from ke_core.plugin import Direct, Edit, Edited, Session
-from ke_core.weights import Grounds, LowRank, Moment, OpenModel, cholesky, spread
+from ke_core.plugin import Details
+from ke_core.weights import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, spread
 from ke_plugin_emmet import EmmetConfig, settings
 
+CONTEXTS = 5  # sampled left contexts, as in MEMIT
 
-class Emmet:
+
+class Emmet(LocateEditor):
     """Writes a batch of edits into one layer."""
 
     def __init__(self, config: EmmetConfig) -> None:
+        super().__init__(Grounds.single(config, settings, contexts=((config.template_length, CONTEXTS),)))
         self.softening = config.softening
-        self.grounds = Grounds(
-            config=config,
-            settle=settings,
-            layers=lambda found: (found["layer"].value,),
-            contexts=((config.template_length, 5),),
-        )
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
-        return self.grounds.unmakeable(session, edits)
+    def write(self, work: Work) -> Details:
+        """The closed form, at one layer."""
+        ground = work.ground
+        layer, weight = ground["layer"], ground["mom2_weight"]
+        wanted = work.wanted(layer, "block")
 
-    @contextmanager
-    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
-        if not edits:
-            yield Direct(session)
-            return
-        with self.grounds.under(session, edits) as ground, session.model.patch() as weights:
-            layer, weight = ground["layer"], ground["mom2_weight"]
-            wanted = ground.wanted(session, edits, layer, "block")
+        def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
+            return constrained(ground.moments[layer], keys, residual, weight, self.softening)
 
-            def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-                return constrained(ground.moments[layer], keys, residual, weight, self.softening)
-
-            norms, left = spread(weights, ground.modules, wanted, (layer,), solve)
-            yield Direct(session, ground.details(norms, wanted.report(left)))
+        norms, left = spread(work.weights, ground.modules, wanted, (layer,), solve)
+        return ground.details(norms, wanted.report(left))
 
 
 def constrained(moment: Moment, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:

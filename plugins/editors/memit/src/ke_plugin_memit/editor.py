@@ -9,44 +9,27 @@ for l in layers, ascending:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
-
 from torch import Tensor
 
-from ke_core.plugin import Direct, Edit, Edited, Session
-from ke_core.weights import Grounds, LowRank, OpenModel, ridge_update, spread
+from ke_core.plugin import Details
+from ke_core.weights import Grounds, LocateEditor, LowRank, Work, ridge_update, spread
 from ke_plugin_memit import MemitConfig, settings
 
 
-class Memit:
+class Memit(LocateEditor):
     """Writes a batch of edits into the weights of several layers at once."""
 
     def __init__(self, config: MemitConfig) -> None:
-        self.grounds = Grounds(
-            config=config,
-            settle=settings,
-            layers=lambda found: found["layers"].value,
-            contexts=((config.template_length, 5),),
-        )
+        super().__init__(Grounds.spread(config, settings))
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
-        return self.grounds.unmakeable(session, edits)
+    def write(self, work: Work) -> Details:
+        """Algorithm 1."""
+        ground = work.ground
+        layers, weight = ground["layers"], ground["mom2_weight"]
+        wanted = work.wanted(layers[-1], "block")
 
-    @contextmanager
-    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
-        if not edits:
-            yield Direct(session)
-            return
-        with self.grounds.under(session, edits) as ground, session.model.patch() as weights:
-            layers, weight = ground["layers"], ground["mom2_weight"]
-            wanted = ground.wanted(session, edits, layers[-1], "block")
+        def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
+            return ridge_update(ground.moments[layer], keys, residual, weight)
 
-            def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-                return ridge_update(ground.moments[layer], keys, residual, weight)
-
-            norms, left = spread(weights, ground.modules, wanted, layers, solve)
-            yield Direct(session, ground.details(norms, wanted.report(left)))
+        norms, left = spread(work.weights, ground.modules, wanted, layers, solve)
+        return ground.details(norms, wanted.report(left))
