@@ -47,6 +47,7 @@ from ke_core.hyper import (
     spread_settings,
     template_length,
 )
+from ke_core.prompt_texts import prompt_text
 from ke_core.protocols import (
     Artifacts,
     Ask,
@@ -93,6 +94,7 @@ __all__ = [
     "Request", "Score", "Scored", "Session", "Setting", "Settings", "Shape", "SingleConfig", "SpreadConfig",
     "Step", "TargetConfig", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
     "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "as_details", "contradicting", "derived",
-    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "read_checkpoint", "settle",
+    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "prompt_text", "read_checkpoint",
+    "settle",
     "single_edit_probes", "single_settings", "spread_settings", "template_length", "trained_folder",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.memory import FactMemory
 
 if TYPE_CHECKING:
@@ -21,4 +22,4 @@ def __getattr__(name: str) -> Any:
     return getattr(encoder, name)
 
 
-__all__ = ["FactMemory", "SentenceEncoder", "load_encoder"]
+__all__ = ["FactMemory", "MemoryEditor", "Remembering", "SentenceEncoder", "load_encoder"]

@@ -163,7 +163,7 @@ def test_the_datasets_examples_are_shown_only_when_asked_for() -> None:
 
 
 def test_a_dataset_without_examples_is_refused_when_its_own_are_asked_for() -> None:
-    with pytest.raises(BadConfig, match="brings no worked examples"), edited(ScriptedModel([]), [], prompts="dataset"):
+    with pytest.raises(BadConfig, match="brings no decompositions"), edited(ScriptedModel([]), [], prompts="dataset"):
         pass
 
 
