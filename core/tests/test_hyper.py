@@ -19,15 +19,10 @@ from ke_core.hyper import (
     spread_settings,
 )
 from ke_core.published import SINGLE, SPREAD
+from ke_core.testing.examples import facts_of
 
 SMALL = ("llama", 30, 576, 1536)
 TRACE = Trace(layer=7, layers=(5, 6, 7), rule="the largest effect")
-
-
-def facts(*key: Any, rms: bool = True, size: float = 1.0, trace: Trace | None = None) -> ModelFacts:
-    family, blocks, hidden, inner = key
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
-    return ModelFacts(shape=shape, scale=lambda _layer: size, trace=lambda: trace)
 
 
 def unmeasured(*key: Any) -> ModelFacts:
@@ -36,7 +31,7 @@ def unmeasured(*key: Any) -> ModelFacts:
     def scale(layer: int) -> float:
         raise AssertionError(layer)
 
-    return evolve(facts(*key), scale=scale)
+    return evolve(facts_of(*key), scale=scale)
 
 
 @pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
@@ -63,18 +58,18 @@ def test_models_named_in_the_papers_are_known() -> None:
 
 
 def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:
-    assert spread_settings(SpreadConfig(), facts("llama", 16, 2048, 8192))["layers"].value[-1] == 5
-    assert single_settings(SingleConfig(), facts("llama", 16, 2048, 8192))["layer"].value == 3
+    assert spread_settings(SpreadConfig(), facts_of("llama", 16, 2048, 8192))["layers"].value[-1] == 5
+    assert single_settings(SingleConfig(), facts_of("llama", 16, 2048, 8192))["layer"].value == 3
 
 
 def test_x4_a_shape_has_no_name_or_path() -> None:
     assert set(fields_dict(Shape)) == {"family", "blocks", "hidden", "inner", "rms_norm"}
-    assert spread_settings(SpreadConfig(), facts(*SMALL))["layers"].value == (4, 5, 6, 7, 8)
+    assert spread_settings(SpreadConfig(), facts_of(*SMALL))["layers"].value == (4, 5, 6, 7, 8)
 
 
 def test_given_values_win_and_say_so() -> None:
     given = SpreadConfig(layers=(2, 3), lr=0.25, weight_decay=0.0)
-    found = spread_settings(given, facts("gptj", 28, 4096, 16384))
+    found = spread_settings(given, facts_of("gptj", 28, 4096, 16384))
     assert [found[name].value for name in ("layers", "lr", "weight_decay")] == [(2, 3), 0.25, 0.0]
     assert {name for name, setting in found.items() if setting.reason == "given"} == {"layers", "lr", "weight_decay"}
     assert found["clamp"].value == 0.75
@@ -82,16 +77,16 @@ def test_given_values_win_and_say_so() -> None:
 
 @pytest.mark.parametrize(("size", "lr"), [(0.1, 0.5), (2.5, 0.5), (5.5, 1.1)])
 def test_a_step_is_not_too_short_for_large_states(size: float, lr: float) -> None:
-    found = spread_settings(SpreadConfig(), facts(*SMALL, size=size))
+    found = spread_settings(SpreadConfig(), facts_of(*SMALL, size=size))
     assert found["lr"].value == pytest.approx(lr)
     assert ("5.5" in found["lr"].reason) == (size == 5.5)
-    assert spread_settings(SpreadConfig(lr=0.3), facts(*SMALL, size=size))["lr"].value == 0.3
-    assert single_settings(SingleConfig(), facts(*SMALL, size=size))["lr"].value == pytest.approx(lr)
+    assert spread_settings(SpreadConfig(lr=0.3), facts_of(*SMALL, size=size))["lr"].value == 0.3
+    assert single_settings(SingleConfig(), facts_of(*SMALL, size=size))["lr"].value == pytest.approx(lr)
 
 
 def test_states_are_measured_at_the_layer_that_is_edited() -> None:
     asked: list[int] = []
-    model = evolve(facts(*SMALL), scale=lambda layer: asked.append(layer) or 1.0)
+    model = evolve(facts_of(*SMALL), scale=lambda layer: asked.append(layer) or 1.0)
     spread_settings(SpreadConfig(layers=(9, 11)), model)
     single_settings(SingleConfig(layer=4), model)
     single_settings(SingleConfig(layer=99), model)  # refused where the model is opened
@@ -99,7 +94,7 @@ def test_states_are_measured_at_the_layer_that_is_edited() -> None:
 
 
 def test_norms_decide_how_far_a_target_may_go() -> None:
-    rms, layer = (spread_settings(SpreadConfig(), facts(*SMALL, rms=rms)) for rms in (True, False))
+    rms, layer = (spread_settings(SpreadConfig(), facts_of(*SMALL, rms=rms)) for rms in (True, False))
     assert (rms["clamp"].value, rms["weight_decay"].value) == (4.0, 1e-3)
     assert (layer["clamp"].value, layer["weight_decay"].value) == (0.75, 0.5)
     assert "RMSNorm" in rms["clamp"].reason
@@ -108,11 +103,11 @@ def test_norms_decide_how_far_a_target_may_go() -> None:
 
 @pytest.mark.parametrize("blocks", range(1, 90))
 def test_layers_exist_for_every_depth(blocks: int) -> None:
-    layers = spread_settings(SpreadConfig(), facts("llama", blocks, 64, 176))["layers"].value
+    layers = spread_settings(SpreadConfig(), facts_of("llama", blocks, 64, 176))["layers"].value
     assert list(layers) == list(range(layers[0], layers[-1] + 1))
     assert 0 <= layers[0] <= layers[-1] < blocks
     for rms in (True, False):
-        layer = single_settings(SingleConfig(), facts("llama", blocks, 64, 176, rms=rms))["layer"].value
+        layer = single_settings(SingleConfig(), facts_of("llama", blocks, 64, 176, rms=rms))["layer"].value
         assert 0 <= layer < blocks
         if blocks >= 4:
             assert layers[0] >= 1
@@ -122,20 +117,20 @@ def test_layers_exist_for_every_depth(blocks: int) -> None:
 
 def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
     windows = {
-        blocks: spread_settings(SpreadConfig(), facts("olmo", blocks, 64, 176))["layers"].value
+        blocks: spread_settings(SpreadConfig(), facts_of("olmo", blocks, 64, 176))["layers"].value
         for blocks in (28, 30, 32)
     }
     assert windows[32][-1] in (8, 9)
     assert windows[28] == windows[30] == (4, 5, 6, 7, 8)
     rotary, learnt = (
-        single_settings(SingleConfig(), facts("olmo", blocks, 64, 176, rms=rms))["layer"].value
+        single_settings(SingleConfig(), facts_of("olmo", blocks, 64, 176, rms=rms))["layer"].value
         for blocks, rms in ((28, True), (48, False))
     )
     assert (rotary, learnt) == (5, 17)
 
 
 def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
-    model = facts("gptj", 28, 4096, 16384, trace=TRACE)
+    model = facts_of("gptj", 28, 4096, 16384, trace=TRACE)
     window = spread_settings(SpreadConfig(layers="trace"), model)["layers"]
     layer = single_settings(SingleConfig(layer="trace"), model)["layer"]
     assert (window.value, layer.value) == ((5, 6, 7), 7)
@@ -145,12 +140,12 @@ def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
         (single_settings, SingleConfig(layer="trace")),
     ):
         with pytest.raises(BadConfig, match="no causal trace of this model is known") as caught:
-            settings(config, facts(*SMALL))  # type: ignore[operator]
+            settings(config, facts_of(*SMALL))  # type: ignore[operator]
         assert "ke trace" in caught.value.hint
 
 
 def test_details_are_json_values_with_reasons() -> None:
-    details = as_details(spread_settings(SpreadConfig(), facts(*SMALL)))
+    details = as_details(spread_settings(SpreadConfig(), facts_of(*SMALL)))
     assert details["layers"] == [4, 5, 6, 7, 8]
     assert set(details["reasons"]) == set(details) - {"reasons"}
 

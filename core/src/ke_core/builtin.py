@@ -17,6 +17,7 @@ COMMANDS = {
     "edit": "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
     "patch": "Describe, apply, revert and compare patches: files of weight updates.",
     "verify": "Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed.",
+    "serve": "Answer over an OpenAI-compatible endpoint, with edits in force that change while it runs.",
     "train": "Train what an editor must learn before it can edit.",
     "report": "Print the table of one run, or of several side by side.",
     "runs": "List the runs in a folder.",
@@ -42,7 +43,8 @@ def ke_commands(group: click.Group) -> None:
 
 @hookimpl
 def ke_models() -> list[ModelSpec]:
-    """Offer any causal language model that transformers loads: ``hf:ID``."""
-    from ke_core.models.spec import hf_spec  # noqa: PLC0415  only a command that needs models reads it
+    """Offer what transformers loads, ``hf:ID``, and what an OpenAI-compatible server serves, ``openai:ID``."""
+    from ke_core.models.api.spec import openai_spec  # noqa: PLC0415  only a command that needs models reads them
+    from ke_core.models.spec import hf_spec  # noqa: PLC0415  as above
 
-    return [hf_spec]
+    return [hf_spec, openai_spec]

@@ -76,6 +76,14 @@ class NoLikelihood(KEError):
     """Log-probabilities were asked of something that gives none."""
 
 
+class ServerFailed(KEError):
+    """A model's server is down, too slow, refuses the request, or answers with what cannot be read."""
+
+
+class ContentRefused(KEError):
+    """A model's server withheld its answer to this one request: a content filter, or a refusal it declares as one."""
+
+
 class WeightsNotRestored(KEError):
     """An editor left the model different from how it found it."""
 

@@ -25,19 +25,18 @@ from ke_core.data.results import (
     Verdict,
 )
 from ke_core.data.single import LOCALITY, PARAPHRASE, PROBABILITY, SINGLE_ASPECTS, single_edit_probes
+from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion, sub_questions
 from ke_core.data.training import TrainingExample
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import Direct, put
 from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
 from ke_core.files import find_data
 from ke_core.hyper import (
     ModelFacts,
     Setting,
-    Settings,
     Shape,
     SingleConfig,
     SpreadConfig,
-    TargetConfig,
     as_details,
     derived,
     not_negative,
@@ -66,7 +65,7 @@ from ke_core.protocols import (
     Question,
     Session,
 )
-from ke_core.published import SINGLE, SPREAD, Published
+from ke_core.published import SPREAD, Published
 from ke_core.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
 from ke_core.specs import (
     DatasetSpec,
@@ -83,7 +82,8 @@ from ke_core.trainers import Trainer, Training, TrainStep
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE", "SINGLE_ASPECTS", "SPREAD", "Answer",
+    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD",
+    "SUB_QUESTIONS", "Answer",
     "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Checkpoint", "Cloze", "Cost", "Dataset",
     "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
     "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate",
@@ -91,10 +91,10 @@ __all__ = [
     "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts", "ModelMetric",
     "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Peak", "Phase",
     "Probe", "Procedure", "Progress", "Prompt", "Published", "Query", "Question", "Relation", "Reply",
-    "Request", "Score", "Scored", "Session", "Setting", "Settings", "Shape", "SingleConfig", "SpreadConfig",
-    "Step", "TargetConfig", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
+    "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig", "SpreadConfig",
+    "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
     "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "as_details", "contradicting", "derived",
-    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "prompt_text", "read_checkpoint",
-    "settle",
-    "single_edit_probes", "single_settings", "spread_settings", "template_length", "trained_folder",
+    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "prompt_text", "put",
+    "read_checkpoint", "settle", "single_edit_probes", "single_settings", "spread_settings", "sub_questions",
+    "template_length", "trained_folder",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from ke_core.data.results import (
 from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
 
 T = TypeVar("T")
+Keep = Callable[[int, Generated | Scored], None]
 
 
 # --- asks: what an edited model is given; never gold, hops or aliases ---------------------------------
@@ -107,6 +108,18 @@ class LanguageModel(Protocol):
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """One result a request, in order. Raises NoLikelihood where a server gives none."""
+        ...
+
+
+@runtime_checkable
+class RemoteModel(LanguageModel, Protocol):
+    """A model behind a server, where each completion may have been paid for: none is to be lost with the others."""
+
+    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Generated | Scored | Exception]:
+        """One result a request, in order, each given to ``keep`` with its place in the caller's thread as it comes.
+
+        Raises only an interrupt, or what ``keep`` raises; nothing more is then sent, and what was under way is kept.
+        """
         ...
 
 

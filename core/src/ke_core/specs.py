@@ -69,7 +69,8 @@ class EditorSpec(Spec[Editor]):
     edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
     ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
     facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
-    ``trainer``: it must be trained before it can edit.
+    ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
+    ``ke serve``, where no benchmark case says which facts a question needs.
     """
 
     needs_weights: bool = False
@@ -81,6 +82,7 @@ class EditorSpec(Spec[Editor]):
     settings: Callable[[Any, ModelFacts], Mapping[str, Setting]] | None = None
     oracle: Callable[[Any], tuple[str, ...]] = no_oracle
     trainer: TrainerSpec | None = None
+    served: Mapping[str, str] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -121,7 +123,12 @@ class MetricSpec(Spec[Metric | ModelMetric]):
 
 @frozen(kw_only=True)
 class ModelRequest:
-    """What the user asked for: the part of ``--model`` after ``source:``, and how to load it."""
+    """What the user asked for: the part of ``--model`` after ``source:``, and how to load it.
+
+    The last four say how a model behind a server is asked: ``base_url`` (empty: the source's own),
+    ``concurrency`` requests at once, each given up after ``timeout`` seconds, with the key that stands in the
+    environment variable ``api_key_env``. The key itself is never held here.
+    """
 
     id: str
     revision: str | None = None
@@ -130,6 +137,10 @@ class ModelRequest:
     device_map: str = ""
     chat: bool = False
     trust_remote_code: bool = False
+    base_url: str = ""
+    concurrency: int = field(default=8, validator=validators.ge(1))
+    timeout: float = field(default=120.0, validator=validators.gt(0))
+    api_key_env: str = "OPENAI_API_KEY"
 
 
 @frozen(kw_only=True)
@@ -148,12 +159,15 @@ class ModelSpec(Spec[LanguageModel]):
     """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
 
     ``known`` lists what it offers by name; ``pull`` fetches one into the cache, says how
-    far it is, and returns its folder; ``shape`` tells a model's shape without its weights.
+    far it is, and returns its folder; ``shape`` tells a model's shape without its weights. ``remote``: models of this
+    source are asked over the network, not loaded; ``describe`` says what can be known of one, label to words.
     """
 
     known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
     pull: Callable[[str, Progress | None], object] | None = None
     shape: Callable[[ModelRequest], Shape] | None = None
+    remote: bool = False
+    describe: Callable[[ModelRequest], Mapping[str, str]] | None = None
 
 
 __all__ = [

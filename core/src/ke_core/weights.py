@@ -13,32 +13,21 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from ke_core.models.guard import Delta, Dense, LowRank, Patch, map_orientation
+from ke_core.engine.locating import LocateEditor, Work
+from ke_core.models.guard import Dense, LowRank, Patch, map_orientation
 from ke_core.protocols import LanguageModel
-from ke_core.whitebox.corpus import Corpus, read_corpus
-from ke_core.whitebox.editor import LocateEditor, Work
+from ke_core.whitebox.corpus import read_corpus
 from ke_core.whitebox.facts import model_facts
-from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module
-from ke_core.whitebox.keys import (
-    KeyRows,
-    average_keys,
-    bare_keys,
-    bare_values,
-    key_rows,
-    project,
-    state_rms,
-    subject_states,
-)
-from ke_core.whitebox.locate import Ground, Grounds, Wanted, frobenius, must_be_finite, spread, write
+from ke_core.whitebox.hooks import forward, frozen_module
+from ke_core.whitebox.keys import average_keys, bare_keys, bare_values, project
+from ke_core.whitebox.locate import Ground, Grounds, spread, write
 from ke_core.whitebox.modules import Layer, ModuleMap, find_parts, module_map
-from ke_core.whitebox.moments import Moment, Moments, MomentSettings
-from ke_core.whitebox.optimise import Target, ZSettings
-from ke_core.whitebox.rewrites import Rewrite, rewrite, unmakeable
+from ke_core.whitebox.moments import Moment
+from ke_core.whitebox.optimise import ZSettings
+from ke_core.whitebox.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
 from ke_core.whitebox.solve import cholesky, ridge_update, weighed
-from ke_core.whitebox.subject import Row, encode, locate, padded, target_ids
+from ke_core.whitebox.subject import Row, encode, padded, target_ids
 from ke_core.whitebox.tail import Tail, open_tail
-from ke_core.whitebox.targets import optimised
-from ke_core.whitebox.templates import context_templates, explicit_templates
 
 
 @runtime_checkable
@@ -79,12 +68,9 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "Corpus", "Delta", "Dense", "Ground", "Grounds", "Hooks", "KeyRows", "Layer", "LocateEditor", "LowRank",
-    "ModuleMap",
-    "Moment", "MomentSettings", "Moments", "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Target", "Wanted", "Work",
-    "ZSettings", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "encode",
-    "explicit_templates", "find_parts", "first", "forward", "frobenius", "frozen_module", "key_rows", "locate",
-    "map_orientation", "model_facts", "module_map", "must_be_finite", "open_tail", "optimised", "padded",
-    "project", "read_corpus", "rewrite", "ridge_update", "spread", "state_rms", "subject_states", "target_ids",
-    "unmakeable", "weighed", "write",
+    "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment", "OpenModel", "Patch",
+    "Rewrite", "Row", "Tail", "Work", "ZSettings",
+    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "encode", "find_parts", "forward",
+    "frozen_module", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project", "read_corpus",
+    "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed", "write",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from ke_core.plugin import (
     KnownModel,
     MetricSpec,
     ModelSpec,
+    UnsupportedChange,
     Value,
     Verdict,
     hookimpl,
@@ -53,6 +54,9 @@ class Said:
         if self.word == "fail":
             return [Failure(error="ServerGone", message=f"no answer [red]at {n}[/red]") for n, _ask in enumerate(asks)]
         return [Answer(text=self.word, raw=self.word) for _ask in asks]
+
+    def change(self, *, add=(), remove=()):
+        raise UnsupportedChange("a word is said whatever the edits")
 
 
 class Sayer:

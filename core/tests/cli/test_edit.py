@@ -17,7 +17,7 @@ from ke_core.patches import weights_digest
 from ke_core.plugin import Direct, EditFailed, EditorSpec, hookimpl
 from ke_core.plugins.manager import bare
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import saved, tiny_model
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
 LINE = "The mother tongue of Danielle Darrieux is English"
@@ -87,11 +87,7 @@ def plugins():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "tiny"
-    model = tiny_model("llama")
-    model.module.save_pretrained(path)
-    model.tokenizer.save_pretrained(path)
-    return path
+    return saved(tiny_model("llama"), tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture
@@ -203,9 +199,7 @@ def test_an_edit_of_an_edited_model_remembers_both(ke, base, folder, tmp_path):
 
 
 def test_a_patch_for_another_model_writes_nothing(ke, base, folder, tmp_path):
-    other = tiny_model("llama", seed=1)
-    other.module.save_pretrained(tmp_path / "other")
-    other.tokenizer.save_pretrained(tmp_path / "other")
+    saved(tiny_model("llama", seed=1), tmp_path / "other")
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     suite = write(tmp_path / "s.jsonl", SUITE)
     for words in (("patch", "apply", "p.safetensors", "--model", "other", "--out", "x"),

@@ -59,7 +59,7 @@ def test_failed_replies_are_counted_and_end_with_status_1(ke):
     status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
     assert status == 1
     assert "failed replies (in n, as wrong)" in out
-    assert "ServerGone: no answer [red]at 0[/red]" in out
+    assert "ServerGone: no answer [red]at 0 to 5[/red]" in out
 
 
 def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
@@ -70,6 +70,18 @@ def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
     assert (spec.plan.protocol, spec.plan.size, spec.seed, spec.styles, spec.edited_form) == (
         "sample", 1, 7, ("direct",), "cloze",
     )  # fmt: skip
+
+
+def test_a_sequential_plan_is_taken_from_the_options_and_shown_by_edits_made(ke, tmp_path):
+    status, out, err = ke(*RUN, "--sequential", "--evaluate", "every:1", "--of", "all", "--out", "here")
+    plan = RunFolder.open(tmp_path / "here").spec.plan
+    assert status == 0
+    assert (plan.size, plan.sequential, plan.evaluate, plan.of) == (1, True, 1, "all")
+    assert "all cases asked after each batch" in err
+    assert "by edits made, after editing: value in % (n)" in out
+    assert ke(*RUN, "--sequential", "--evaluate", "end", "--out", "end")[0] == 0
+    plan = RunFolder.open(tmp_path / "end").spec.plan
+    assert (plan.sequential, plan.evaluate, plan.of) == (True, None, "seen")
 
 
 def test_batch_all_is_one_group(ke, tmp_path):
@@ -96,6 +108,21 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--protocol", "sample"], "--protocol sample needs --edited K", "ke eval --help"),
         (["--protocol", "sample", "--edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
         (["--protocol", "sample", "--edited", "9"], "9 cases cannot be edited: there are 2", "take a smaller --edited"),
+        (["--evaluate", "each"], "--evaluate belongs to --sequential", "ke eval --help"),
+        (["--evaluate", "end"], "--evaluate belongs to --sequential", "ke eval --help"),
+        (["--of", "seen"], "--of belongs to --sequential", "ke eval --help"),
+        (["--evaluate", "every:2", "--of", "all"], "--evaluate belongs to --sequential", "ke eval --help"),
+        (["--sequential", "--protocol", "sample", "--edited", "1"], "--sequential edits the batches of --protocol pa",
+         "ke eval --help"),
+        (["--sequential", "--evaluate", "every:0"], "invalid value for '--evaluate': '0' is no number of batches",
+         "ke eval --help"),
+        (["--sequential", "--evaluate", "every:x"], "invalid value for '--evaluate': 'x' is no number of batches",
+         "ke eval --help"),
+        (["--sequential", "--evaluate", "every:"], "invalid value for '--evaluate': '' is no number of batches",
+         "ke eval --help"),
+        (["--sequential", "--evaluate", "often"], "invalid value for '--evaluate': 'often' is none of each, every:N an",
+         "ke eval --help"),
+        (["--sequential", "--of", "old"], "invalid value for '--of'", "ke eval --help"),
         (["--batch", "0"], "invalid value for '--batch'", "ke eval --help"),
         (["--batch", "many"], "invalid value for '--batch'", "ke eval --help"),
         (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from ke_core.hyper import SpreadConfig, spread_settings
 from ke_core.plugin import EditorSpec, hookimpl
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import saved, tiny_model
 
 GPT_J = {
     "model_type": "gptj", "architectures": ["GPTJForCausalLM"], "n_layer": 28, "n_embd": 4096, "n_head": 16,
@@ -38,10 +38,7 @@ def plugins(plugins):
 
 @pytest.fixture
 def tiny(tmp_path):
-    model = tiny_model("llama")
-    model.module.save_pretrained(tmp_path / "tiny")
-    model.tokenizer.save_pretrained(tmp_path / "tiny")
-    return str(tmp_path / "tiny")
+    return str(saved(tiny_model("llama"), tmp_path / "tiny"))
 
 
 def test_published_values_need_the_configuration_alone(ke, tmp_path):

@@ -199,9 +199,9 @@ def test_a_dataset_is_data_too_and_without_leaves_out(ke, tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("-o", "counter.rate=0.9"), "recipe.rate was 0.5, now 0.9"),
-        (("--seed", "3"), "seed was 0, now 3"),
-        (("--data", "toy"), "examples.sha256 was"),
+        (("-o", "counter.rate=0.9"), "its recipe.rate is 0.5, here it is 0.9"),
+        (("--seed", "3"), "its seed is 0, here it is 3"),
+        (("--data", "toy"), "its examples."),
     ],
 )
 def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why, ke, tmp_path, data):
@@ -210,7 +210,7 @@ def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why,
     given = () if "--data" in change else ("--data", data)
     status, _out, err = ke(*TRAIN, *given, *change)
     assert status == 2
-    assert "error: net holds another training (training.json: " in err
+    assert "error: net holds another training (training.json): " in err
     assert why in err
     assert "--out" in err
     assert (tmp_path / "net" / "checkpoint.safetensors").read_bytes() == before

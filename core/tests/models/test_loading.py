@@ -18,7 +18,7 @@ from ke_core.models.hf.model import HFModel
 from ke_core.protocols import LanguageModel
 from ke_core.requests import Generate
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import saved, tiny_model
 from ke_core.weights import OpenModel
 
 TEMPLATE = (
@@ -31,9 +31,7 @@ TEMPLATE = (
 def folder(tmp_path):
     model = tiny_model("gpt2", bos=True)
     model.tokenizer.chat_template = TEMPLATE
-    model.module.save_pretrained(tmp_path / "model")
-    model.tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
+    return saved(model, tmp_path / "model")
 
 
 def loaded(folder, **settings) -> HFModel:

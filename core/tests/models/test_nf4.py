@@ -14,7 +14,7 @@ from ke_core.models.hf import nf4
 from ke_core.models.hf.loading import load
 from ke_core.requests import Generate
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import saved, tiny_model
 from ke_core.weights import Dense, module_map
 
 needs_bitsandbytes = pytest.mark.skipif(not util.find_spec("bitsandbytes"), reason="bitsandbytes is not installed")
@@ -22,11 +22,7 @@ needs_bitsandbytes = pytest.mark.skipif(not util.find_spec("bitsandbytes"), reas
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model")
-    model = tiny_model("llama")
-    model.module.save_pretrained(path)
-    model.tokenizer.save_pretrained(path)
-    return path
+    return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
 
 
 def loaded(folder: Path, dtype: str = "nf4") -> Any:

@@ -13,7 +13,7 @@ from ke_core.models.hf.loading import load
 from ke_core.patches.build import build_patch
 from ke_core.patches.identity import size_of, weights_digest
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import saved, tiny_model
 
 WEIGHTS = {
     "llama": ("model.layers.1.mlp.down_proj.weight", "model.layers.2.mlp.down_proj.weight"),
@@ -28,11 +28,7 @@ def folders(tmp_path_factory):
 
     def folder(family="llama", dtype="float32"):
         if (family, dtype) not in made:
-            path = tmp_path_factory.mktemp(f"{family}-{dtype}")
-            model = tiny_model(family, dtype=dtype)
-            model.module.save_pretrained(path)
-            model.tokenizer.save_pretrained(path)
-            made[family, dtype] = path
+            made[family, dtype] = saved(tiny_model(family, dtype=dtype), tmp_path_factory.mktemp(f"{family}-{dtype}"))
         return made[family, dtype]
 
     return folder

@@ -157,6 +157,18 @@ def test_a_plan_is_told_in_words(plan, words):
     assert plan_words(spec(plan=plan)) == words
 
 
+@pytest.mark.parametrize(
+    ("plan", "how", "who"),
+    [
+        (Plan(size=10, sequential=True), "10 cases at a time", "seen cases asked at the end"),
+        (Plan(sequential=True, evaluate=1, of="all"), "case by case", "all cases asked after each batch"),
+        (Plan(size=2, sequential=True, evaluate=5), "2 cases at a time", "seen cases asked after every 5 batches"),
+    ],
+)  # fmt: skip
+def test_a_sequential_plan_is_told_in_words(plan, how, who):
+    assert plan_words(spec(plan=plan)) == f"sequential, {how} on top of one another, {who}"
+
+
 def test_the_footer_tells_the_specification_once_where_the_runs_agree():
     text = drawn(footer([reported(), reported(editor="oracle", oracle=("answers",), joint=False)]))
     assert text.count("protocol: partition, each case edited alone, seed 0") == 1
@@ -173,7 +185,7 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     lost = Tally(
         cases=3, controls=2, edits=4, edit_seconds=[1.5, 1.0, 9.0],
         answers=10, answer_seconds=5.0, calls=25, tokens=120,
-        failures=Counter({f"ServerGone: {n}": 7 - n for n in range(7)}),
+        failures=Counter({f"ServerGone: {place}": 7 - n for n, place in enumerate("abcdefg")}),
         skipped=Counter({"edit e1 refused: no subject": 1}),
         refused=Counter({"no subject": 2}),
         unfinished=Counter({"hop-cap": 3}),
@@ -183,12 +195,22 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     assert "3 cases and 2 controls, 4 edits at 1.5 s each" in text
     assert "10 answers at 0.50 s each, 2.5 model calls and 12 tokens a question" in " ".join(text.split())
     assert "28 failed replies (in n, as wrong):" in text
-    assert "7 x ServerGone: 0" in text
+    assert "7 x ServerGone: a" in text
     assert "3 for 2 other reasons" in text
     assert "1 case skipped:\n    1 x edit e1 refused: no subject" in text
     assert "2 edits refused by the editor:\n    2 x no subject" in text
     assert "3 answers without an end (in n, as wrong):\n    3 x hop-cap" in text
     assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
+
+
+def test_prompts_that_are_too_long_are_told_together_with_their_lengths():
+    long = "ContextOverflow: a prompt of {} tokens and 24 more exceed the model's context of 8192"
+    lost = Tally(failures=Counter({long.format(9_000): 2, long.format(12_345): 1, "ServerGone: at 10": 1}))
+    text = flat(footer([reported(tally=lost)]))
+    assert (
+        "3 x ContextOverflow: a prompt of 9000 to 12345 tokens and 24 more exceed the model's context of 8192" in text
+    )
+    assert "1 x ServerGone: at 10" in text
 
 
 def test_a_control_without_a_model_is_no_other_model():

@@ -61,7 +61,7 @@ def test_more_questions_than_fit_one_product_agree(monkeypatch):
 
     questions = [text for _, text in FACTS]
     whole = memory().search(questions, k=2, hidden=[NOTHING] * 20)
-    monkeypatch.setattr(module, "ROWS", 3)
+    monkeypatch.setattr(module, "SCORES", 60)
     assert [[hit.id for hit in hits] for hits in memory().search(questions, k=2, hidden=[NOTHING] * 20)] == [
         [hit.id for hit in hits] for hits in whole
     ]
@@ -156,6 +156,53 @@ def test_removing_equals_never_having_added():
     assert less.search(["q"], k=1, hidden=[NOTHING]) == [()]
     less.add([("n", "a new one")])
     assert less.search(["q"], k=1, hidden=[NOTHING])[0][0].id == "n"
+
+
+def test_a_large_memory_finds_what_sorting_every_score_finds():
+    """Hidden and removed rows, equal vectors, many facts and few: the short cut to the k best changes nothing."""
+    draw = np.random.default_rng(0)
+    for count in (50, 700, 5000):
+        vectors = draw.normal(size=(count, 8)).astype(np.float32)
+        vectors[::3] = vectors[0]
+        names = [f"e{row}" for row in range(count)]
+        given = Given(dict(zip(names, vectors, strict=True)) | {"q": draw.normal(size=8)})
+        large = FactMemory(given, [(name, name) for name in names])
+        large.remove(names[1::10])
+        unseen = frozenset(names[2::10])
+        left = [row for row in range(count) if row % 10 not in (1, 2)]
+        scores = np.round(vectors @ np.asarray(given.vectors["q"], dtype=np.float32), 6)
+        expected = [names[left[at]] for at in np.argsort(-scores[left], kind="stable")]
+        for k in (1, 10, 300, count):
+            (hits,) = large.search(["q"], k=k, hidden=[unseen])
+            assert [hit.id for hit in hits] == expected[:k]
+
+
+def test_one_by_one_equals_all_at_once():
+    """Rows are added where there is room, emptied, and packed; none of it shows."""
+    grown = FactMemory(WordEncoder())
+    for at, fact in enumerate(FACTS):
+        grown.add([fact])
+        if at % 2:
+            grown.remove([FACTS[at - 1][0]])
+    kept = FACTS[1::2]
+    assert grown.facts == tuple(kept)
+    assert len(grown) == len(kept)
+    assert grown.search(["currency of Peru"], k=20, hidden=[NOTHING]) == FactMemory(WordEncoder(), kept).search(
+        ["currency of Peru"], k=20, hidden=[NOTHING]
+    )
+    for name, _text in kept:
+        grown.remove([name])
+    assert (grown.facts, len(grown)) == ((), 0)
+
+
+def test_a_memory_with_empty_rows_is_saved_without_them(tmp_path):
+    some = memory()
+    some.remove(["e0", "e7"])
+    some.save(tmp_path / "m")
+    again = FactMemory.load(tmp_path / "m", WordEncoder())
+    assert again.facts == some.facts == tuple(fact for fact in FACTS if fact[0] not in {"e0", "e7"})
+    again.add([("new", "currency of Peru is new")])
+    assert again.search(["currency of Peru is new"], k=1, hidden=[NOTHING])[0][0].id == "new"
 
 
 def test_a_saved_memory_is_loaded_without_embedding(tmp_path):

@@ -58,3 +58,16 @@ def test_own_prompts_use_the_first_style_that_asks_the_query(fakes):
     assert [unit.style for unit in units] == ["own"]
     assert of(units, "own", "where").prompt.text.startswith("direct Q:")
     assert of(units, "own", "where").id == "1/after/own/where"
+
+
+def test_a_cases_own_edits_are_never_hidden_from_it(fakes):
+    class HidesAll(fakes.Towers):
+        def hides(self, case, bank, *, edited):
+            return frozenset(bank)
+
+    one, two = fakes.tower(1), fakes.tower(2)
+    bank = {edit.id: edit for edit in (*one.edits, *two.edits)}
+    make = evolve(asker(fakes), dataset=HidesAll(made=()), hides=True)
+    edited, control = (of(make.after(one, bank, edited=made), "direct", "where").hidden for made in (True, False))
+    assert edited == {edit.id for edit in two.edits}
+    assert control == frozenset(bank)

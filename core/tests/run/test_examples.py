@@ -55,6 +55,20 @@ def test_a_file_of_lines_and_one_array_are_read_alike(lines, tmp_path, catalog):
     assert two.locality == ("Bo is",)
 
 
+def test_what_is_written_for_ke_edit_can_be_learnt_from(tmp_path, catalog):
+    rewrite = {"prompt": "{} is from", "subject": "Ada", "target_new": {"str": "Rome"}, "target_true": {"str": "Bonn"}}
+    source = write(tmp_path / "counterfact.json", [{"case_id": 7, "requested_rewrite": rewrite}])
+    (tmp_path / "a.csv").write_text(
+        "prompt,subject,target,paraphrases\nAda is from,Ada,Rome,Ada lives in|Her city is\n"
+    )
+    easyedit = {"prompt": "{} is from", "subject": "Ada", "target_new": "Rome", "locality": {"x": {"prompt": "y"}}}
+    for path in (source, str(tmp_path / "a.csv"), write(tmp_path / "easyedit.json", [easyedit], lines=False)):
+        (found,) = read_examples(path, catalog, {})
+        assert found.edit.statement == "Ada is from Rome"
+        assert found.locality == ()
+    assert read_examples(str(tmp_path / "a.csv"), catalog, {})[0].paraphrases == ("Ada lives in", "Her city is")
+
+
 def test_a_dataset_gives_its_edits_with_their_questions(catalog):
     found = read_examples("toy", catalog, {})
     assert [example.edit for example in found] == [MOVE_TOWER, MOVE_GATE]
@@ -99,10 +113,11 @@ def test_an_edit_counts_once(tmp_path, catalog):
     [
         ("{oops", "line 1 is not JSON"),
         ('[{"edit": "a"}, ]', "is not JSON"),
-        ("3", "record 1 is not a record but int"),
-        ('{"prompt": "a", "subject": "b", "target": ""}', "record 1 has no text in 'target'"),
-        ('{"prompt": "a", "subject": "b", "target": "c"}', "names neither {} nor its subject 'b' once"),
-        ('{"edit": "a b", "questions": "c"}', "'questions' is not a list of texts"),
+        ("3", "line 1 is not a JSON object"),
+        ('{"prompt": "a", "subject": "b", "target": ""}', "line 1: target_new is missing or empty"),
+        ('{"prompt": "a", "subject": "b", "target": "c"}', "line 1: prompt does not hold its subject 'b'"),
+        ('[{"edit": "a b", "questions": ["c", 3.5]}]', "record 1: questions is 3.5, not a text"),
+        ('{"prompt": "{} is", "subject": "b", "target": "c", "lokality": []}', "line 1: lokality is not a field"),
     ],
 )
 def test_a_bad_file_is_one_line_that_says_where(text, why, tmp_path, catalog):

@@ -251,6 +251,17 @@ def test_ten_identical_failures_in_a_row_stop_the_run_and_are_asked_again(fakes,
     assert len(replied(folder.read(), phase="after")) == 20
 
 
+def test_prompts_that_are_too_long_in_a_row_are_a_result_and_no_reason_to_stop(fakes, tmp_path):
+    """A method that shows more facts than fit: the published tables' "out of memory" cells."""
+
+    def too_long(_ask):
+        return Failure(error="ContextOverflow", message="a prompt of 9000 tokens")
+
+    finished, records = done(fakes.make_job(20, fakes.Notes([], too_long), editor_spec=fakes.NOTES), tmp_path)
+    assert len(replied(records, phase="after")) == 20
+    assert finished.failures == 40
+
+
 def test_an_edit_that_fails_is_a_failure_of_its_cases_and_not_the_end(fakes, tmp_path):
     class Sometimes(fakes.Overwrite):
         def edit(self, session, edits):

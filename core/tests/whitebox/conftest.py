@@ -1,20 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 
 from ke_core.whitebox.rewrites import Rewrite
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _quick(one_thread: None) -> None:
+    """Every test here runs torch on one thread."""
 
 
 def _rewrite(prompt: str, subject: str, target: str) -> Rewrite:

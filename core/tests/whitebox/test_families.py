@@ -10,6 +10,7 @@ from attrs import evolve
 
 from ke_core.models.guard import LowRank, Patch
 from ke_core.testing.plain import Plain
+from ke_core.testing.plain_edits import off
 from ke_core.testing.tiny import ADDITIVE, FAMILIES, Family, tiny_model
 from ke_core.whitebox import tail
 from ke_core.whitebox.hooks import Hooks, forward, frozen_module
@@ -25,10 +26,6 @@ Site = Literal["block", "mlp"]
 
 FEW: tuple[Family, ...] = ("gpt2", "gptj", "qwen3", "opt", "mistral")
 WHOLE_ROWS: tuple[Family, ...] = ("bloom", "mpt")  # they take no position ids
-
-
-def off(one: torch.Tensor, other: torch.Tensor) -> float:
-    return float((one - other).norm() / other.norm())
 
 
 def plainly(model: Any, site: Site) -> Plain:

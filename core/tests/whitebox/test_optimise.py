@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ke_core.errors import EditFailed
 from ke_core.testing.plain import Plain
+from ke_core.testing.plain_edits import off
 from ke_core.testing.tiny import Family, tiny_model, tiny_tokenizer
 from ke_core.whitebox import tail
 from ke_core.whitebox.modules import module_map
@@ -19,10 +20,6 @@ from ke_core.whitebox.optimise import Target, ZSettings, optimise, plan
 from ke_core.whitebox.rewrites import Rewrite
 
 SETTINGS = ZSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
-
-
-def off(one: Tensor, other: Tensor) -> float:
-    return float((one - other).norm() / other.norm())
 
 
 def found(model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: ZSettings) -> list[Target]:

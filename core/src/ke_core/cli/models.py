@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import click
 from rich.console import Group
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
+from ke_core.cli.options import server_options
 from ke_core.errors import ModelUnavailable
 from ke_core.models.known import SOURCES
-from ke_core.models.resolve import DEFAULT
+from ke_core.models.resolve import DEFAULT, find, parse
 from ke_core.models.sources import folder_of, is_cached
 from ke_core.report.text import literal, plain_table
-from ke_core.specs import KnownModel, ModelSpec
+from ke_core.specs import KnownModel, ModelRequest, ModelSpec
 
 
 @click.group("models")
@@ -60,13 +62,25 @@ def pull_(app: App, name: str) -> None:
 
 @command.command("info")
 @click.argument("name")
+@click.option("--chat/--no-chat", default=False, show_default=True, help="openai: through the chat endpoint.")
+@server_options
 @click.pass_obj
-def info(app: App, name: str) -> None:
+def info(app: App, /, name: str, **given: Any) -> None:
     """Describe a model: what it is, its licence, where it comes from and where it is.
 
+    Of a model behind a server it says what the server tells without being paid.
+
     \b
-    Example: ke models info minilm-l6
+    Examples:
+      ke models info minilm-l6
+      ke models info openai:MODEL --base-url http://127.0.0.1:8000/v1
     """
+    known = {_shown(spec, model) for spec, model in _known(app)}
+    if name not in known and parse(name).source != DEFAULT:
+        spec, request = find(name, ModelRequest(id="", **given), app.catalog)
+        if spec.describe is not None:
+            _print(spec.describe(request))
+            return
     spec, model = _find(app, name)
     lines = {
         "name": _shown(spec, model),
@@ -80,6 +94,10 @@ def info(app: App, name: str) -> None:
         source = SOURCES[model.name]
         lines |= {"package": f"{source.package} (sha256 {source.sha256})", "weights": f"sha256 {source.weights[1]}"}
         lines |= {"notice": source.notice.strip().replace("\n", "\n" + " " * 9)}
+    _print(lines)
+
+
+def _print(lines: Mapping[str, str]) -> None:
     out().print(Group(*(literal(f"{label:8} {text}") for label, text in lines.items())), soft_wrap=True)
 
 

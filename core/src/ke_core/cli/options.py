@@ -33,15 +33,31 @@ def model_options(command: C) -> C:
     return _apply(
         command,
         click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="[SOURCE:]ID[@REVISION]",
-                     help="A name from `ke models list`, a local folder, or a hub id."),
+                     help="A name from `ke models list`, a local folder, a hub id, or openai:ID behind a server."),
         click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit of the model."),
         click.option("--dtype", default="float32", show_default=True,
                      type=click.Choice(["float32", "bfloat16", "float16", "nf4"]),
                      help="Numbers the weights are held in; nf4 is 4-bit, for qlora (pip install bitsandbytes)."),
         click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty."),
         click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto."),
-        click.option("--chat/--no-chat", default=False, show_default=True, help="Ask through the chat template."),
+        click.option("--chat/--no-chat", default=False, show_default=True,
+                     help="Ask through the chat template, or the chat endpoint."),
         click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model."),
+        server_options,
+    )  # fmt: skip
+
+
+def server_options(command: C) -> C:
+    """How a model behind a server (``openai:ID``) is asked."""
+    return _apply(
+        command,
+        click.option("--base-url", default="", metavar="URL", help="openai: the server, such as http://HOST:PORT/v1."),
+        click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, metavar="N",
+                     help="openai: requests sent at once."),
+        click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True,
+                     metavar="SECONDS", help="openai: how long one request may take."),
+        click.option("--api-key-env", default="OPENAI_API_KEY", show_default=True, metavar="NAME",
+                     help="openai: the environment variable that holds the key."),
     )  # fmt: skip
 
 
@@ -53,6 +69,10 @@ def run_options(command: C) -> C:
         click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
                      help="The run folder; of several editors, the folder of their run folders. "
                           "[default: runs/EDITOR-DATASET-ID]"),
+        click.option("--price-in", type=click.FloatRange(0), default=0.0, metavar="PRICE",
+                     help="openai: what a million prompt tokens cost, to say at the end what the run has cost."),
+        click.option("--price-out", type=click.FloatRange(0), default=0.0, metavar="PRICE",
+                     help="openai: what a million generated tokens cost."),
     )  # fmt: skip
 
 

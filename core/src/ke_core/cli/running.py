@@ -33,13 +33,15 @@ ROOT = Path("runs")
 class Asked:
     """A command line: the editors, what they share, and where the runs go.
 
-    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``.
+    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``. ``prices``: of a million
+    prompt tokens and of a million generated ones.
     """
 
     editors: tuple[str, ...]
     request: EvalRequest
     out: Path | None
     root: Path
+    prices: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class Asked:
             request=request,
             out=folder if alone else None,
             root=root or folder or ROOT,
+            prices=(given.get("price_in", 0.0), given.get("price_out", 0.0)),
         )
 
     def place(self, spec: RunSpec) -> Path:
@@ -96,6 +99,8 @@ def evaluate(app: App, asked: Asked) -> int:
             console.print(literal(_intention(job, folder)), soft_wrap=True)
             finished.append(run(job, folder))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
+        for usage in {id(found): found for job in jobs if (found := _usage(job)) is not None}.values():
+            console.print(literal(f"  {usage_words(usage, asked.prices)}", "dim"), soft_wrap=True)
     out().print(page([load(folder, app.catalog) for folder in folders]))
     return FAILED if any(ended.failures for ended in finished) else DONE
 
@@ -111,6 +116,22 @@ def _prepare(app: App, asked: Asked, shown: Progress) -> list[Job]:
         model = next((job.session.model for job in jobs if job.editor_spec.needs_model), None)
         jobs.append(prepare(evolve(asked.request, editor=name, options=own), app.catalog, shown, model=model))
     return jobs
+
+
+def _usage(job: Job) -> Any:
+    """What the model's server was asked in this process; None for a local model."""
+    return getattr(job.session.model, "usage", None)
+
+
+def usage_words(usage: Any, prices: tuple[float, float]) -> str:
+    """What was asked of a server, and at given prices what that has cost."""
+    words = f"asked of the server now: {counted(usage.requests, 'request')}, {usage.retries:,} tried again, "
+    words += f"{usage.prompt_tokens:,} prompt tokens and {usage.tokens:,} generated"
+    if usage.unmetered:
+        words += f" (without {counted(usage.unmetered, 'answer')} that came without a count)"
+    if any(prices):
+        words += f", which cost {(usage.prompt_tokens * prices[0] + usage.tokens * prices[1]) / 1e6:.4f}"
+    return words
 
 
 def _intention(job: Job, folder: RunFolder) -> str:
@@ -137,6 +158,10 @@ def model_choice(given: Mapping[str, Any]) -> ModelChoice:
             device_map=given["device_map"],
             chat=given["chat"],
             trust_remote_code=given["trust_remote_code"],
+            base_url=given["base_url"],
+            concurrency=given["concurrency"],
+            timeout=given["timeout"],
+            api_key_env=given["api_key_env"],
         ),
     )
 

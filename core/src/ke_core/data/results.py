@@ -9,7 +9,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from ke_core.data.queries import Case, Phase, Query
-from ke_core.errors import NoLikelihood
+from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood
 
 
 @frozen(kw_only=True)
@@ -23,12 +23,17 @@ class Cost:
 
 @frozen(kw_only=True)
 class Step:
-    """One step of a method's way to its answer; ``retrieved`` are edit ids, best first, with ``scores``."""
+    """One step of a method's way to its answer; ``retrieved`` are edit ids, best first, with ``scores``.
+
+    ``kind`` is ``subquestion`` for a hop; ``answer`` is then what the method took for its answer, once it had weighed
+    what was retrieved.
+    """
 
     kind: str
     text: str
     retrieved: tuple[str, ...] = ()
     scores: tuple[float, ...] = ()
+    answer: str = field(default="", metadata={"omitted": True})  # it came later (ke_core.data.codec)
 
 
 @frozen(kw_only=True)
@@ -64,6 +69,11 @@ class Failure:
     def unscored(self) -> bool:
         """Whether log-probabilities were asked of something that gives none: not measured, and no failure."""
         return self.error == NoLikelihood.__name__
+
+    @property
+    def particular(self) -> bool:
+        """Whether it is about this one prompt (too long, refused): many in a row are no sign of a dead server."""
+        return self.error in (ContextOverflow.__name__, ContentRefused.__name__)
 
 
 Reply = Answer | Scored | Failure

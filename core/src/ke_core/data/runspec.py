@@ -30,7 +30,11 @@ class Component:
 
 @frozen(kw_only=True)
 class ModelRef:
-    """A model down to its weights: ``digest`` is of the weights themselves, so a moved folder is the same model."""
+    """A model down to its weights: ``digest`` is of the weights themselves, so a moved folder is the same model.
+
+    One behind a server has a ``base_url`` and no ``dtype``; its digest is of its name and address, and says nothing of
+    the weights that answer under them.
+    """
 
     source: str
     id: str
@@ -38,6 +42,7 @@ class ModelRef:
     digest: str = ""
     dtype: str = ""
     chat: bool = False
+    base_url: str = field(default="", metadata=OMITTED)
 
 
 @frozen(kw_only=True)

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 from attrs import define
 
 from ke_core.engine.advance import NOT_AN_ANSWER
-from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.protocols import LanguageModel, Progress
+from ke_core.engine.cache import Completion, CompletionCache, key_of
+from ke_core.protocols import LanguageModel, Progress, RemoteModel
 from ke_core.requests import Embed, Generate, Nearest, Request, Score
 
 T = TypeVar("T")
 SLICE = 512
-"""Requests given to the model at once: what a killed run loses is at most this many completions."""
+"""Requests given to the model at once: what a killed run loses is at most this many completions of a local model."""
 
 
 @define(kw_only=True)
@@ -75,14 +75,31 @@ class Server:
         for start in range(0, len(missing), SLICE):
             some = missing[start : start + SLICE]
             asked = [distinct[key] for key in some]
-            ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
-            fresh = dict(zip(some, _guarded(ask, asked), strict=True))
-            if self.cache is not None:
-                self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
-            known |= fresh
+            if isinstance(self.model, RemoteModel):
+                known |= self._each(self.model, some, asked)
+            else:
+                ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
+                fresh = dict(zip(some, _guarded(ask, asked), strict=True))
+                if self.cache is not None:
+                    self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
+                known |= fresh
             if self.progress is not None:
                 self.progress.advance("model calls", start + len(some), len(missing))
         return [known[key] for key in keys]
+
+    def _each(
+        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score]
+    ) -> dict[str, Completion | Exception]:
+        """From a server, each completion kept as it comes: one that is paid for is not asked again after a kill.
+
+        Not guarded: an error that is no request's own is the cache's.
+        """
+
+        def keep(place: int, completion: Completion) -> None:
+            if self.cache is not None:
+                self.cache.put({keys[place]: completion})
+
+        return dict(zip(keys, model.complete(asked, keep), strict=True))
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attrs import evolve
 
-from ke_core.errors import ModelUnavailable
+from ke_core.errors import BadConfig, ModelUnavailable
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import discover
 from ke_core.protocols import LanguageModel, Progress
@@ -16,6 +16,9 @@ from ke_core.specs import NAME, ModelRequest, ModelSpec
 DEFAULT = "hf"
 HOW = ModelRequest(id="")
 """The usual way to load a model."""
+LOADED = ("dtype", "device", "device_map", "trust_remote_code")
+SERVED = ("base_url",)
+"""Settings that belong to one kind of source; those of a server that have no effect elsewhere do no harm."""
 
 
 class Reference(NamedTuple):
@@ -48,11 +51,19 @@ def parse(reference: str) -> Reference:
 def find(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[ModelSpec, ModelRequest]:
     """The source of ``reference``, and ``how`` with the model's id and revision filled in.
 
-    Raises UnknownComponent for a source that no plugin offers, ModelUnavailable for a reference without a name.
+    Raises UnknownComponent for a source that no plugin offers, ModelUnavailable for a reference without a name,
+    BadConfig for settings of the other kind of source, which would change nothing in silence.
     """
     named = parse(reference)
     spec = catalog.spec("model", named.source)
     assert isinstance(spec, ModelSpec)
+    for setting in LOADED if spec.remote else SERVED:
+        if getattr(how, setting) != getattr(HOW, setting):
+            raise BadConfig(
+                f"--{setting.replace('_', '-')} is not for {reference}, which is "
+                + ("behind a server" if spec.remote else "loaded here"),
+                hint="leave it out" if spec.remote else f"leave it out, or say --model openai:{named.id}",
+            )
     return spec, evolve(how, id=named.id, revision=named.revision)
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ke_core.data.runspec import Component, ModelRef
 from ke_core.report.numbers import counted, duration
+from ke_core.report.reasons import alike
 from ke_core.report.run import Reported, labels, plan_words, without_model
 from ke_core.report.text import literal
 
@@ -49,8 +50,10 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
 
 
 def model_words(model: ModelRef) -> str:
-    """A model with what it was loaded as, and the beginning of its weights' digest."""
+    """A model with what it was loaded as, and the beginning of its weights' digest; or the server that it is behind."""
     revision = f"@{model.revision}" if model.revision else ""
+    if model.base_url:
+        return f"{model.id}{revision} behind {model.base_url}, through {'chat' if model.chat else 'plain'} completions"
     chat = ", through the chat template" if model.chat else ""
     return f"{model.id}{revision}, {model.dtype}{chat}, weights {model.digest[:12]}"
 
@@ -87,7 +90,7 @@ def _losses(run: Reported) -> Iterator[tuple[str, str]]:
     """Everything that is no plain answer, with its reasons, and the style it is shown in."""
     tally = run.tally
     kinds: list[tuple[str, str, Counter[str], str]] = [
-        ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", tally.failures, "red"),
+        ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", alike(tally.failures), "red"),
         ("case skipped", "cases skipped", tally.skipped, "yellow"),
         ("edit refused by the editor", "edits refused by the editor", tally.refused, "yellow"),
         ("answer without an end (in n, as wrong)", "answers without an end (in n, as wrong)", tally.unfinished, ""),

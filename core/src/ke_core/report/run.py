@@ -98,7 +98,8 @@ def plan_words(spec: RunSpec) -> str:
     else:
         words = f"sample, {'all' if plan.size is None else plan.size} edited"
     if plan.sequential:
-        when = "at the end" if plan.evaluate is None else f"after every {plan.evaluate} batches"
+        often = "each batch" if plan.evaluate == 1 else f"every {plan.evaluate} batches"
+        when = "at the end" if plan.evaluate is None else f"after {often}"
         one = "case by case" if plan.size == 1 else f"{size} at a time"
         words = f"sequential, {one} on top of one another, {plan.of} cases asked {when}"
     if plan.limit is not None:

@@ -64,8 +64,14 @@ def tally(records: Iterable[Record]) -> Tally:
                 made.judge = record.judge
             case Probed():
                 _add_failures(made, record.replies.values())
+    edited: set[str] = set()
+    controls: set[str] = set()
     for batch in batches.values():
+        edited.update(batch.cases)
+        controls.update(batch.controls)
         _add_batch(made, batch)
+    made.cases = len(edited)
+    made.controls = len(controls - edited)  # of a sequential run's later cases, which are edited in their turn
     asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
     for replied in replies.values():
         asked[replied.phase].add(replied.case)
@@ -77,8 +83,6 @@ def tally(records: Iterable[Record]) -> Tally:
 
 
 def _add_batch(made: Tally, batch: Batch) -> None:
-    made.cases += len(batch.cases)
-    made.controls += len(batch.controls)
     made.edits += batch.edits
     if batch.edits:
         made.edit_seconds.append(batch.seconds / batch.edits)

@@ -22,7 +22,7 @@ from ke_core.data.records import Record
 from ke_core.data.runspec import RunSpec
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
-from ke_core.results.lines import from_line, refuse_newer, refuse_secrets, to_bytes
+from ke_core.results.lines import from_line, refuse_newer, refuse_secrets, to_bytes, whole_lines
 from ke_core.results.writer import Writer, writing
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
@@ -111,12 +111,8 @@ class RunFolder:
     def read(self) -> Iterator[Record]:
         """Every record, in order. A torn last line (a killed process) is left out; another one is BadRun."""
         file = self.path / RECORDS
-        if not file.exists():
-            return
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.endswith(b"\n"):
-                    yield from_line(line, of=f"{file}, line {number}")
+        for number, line in whole_lines(file):
+            yield from_line(line, of=f"{file}, line {number}")
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
         """Write ``scores.json``, whole or not at all; the same scores give the same bytes."""

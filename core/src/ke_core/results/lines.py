@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import canonical, from_json, tag_of, to_json
@@ -39,6 +40,15 @@ def to_bytes(raw: Any) -> bytes:
     for secret, name in _secrets().items():
         text = text.replace(secret, f"[{name}]")
     return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def whole_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The numbered lines of a file that is only appended to. A torn last line (a killed process) is left out."""
+    if file.exists():
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if line.endswith(b"\n"):
+                    yield number, line
 
 
 def from_line(line: bytes, *, of: str) -> Record:

@@ -19,7 +19,7 @@ from ke_core.data.runspec import SCHEMA, ModelRef
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
 from ke_core.results.folder import ELSEWHERE, difference, environment
-from ke_core.results.lines import refuse_newer, to_bytes
+from ke_core.results.lines import refuse_newer, to_bytes, whole_lines
 from ke_core.results.writer import writing
 from ke_core.whitebox.trace.settings import FactTrace, TraceSettings
 
@@ -74,12 +74,8 @@ class TraceFolder:
     def read(self) -> Iterator[FactTrace]:
         """Every fact on record, in order; a line torn by a killed process is left out. Raises BadRun."""
         file = self.path / FACTS
-        if not file.exists():
-            return
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if line.endswith(b"\n"):
-                    yield _fact(line, f"{file}, line {number}")
+        for number, line in whole_lines(file):
+            yield _fact(line, f"{file}, line {number}")
 
     @contextmanager
     def writing(self) -> Iterator[Appender]:

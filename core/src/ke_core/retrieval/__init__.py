@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ke_core.retrieval.context import Choice, InContext, Shown, before_prompt, sentence
 from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.memory import FactMemory
 
@@ -22,4 +23,7 @@ def __getattr__(name: str) -> Any:
     return getattr(encoder, name)
 
 
-__all__ = ["FactMemory", "MemoryEditor", "Remembering", "SentenceEncoder", "load_encoder"]
+__all__ = [
+    "Choice", "FactMemory", "InContext", "MemoryEditor", "Remembering", "SentenceEncoder", "Shown", "before_prompt",
+    "load_encoder", "sentence",
+]  # fmt: skip

@@ -18,11 +18,16 @@ from ke_core.retrieval.memory import FactMemory
 
 
 class Remembering(ABC):
-    """An edited model: the session's model, and ``memory`` with the statements of the edits in force."""
+    """An edited model: the session's model, and ``memory`` with the statements of the edits in force.
 
-    def __init__(self, session: Session[Any], edits: Sequence[Edit], *, encoder: str) -> None:
+    ``memory``: an empty one of the method's own kind; without it, a ``FactMemory`` on the encoder of that name.
+    """
+
+    def __init__(
+        self, session: Session[Any], edits: Sequence[Edit], *, encoder: str = "", memory: FactMemory | None = None
+    ) -> None:
         self.session = session
-        self.memory = FactMemory(session.encoder(encoder))
+        self.memory = FactMemory(session.encoder(encoder)) if memory is None else memory
         self.change(add=edits)
 
     @abstractmethod

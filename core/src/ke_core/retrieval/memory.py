@@ -10,37 +10,41 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as write_tensors
+from safetensors.numpy import save_file
 
 from ke_core.errors import BadData
 from ke_core.files import write_atomic
 from ke_core.requests import Encoder, Hit
 
-ROWS = 4096  # queries scored at once: bounds the table of scores to 4096 times the facts
+SCORES = 2**24  # scores computed at once (64 MiB): bounds the table of queries times facts
 DECIMALS = 6  # of a score, when scores are compared
+GROUP = 64  # rows whose best is compared first: most groups hold none of the k best
+SPARE = 1.25  # by how much the matrix grows when a fact does not fit: n additions copy it O(log n) times
 
 
 class FactMemory:
     """Facts by id, in the order they came; each id once, its first text counts.
 
     The vectors are one float32 matrix [n, d]. Insertion order decides ties, so that nothing depends on the
-    hash seed of the process.
+    hash seed of the process. A fact that is taken out leaves an empty row behind; once half the rows are empty
+    the matrix is packed, so that taking out costs as little as putting in.
     """
 
     def __init__(self, encoder: Encoder, edits: Iterable[tuple[str, str]] = ()) -> None:
         self.encoder = encoder
-        self._facts: list[tuple[str, str]] = []
-        self._row: dict[str, int] = {}
-        self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
+        self._row: dict[str, int] = {}  # of the facts that are there, in order
+        self._facts: list[tuple[str, str]] = []  # by row, empty rows included
+        self._empty: list[int] = []
+        self._matrix: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)  # with room at its end
         self.add(edits)
 
     def __len__(self) -> int:
-        return len(self._facts)
+        return len(self._row)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
         """(id, text) of every fact, in order."""
-        return tuple(self._facts)
+        return tuple(self._facts[row] for row in self._row.values())
 
     def add(self, edits: Iterable[tuple[str, str]]) -> None:
         """Append facts; only they are embedded. One whose id is there already is left as it is."""
@@ -49,14 +53,16 @@ class FactMemory:
             if name not in self._row:
                 fresh.setdefault(name, text)
         if fresh:
-            vectors = self.encoder.embed(list(fresh.values()))
-            self._put([*self._facts, *fresh.items()], np.concatenate([self._vectors, vectors]) if self else vectors)
+            self._append(list(fresh.items()), self.encoder.embed(list(fresh.values())))
 
     def remove(self, ids: Iterable[str]) -> None:
         """Take facts out; ids that are not there are ignored."""
-        gone = frozenset(ids)
-        kept = [row for row, (name, _text) in enumerate(self._facts) if name not in gone]
-        self._put([self._facts[row] for row in kept], self._vectors[kept])
+        for name in ids:
+            row = self._row.pop(name, None)
+            if row is not None:
+                self._empty.append(row)
+        if 2 * len(self._empty) > len(self._facts):
+            self._pack()
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
         """The ``k`` facts with the highest dot product for each text, best first, without its hidden ids.
@@ -66,19 +72,23 @@ class FactMemory:
         """
         if not self or not texts:
             return [() for _ in texts]
-        queries = self.encoder.embed(texts)
+        queries, vectors = self.encoder.embed(texts), self._vectors
+        together = max(1, SCORES // len(vectors))
         hits: list[tuple[Hit, ...]] = []
-        for start in range(0, len(texts), ROWS):
-            scores = queries[start : start + ROWS] @ self._vectors.T
-            for line, unseen in zip(scores, hidden[start : start + ROWS], strict=True):
+        for start in range(0, len(texts), together):
+            scores = queries[start : start + together] @ vectors.T
+            scores[:, self._empty] = -np.inf
+            for line, unseen in zip(scores, hidden[start : start + together], strict=True):
                 line[[self._row[name] for name in unseen if name in self._row]] = -np.inf
                 hits.append(tuple(self._hit(row, line) for row in _best(line, k)))
         return hits
 
     def save(self, path: Path) -> None:
-        """Write the memory to one safetensors file, its facts as JSON in the header. Raises KEError."""
-        about = {"encoder": self.encoder.id, "facts": json.dumps(self._facts, ensure_ascii=False)}
-        write_atomic(path, write_tensors({"vectors": self._vectors}, metadata=about))
+        """Write the memory to one safetensors file, its facts as JSON in a tensor of bytes. Raises KEError."""
+        self._pack()
+        facts = json.dumps(self._facts, ensure_ascii=False).encode()  # no header: that may hold 100 MB at most
+        tensors = {"vectors": self._vectors, "facts": np.frombuffer(facts, dtype=np.uint8)}
+        write_atomic(path, lambda new: save_file(tensors, new, metadata={"encoder": self.encoder.id}))
 
     @classmethod
     def load(cls, path: Path, encoder: Encoder) -> Self:
@@ -86,18 +96,41 @@ class FactMemory:
         try:
             with safe_open(path, framework="numpy") as stored:
                 about, vectors = stored.metadata() or {}, stored.get_tensor("vectors")
-            facts = [(str(name), str(text)) for name, text in json.loads(about["facts"])]
+                facts = [(str(name), str(text)) for name, text in json.loads(stored.get_tensor("facts").tobytes())]
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise BadData(f"{path} is not a saved fact memory", hint="build it again") from error
         if about.get("encoder") != encoder.id or len(facts) != len(vectors):
             raise BadData(f"{path} was not made with the encoder {encoder.id}", hint="build it again")
         memory = cls(encoder)
-        memory._put(facts, vectors)
+        memory._append(facts, vectors)
         return memory
 
-    def _put(self, facts: list[tuple[str, str]], vectors: NDArray[np.float32]) -> None:
-        self._facts, self._vectors = facts, vectors
-        self._row = {name: row for row, (name, _text) in enumerate(facts)}
+    @property
+    def _vectors(self) -> NDArray[np.float32]:
+        """The rows in use, empty ones included: a view."""
+        return self._matrix[: len(self._facts)]
+
+    def _append(self, facts: list[tuple[str, str]], vectors: NDArray[np.float32]) -> None:
+        """Put rows behind the last one; the matrix is copied only where there is no room."""
+        start, end = len(self._facts), len(self._facts) + len(facts)
+        if not start:
+            self._matrix = vectors
+        else:
+            if end > len(self._matrix):
+                old = self._vectors
+                self._matrix = np.empty((max(end, int(SPARE * start)), old.shape[1]), dtype=np.float32)
+                self._matrix[:start] = old
+            self._matrix[start:end] = vectors
+        self._facts += facts
+        self._row |= {name: row for row, (name, _text) in enumerate(facts, start=start)}
+
+    def _pack(self) -> None:
+        """Give up the empty rows."""
+        if not self._empty:
+            return
+        facts, vectors = list(self.facts), self._matrix[list(self._row.values())]
+        self._row, self._facts, self._empty = {}, [], []
+        self._append(facts, vectors)
 
     def _hit(self, row: int, scores: NDArray[np.float32]) -> Hit:
         name, text = self._facts[row]
@@ -108,12 +141,24 @@ def _best(scores: NDArray[np.float32], k: int) -> list[int]:
     """The ``k`` best rows, best first; a row at minus infinity is hidden.
 
     Scores are rounded before they are compared: the sums of a matrix product depend in their last bits on
-    how many rows it has, and equal vectors must not be told apart by that.
+    how many rows it has, and equal vectors must not be told apart by that. Only rows that may be among the best
+    are rounded and sorted.
     """
-    rounded = np.round(scores, DECIMALS)
-    if k < len(rounded):  # every row as good as the k-th: among equals, order decides
-        rows = np.flatnonzero(rounded >= np.partition(rounded, len(rounded) - k)[len(rounded) - k])
-    else:
-        rows = np.arange(len(rounded))
-    best = rows[np.argsort(-rounded[rows], kind="stable")][:k]
+    rows = np.flatnonzero(scores >= _floor(scores, k))
+    rounded = np.round(scores[rows], DECIMALS)
+    best = rows[np.argsort(-rounded, kind="stable")][:k]
     return [int(row) for row in best if np.isfinite(scores[row])]
+
+
+def _floor(scores: NDArray[np.float32], k: int) -> float:
+    """A score that each of the ``k`` best reaches even when rounded.
+
+    The k-th best of the groups' best scores is one: k rows at least are as good.
+    """
+    groups = len(scores) // GROUP
+    if k > groups:
+        lowest = float(np.partition(scores, len(scores) - k)[len(scores) - k]) if k < len(scores) else -np.inf
+    else:
+        best = scores[: groups * GROUP].reshape(groups, GROUP).max(axis=1)
+        lowest = float(np.partition(best, groups - k)[groups - k])
+    return lowest - 10.0**-DECIMALS - 1e-6 * abs(lowest)

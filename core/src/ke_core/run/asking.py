@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from ke_core.errors import BadConfig, NeedsWeights
+from ke_core.data.results import Failure, Scored
+from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood
+from ke_core.protocols import Likelihood, RemoteModel
+from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.run.job import Finished, Job
 from ke_core.run.loop import Loop
@@ -66,3 +69,35 @@ def refuse(job: Job) -> None:
             hint="choose an editor that can, or switch the dataset's masking off",
         )
     job.editor.check(job.session, ())  # an editor that cannot work in this model at all raises here
+    _refuse_unscored(job)
+
+
+def _refuse_unscored(job: Job) -> None:
+    """Raise NoLikelihood where log-probabilities are needed of a server that gives none.
+
+    Some servers ignore the wish without a word, so one is asked for. It comes out of the cache when the run goes on.
+    """
+    model, wanting = job.session.model, _wanting_scores(job)
+    if not (wanting and isinstance(model, RemoteModel)):
+        return
+    tried = job.session.engine.run({"scores": _try_score()})["scores"]
+    if isinstance(tried, Failure):
+        raise NoLikelihood(
+            f"{wanting} needs log-probabilities, and {model.id} gives none: {tried.message}",
+            hint="choose metrics that need none (--metric), a server whose /completions has 'echo' with 'logprobs', "
+            "or a local model",
+        )
+
+
+def _wanting_scores(job: Job) -> str:
+    """What of the run needs log-probabilities, in words; empty if nothing does."""
+    for measure in job.asking:
+        if any(isinstance(ask, Likelihood) for ask in measure.asks):
+            return f"metric {measure.component.name}"
+    asked = any(query.continuations for case in job.cases for probe in case.probes for query in probe.queries)
+    return f"dataset {job.spec.dataset.component.name}" if asked else ""
+
+
+def _try_score() -> Procedure[Scored]:
+    scored: Scored = yield Score(prompt="The capital of France is", continuations=(" Paris",))
+    return scored

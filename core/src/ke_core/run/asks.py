@@ -40,9 +40,12 @@ class Asker:
         return [self._unit(case, "before", style) for style in self.styles]
 
     def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[Unit]:
-        """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them."""
+        """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them.
+
+        No dataset hides a case's own edits from it: they are what it is asked about.
+        """
         own = tuple(edit.id for edit in case.edits if edit.id in bank) if edited else ()
-        hidden = self.dataset.hides(case, bank, edited=edited) if self.hides else frozenset()
+        hidden = self.dataset.hides(case, bank, edited=edited) - frozenset(own) if self.hides else frozenset()
         styles = (OWN,) if self.own_prompt else self.styles
         return [self._unit(case, "after", style, edited=edited, own=own, hidden=hidden) for style in styles]
 

@@ -44,7 +44,7 @@ ARROW = "=>"
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """The edits in a file, in order. Raises BadData that names file, line and field."""
-    found = tuple(_edit(raw, place) for raw, place in (_csv(path) if path.suffix.lower() == ".csv" else records(path)))
+    found = tuple(_edit(raw, place) for raw, place in rows(path))
     if not found:
         raise BadData(f"{path} holds no edit", hint=HINT)
     by_id: dict[str, SourcedEdit] = {}
@@ -55,6 +55,16 @@ def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
                 f"two edits in {path} have the id {one.edit.id!r}", hint="leave ids out, or make them distinct"
             )
     return tuple(by_id.values())
+
+
+def rows(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    """The lines of a file of edits as they stand there, of CSV by its headings. Raises BadData."""
+    return _csv(path) if path.suffix.lower() == ".csv" else records(path)
+
+
+def edit_from(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
+    """One edit from its fields, as they stand in a line of a file. Raises BadData that names place and field."""
+    return _edit(raw, place)
 
 
 def from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:

@@ -1,18 +1,19 @@
 """Training examples from a file or an installed dataset, and which of them must be left out.
 
-A file holds JSON records, one a line or all in one array, in either of two forms::
+A file of examples is a file of edits (``edit_files``), each with prompts that must be left alone if one likes::
 
     {"prompt": "{} speaks the language of", "subject": "Ada", "target": "French",
      "paraphrases": ["Which language does Ada speak?"], "locality": ["Bo speaks the language of"]}
+
+or of bare statements, as PokeMQA publishes its detector's data::
+
     {"edit": "Ada speaks the language of French", "questions": ["Which language does Ada speak?"]}
 
-The second is a bare statement (PokeMQA publishes its detector's data so). It is taken apart by the clozes that the
-rest of the command line brings, where one fits.
+A statement is taken apart by the clozes that the rest of the command line brings, where one fits.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,23 +22,25 @@ from typing import Any
 from attrs import evolve
 
 from ke_core.data.codec import digest
-from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation
+from ke_core.data.facts import SLOT, Edit
 from ke_core.data.training import TrainingExample
 from ke_core.errors import BadData
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.run.components import DATA_DIR, Options, choose, with_flag
+from ke_core.run.edit_files import edit_from, rows
+from ke_core.run.lines import Place, text_field, texts_field
 
-FORM = 'a record is {"prompt": "... {} ...", "subject", "target", "paraphrases"} or {"edit", "questions"}'
+FORM = 'a line is {"prompt": "... {} ...", "subject", "target", "paraphrases"} or {"edit", "questions"}'
 
 
 def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str = "") -> list[TrainingExample]:
-    """The examples of a JSON file, else of the dataset of that name. Raises BadData, UnknownComponent."""
+    """The examples of a file, else of the dataset of that name. Raises BadData, UnknownComponent."""
     path = Path(source).expanduser()
     if path.is_file():
-        return [_example(record, f"{source}, record {number}") for number, record in enumerate(_records(path), start=1)]
+        return [_example(raw, place) for raw, place in rows(path)]
     if path.suffix or path.exists():
-        raise BadData(f"there is no file {source} to train on", hint=f"give a JSON file or a dataset's name; {FORM}")
+        raise BadData(f"there is no file {source} to train on", hint=f"give a file or a dataset's name; {FORM}")
     spec = catalog.spec("dataset", source)
     dataset: Dataset = choose(catalog, "dataset", source, with_flag(spec, options, DATA_DIR, data_dir)).build()
     return list(_of_dataset(dataset))
@@ -84,8 +87,8 @@ class _Splitter:
         for template, pattern in self.patterns:
             if found := pattern.fullmatch(example.edit.statement):
                 subject, target = found.groups()
-                edit = _edit(Cloze(template=template, subject=subject), target)
-                return evolve(example, edit=evolve(edit, id=example.edit.id))
+                raw = {"prompt": template, "subject": subject, "target_new": target, "id": example.edit.id}
+                return evolve(example, edit=edit_from(raw, Place(file=example.edit.statement)).edit)
         return example
 
 
@@ -99,59 +102,13 @@ def _of_dataset(dataset: Dataset) -> Iterator[TrainingExample]:
             yield TrainingExample(edit=edit, paraphrases=tuple(dict.fromkeys(asked[edit.id])))
 
 
-def _records(path: Path) -> Iterator[Any]:
-    """Every record of a JSON array, or of a file of JSON lines."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadData(f"cannot read {path}: {error}", hint="give a JSON file in UTF-8") from error
-    if text.lstrip().startswith("["):
-        try:
-            yield from json.loads(text)
-        except ValueError as error:
-            raise BadData(f"{path} is not JSON: {error}", hint=FORM) from error
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise BadData(f"{path}, line {number} is not JSON: {error}", hint=FORM) from error
-
-
-def _example(record: Any, where: str) -> TrainingExample:
-    if not isinstance(record, Mapping):
-        raise BadData(f"{where} is not a record but {type(record).__name__}", hint=FORM)
-    paraphrases = _texts(record, "paraphrases", where) + _texts(record, "questions", where)
-    locality = _texts(record, "locality", where)
-    if "edit" in record:
-        statement = _text(record, "edit", where)
+def _example(raw: Mapping[str, Any], place: Place) -> TrainingExample:
+    asked = texts_field(raw, "questions", place)
+    if "edit" in raw:
+        statement = text_field(raw, "edit", place, needed=True)
         edit = Edit(id=digest(statement)[:16], statement=statement)
-    else:
-        prompt, subject, target = (_text(record, name, where) for name in ("prompt", "subject", "target"))
-        template = prompt if SLOT in prompt else prompt.replace(subject, SLOT, 1)
-        if template.count(SLOT) != 1:
-            raise BadData(f"{where}: its prompt names neither {{}} nor its subject {subject!r} once", hint=FORM)
-        edit = _edit(Cloze(template=template.rstrip(), subject=subject), target)
-    return TrainingExample(edit=edit, paraphrases=paraphrases, locality=locality)
-
-
-def _edit(cloze: Cloze, target: str) -> Edit:
-    statement = f"{cloze.prompt} {target}"
-    relation = Relation(label=cloze.template, cloze=cloze.template)
-    fact = Fact(subject=Entity(label=cloze.subject), relation=relation, objects=(Entity(label=target),))
-    return Edit(id=digest(statement)[:16], statement=statement, after=fact, cloze=cloze)
-
-
-def _text(record: Mapping[str, Any], name: str, where: str) -> str:
-    value = record.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise BadData(f"{where} has no text in {name!r}", hint=FORM)
-    return value.strip()
-
-
-def _texts(record: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
-    value = record.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
-        raise BadData(f"{where}: {name!r} is not a list of texts", hint=FORM)
-    return tuple(text.strip() for text in value)
+        return TrainingExample(edit=edit, paraphrases=texts_field(raw, "paraphrases", place) + asked)
+    measured = isinstance(raw.get("locality"), Mapping)  # EasyEdit's, with answers
+    kept = () if measured else texts_field(raw, "locality", place)
+    made = edit_from({name: value for name, value in raw.items() if name not in ("questions", "locality")}, place)
+    return TrainingExample(edit=made.edit, paraphrases=made.paraphrases + asked, locality=kept)

@@ -13,6 +13,7 @@ from time import perf_counter
 from attrs import define, evolve, field, frozen
 
 from ke_core.data.facts import Edit, distinct
+from ke_core.data.masking import EditBank
 from ke_core.data.queries import Case
 from ke_core.data.records import Batch
 from ke_core.data.results import Failure
@@ -76,7 +77,7 @@ class Loop:
             self.recorder.add_batch(self.batch(group, feasible))
             self.advance("edited model", len(group.cases))
             return
-        bank = {edit.id: edit for edit in feasible.edits}
+        bank = EditBank(feasible.edits)
         cases = [case for case in group.cases if case.id not in feasible.skipped]
         batch = evolve(self.batch(group, feasible), first=not self.edited)
         self.edited = True

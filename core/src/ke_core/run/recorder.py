@@ -130,7 +130,8 @@ class Recorder:
         self.failures += _failures(record.replies.values())
 
     def _count(self, reply: Reply) -> None:
-        if isinstance(reply, Failure) and not reply.unscored:
+        """A prompt that is too long, or refused, says nothing of the machine: a run of them is a result."""
+        if isinstance(reply, Failure) and not (reply.unscored or reply.particular):
             self._streak = self._streak + 1 if reply == self._last else 1
             self._last = reply
         else:

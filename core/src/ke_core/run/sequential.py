@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from attrs import define, evolve, field
 
 from ke_core.data.facts import Edit
+from ke_core.data.masking import EditBank
 from ke_core.data.results import Failure
 from ke_core.engine.direct import Direct
 from ke_core.errors import EditFailed
@@ -81,10 +82,11 @@ class _SoFar:
         loop, group = self.loop, stage.asked
         if not group.asked:
             return
+        bank = EditBank(self.bank.values())
         for case in group.cases:
             if case.id in self.failed:
-                units = loop.open_units(evolve(group, asked=frozenset({case.id})), self.skipped, self.bank)
+                units = loop.open_units(evolve(group, asked=frozenset({case.id})), self.skipped, bank)
                 loop.recorder.add_failed(group.id, units, self.failed[case.id])
         cases = [case for case in group.cases if case.id not in self.skipped and case.id not in self.failed]
-        loop.ask_cases(group, cases, self.bank, self.maker.edited or Direct(loop.job.session))
+        loop.ask_cases(group, cases, bank, self.maker.edited or Direct(loop.job.session))
         loop.advance("edited model", len(group.cases) - len(cases))

@@ -43,16 +43,22 @@ class ModelChoice:
             id=folder.resolve().name if folder.is_dir() else request.id,
             revision=request.revision or "",
             digest=model.digest,
-            dtype=request.dtype,
+            dtype="" if spec.remote else request.dtype,
             chat=request.chat,
+            base_url=getattr(model, "base_url", ""),
         )
 
 
 def open_session(
-    model: LanguageModel, *, seed: int, progress: Progress, material: Mapping[str, Material]
+    model: LanguageModel,
+    *,
+    seed: int,
+    progress: Progress,
+    material: Mapping[str, Material],
+    remember: bool = True,
 ) -> Session[Any]:
-    """A session with the completions, artifacts and encoders of the user's cache."""
-    completions = CompletionCache(cache_dir() / "completions" / "completions.sqlite")
+    """A session with the artifacts and encoders of the user's cache, and its completions if ``remember``."""
+    completions = CompletionCache(cache_dir() / "completions" / "completions.sqlite") if remember else None
     return Session(
         model=model,
         engine=Engine(model, seed=seed, cache=completions, progress=progress),

@@ -38,6 +38,8 @@ from ke_core.models.absent import NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import LanguageModel, Progress
+from ke_core.results.folder import difference
+from ke_core.results.lines import whole_lines
 from ke_core.run.components import Options, choose
 from ke_core.run.examples import read_examples, usable
 from ke_core.run.session import ModelChoice, open_session
@@ -146,11 +148,8 @@ def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[T
 def read_losses(folder: Path) -> list[dict[str, float]]:
     """Every step on record, in order; a torn last line (a killed process) is left out."""
     file = folder / LOSSES
-    if not file.exists():
-        return []
-    lines = [line for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
     try:
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for _number, line in whole_lines(file)]
     except ValueError as error:
         raise BadData(f"{file} is damaged: {error}", hint="delete it: the checkpoint does not need it") from error
 
@@ -182,26 +181,17 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
     except ValueError as error:
         raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
     found = read_checkpoint(folder)
+    wanted = _settings(json.loads(canonical(about)))
     for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
-        if _flat(was) != _flat(json.loads(canonical(about))):
-            raise BadRun(f"{folder} holds another training ({name}: {_difference(was, about)})", hint=ELSEWHERE)
+        there = _settings(was)
+        if there != wanted:
+            raise BadRun(f"{folder} holds another training ({name}): {difference(there, wanted)}", hint=ELSEWHERE)
     return found
 
 
-def _difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The settings that differ, each with what it was and would be."""
-    old, new = (_flat(of) for of in (was, json.loads(canonical(now))))
-    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return ", ".join(f"{name} was {old.get(name)}, now {new.get(name)}" for name in changed[:3])
-
-
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Settings by dotted name; the model's name is for people, its weights stand in ``place``."""
-    if path == ".model":
-        return {}
-    if not isinstance(value, Mapping):
-        return {path.removeprefix("."): value}
-    return {name: inner for key in value for name, inner in _flat(value[key], f"{path}.{key}").items()}
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same: the model's name is for people, its weights stand in ``place``."""
+    return {name: value for name, value in about.items() if name != "model"}
 
 
 def _examples(request: TrainRequest, catalog: Catalog) -> tuple[TrainingExample, ...]:

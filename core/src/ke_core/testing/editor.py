@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -19,6 +19,9 @@ from ke_core.testing.contract import ComponentContract
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS, TEXT_ONLY
 from ke_core.testing.fakes import EchoModel, make_session
 
+if TYPE_CHECKING:
+    from ke_core.testing.tiny import Family
+
 
 class EditorContract(ComponentContract):
     """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
@@ -28,12 +31,18 @@ class EditorContract(ComponentContract):
 
     def model(self, dtype: str = "float32") -> LanguageModel:
         """The model the contract edits: a tiny decoder for methods that open it, else an echo."""
-        if not self.needs_weights:
-            return EchoModel()
+        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else EchoModel()
+        return model
+
+    def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:
+        """A tiny decoder; overridden by methods that need its weights in a form of their own."""
         from ke_core.testing.tiny import tiny_model
 
-        model: LanguageModel = tiny_model("llama", dtype=dtype)
-        return model
+        return tiny_model(family, dtype=dtype, seed=seed)
+
+    def on(self, model: LanguageModel, root: Path) -> Session[Any]:
+        """A session on ``model`` with artifacts under ``root``; overridden by methods that need something there."""
+        return make_session(model, material=self.material, root=root)
 
     @pytest.fixture(autouse=True)
     def _kind_of_editor(self, spec: EditorSpec) -> None:
@@ -46,7 +55,7 @@ class EditorContract(ComponentContract):
 
     @pytest.fixture
     def session(self, tmp_path: Path) -> Session[Any]:
-        return make_session(self.model(), material=self.material, root=tmp_path)
+        return self.on(self.model(), tmp_path)
 
     def test_answers_each_ask_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, self.edits) as edited:
@@ -107,7 +116,7 @@ class EditorContract(ComponentContract):
     @pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
     @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
     def test_model_is_given_back_bit_for_bit(self, editor: Editor, tmp_path: Path, dtype: str, *, fails: bool) -> None:
-        session = make_session(self.model(dtype), material=self.material, root=tmp_path)
+        session = self.on(self.model(dtype), tmp_path)
         crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
         with crash, unchanged(session.model), editor.edit(session, self.edits) as edited:
             edited.answer(QUESTIONS[:1])
@@ -144,3 +153,12 @@ def unchanged(model: LanguageModel) -> Iterator[None]:
         differs = sorted(str(mark) for mark in before | after if before.get(mark) != after.get(mark))
         assert not differs, f"left changed: {differs[:3]}"
         assert digest == model.digest
+
+
+@contextmanager
+def one_clear_line(model: LanguageModel, error: type[KEError], why: str) -> Iterator[None]:
+    """The block raises ``error``, in one line that says ``why``, with a hint, and leaves the model as it was."""
+    with unchanged(model), pytest.raises(error, match=why) as caught:
+        yield
+    assert len(str(caught.value).splitlines()) == 1
+    assert caught.value.hint

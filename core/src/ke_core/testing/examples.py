@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.prompts import Decoding, Prompt
+from ke_core.hyper import ModelFacts, Shape, Trace
 from ke_core.protocols import Question
 
 CITY = Relation(label="located in the city", id="R1", cloze="{} is located in", question="In which city is {}?")
@@ -48,3 +49,18 @@ QUESTIONS = (
     question("In which city is Brandenburg Gate?", own=(MOVE_GATE.id,)),
     question("Who are you?"),
 )
+
+
+def facts_of(
+    family: str,
+    blocks: int,
+    hidden: int,
+    inner: int,
+    *,
+    rms: bool = True,
+    size: float = 1.0,
+    trace: Trace | None = None,
+) -> ModelFacts:
+    """What is known of a model of that shape; ``size``: how large its hidden states are."""
+    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
+    return ModelFacts(shape=shape, scale=lambda _layer: size, trace=lambda: trace)

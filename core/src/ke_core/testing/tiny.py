@@ -6,13 +6,16 @@ heads than heads where the family has them, so that orientation and grouping can
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from ke_core.models.hf.loading import load
 from ke_core.models.hf.model import HFModel
+from ke_core.specs import ModelRequest
 
 Family = Literal[
     "gpt2", "gptj", "gptneox", "llama", "qwen2",
@@ -116,3 +119,16 @@ def tiny_model(family: Family = "llama", *, dtype: str = "float32", seed: int = 
     randomise(module, seed)
     module.to(getattr(torch, dtype))
     return HFModel.from_parts(module, tiny_tokenizer(bos=bos), id=f"tiny:{family}-{dtype}-{seed}{'-bos' * bos}")
+
+
+def saved(model: HFModel, folder: Path) -> Path:
+    """Write ``model`` with its tokenizer, as checkpoints are, and give back the folder."""
+    model.module.save_pretrained(folder)
+    model.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFModel:
+    """A tiny model in 4 bits, through ``folder``: weights take that form while they are loaded. Needs bitsandbytes."""
+    saved(tiny_model(family, seed=seed), folder)
+    return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))

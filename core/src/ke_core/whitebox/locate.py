@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from torch import Tensor
 
 from ke_core.data.facts import Edit
-from ke_core.errors import EditFailed, UnsupportedEdit
+from ke_core.errors import EditFailed
 from ke_core.hyper import ModelFacts, Setting, Settings, SingleConfig, SpreadConfig, TargetConfig, as_details
 from ke_core.models.guard import LowRank, Patch
 from ke_core.protocols import Session
@@ -20,7 +20,7 @@ from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, subject_state
 from ke_core.whitebox.modules import ModuleMap, module_map
 from ke_core.whitebox.moments import Moment, Moments, MomentSettings
 from ke_core.whitebox.optimise import Target, ZSettings
-from ke_core.whitebox.rewrites import Rewrite, rewrite, unmakeable
+from ke_core.whitebox.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
 from ke_core.whitebox.subject import encode
 from ke_core.whitebox.targets import optimised
 from ke_core.whitebox.templates import context_templates, explicit_templates
@@ -151,12 +151,7 @@ class Grounds:
 
     def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
-        tokenizer = session.model.tokenizer
-        if self.config.templates is None:
-            longest = max(length for length, _count in self.contexts)
-        else:
-            longest = max((len(encode(tokenizer, template)[0]) for template in self.config.templates), default=0)
-        return unmakeable(edits, tokenizer, session.model.context - longest - CONTEXT_MARGIN)
+        return unmakeable(edits, session.model.tokenizer, self._room(session))
 
     @contextmanager
     def under(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Ground]:
@@ -165,8 +160,7 @@ class Grounds:
         Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
         others.
         """
-        for name, reason in self.unmakeable(session, edits).items():
-            raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="leave it out")
+        as_rewrites(edits, session.model.tokenizer, self._room(session))
         key = id(session.model.module)
         nested = self._open.setdefault(key, [])
         try:
@@ -177,6 +171,15 @@ class Grounds:
                 nested.pop()
             if not nested:
                 self._open.pop(key, None)
+
+    def _room(self, session: Session[Any]) -> int:
+        """How many tokens prompt and target may have, behind the longest left context."""
+        if self.config.templates is None:
+            longest = max(length for length, _count in self.contexts)
+        else:
+            texts = [encode(session.model.tokenizer, template)[0] for template in self.config.templates]
+            longest = max(map(len, texts), default=0)
+        return int(session.model.context) - longest - CONTEXT_MARGIN
 
     def _make(self, session: Session[Any]) -> Ground:
         modules = module_map(session.model.module)

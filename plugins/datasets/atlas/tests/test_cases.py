@@ -200,3 +200,16 @@ def test_v4_no_alias_of_an_answer_is_blank() -> None:
     assert all(name.strip() for names in aliases.value.values() for name in names)
     labels = {label.casefold() for label in aliases.value}
     assert not labels & {name.casefold() for names in aliases.value.values() for name in names}
+
+
+def test_sub_questions_follow_the_chains_with_the_answers_of_the_atlas() -> None:
+    material = Atlas(config=AtlasConfig()).material()["sub-questions"]
+    assert material.oracle
+    for case in CASES:
+        for query in multi_hop(case):
+            hops = material.value[f"{case.id}/{query.id}"]
+            assert [hop.question for hop in hops["after"]] == [hop.texts[0] for hop in query.hops]
+            assert [hop.answer for hop in hops["before"]] == [f.objects[0].label for f in case.facts_before]
+            for hop, fact in zip(hops["after"], case.facts_after, strict=True):
+                real = the_world().graph.object(fact.subject, fact.relation.key)
+                assert hop.answer == real.label

@@ -157,3 +157,15 @@ def test_answers_are_those_of_the_edited_world(record, stored) -> None:
 
 def test_there_is_no_split_of_its_own(record, stored) -> None:
     assert stored([record]).split(1, 0) is None
+
+
+def test_sub_questions_are_oracle_material_with_the_answers_of_the_old_world(record, stored) -> None:
+    material = stored([record]).material()["sub-questions"]
+    assert material.oracle
+    hops = material.value["7/multi-hop-2"]
+    assert [(hop.question, hop.statement) for hop in hops["after"]] == [
+        ("What is the country of citizenship of Mira Toll?", "Mira Toll is a citizen of Aland"),
+        ("What is the capital of Boland?", "The capital of Boland is Boville"),
+    ]
+    assert [hop.answer for hop in hops["before"]] == ["Aland", "Alaville"]
+    assert [hop.answer for hop in material.value["7/hop-1"]["after"]] == ["Aland"]

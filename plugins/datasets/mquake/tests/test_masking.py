@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 from attrs import evolve
 
+from ke_core.data.masking import EditBank
 from ke_core.plugin import contradicting, distinct
 
 AMBIGUOUS = {"Ford Mustang", "Forza Italia"}
@@ -76,6 +77,29 @@ def test_m5_masking_by_id_and_by_label_agree_but_for_two_ambiguous_labels(cases,
             assert not ids & {edit.id for edit in case.edits}
     found = tuple((sum(map(bool, n)), sum(n)) for n in (by_id, by_label))
     assert found == MASKED[k]
+
+
+def scan(path, bank):
+    """The definition, edit by edit through the whole bank."""
+    held = {(fact.subject.key, fact.relation.key): {o.key for o in fact.objects} for fact in path}
+    return frozenset(
+        edit.id
+        for edit in bank.values()
+        if held.get((edit.after.subject.key, edit.after.relation.key), new := {o.key for o in edit.after.objects})
+        != new
+    )
+
+
+@pytest.mark.parametrize("k", [100, 3000])
+def test_the_index_finds_what_a_scan_of_the_whole_bank_finds(cases, k) -> None:
+    chosen = sample(k)
+    edits = distinct(edit for case in cases if case.id in chosen for edit in case.edits)
+    plain, bank = {edit.id: edit for edit in edits}, EditBank(edits)
+    assert dict(bank) == plain
+    for case in cases:
+        path = path_of(case, case.id in chosen)
+        assert contradicting(path, bank) == scan(path, plain)
+    assert contradicting(cases[0].facts_before, plain) == scan(cases[0].facts_before, plain)
 
 
 @pytest.mark.parametrize("k", CONTAMINATED)

@@ -10,19 +10,21 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import SPREAD, EditFailed, ModelFacts, Shape
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.plugin import SPREAD, EditFailed
+from ke_core.testing.drawn import F, drawn_problem
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_core.testing.fakes import make_session
 from ke_core.testing.plain_edits import PlainModel, off
 from ke_core.testing.tiny import tiny_model
-from ke_core.weights import LowRank, Moment
+from ke_core.testing.weights import whole_of
+from ke_core.weights import Moment
 from ke_plugin_alphaedit import AlphaEditConfig
 from ke_plugin_alphaedit import editor as editor_module
 from ke_plugin_alphaedit.derive import derive
 from ke_plugin_alphaedit.editor import AlphaEdit
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 
-F, D, RANK = 48, 20, 30
+RANK = 30
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = AlphaEditConfig(
     tokens=1500, document_length=64, template_length=6, layers=(1, 2), steps=6, lr=0.5, weight_decay=0.5, clamp=0.75,
@@ -43,23 +45,13 @@ def space(data: Tensor) -> NullSpace:
     return null_space(Moment(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
 
 
-def problem(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    draw = torch.Generator().manual_seed(100 * seed + count)
-    keys = torch.randn(F, count, dtype=torch.float64, generator=draw)
-    return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)
-
-
-def whole(update: LowRank) -> Tensor:
-    return update.left @ update.right
-
-
 @pytest.mark.parametrize("count", [1, 7, 29, 30, 45])
 @pytest.mark.parametrize("earlier", [0, 5, 40])
 def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, earlier: int) -> None:
     """Numerics 7: X^T with (P (K K^T + S) + L2 I) X = P K R^T, and the same as the paper writes it."""
-    (keys, residual), (old, _) = problem(count), problem(max(earlier, 1), 1)
+    (keys, residual), (old, _) = drawn_problem(count), drawn_problem(max(earlier, 1), 1)
     kept = [old[:, :2], old[:, 2:]] if earlier else []
-    ours = whole(space.update(keys, residual, kept))
+    ours = whole_of(space.update(keys, residual, kept))
     projection, eye = space.basis @ space.basis.T, torch.eye(F, dtype=torch.float64)
     before = sum((one @ one.T for one in kept), torch.zeros(F, F, dtype=torch.float64))
     solved = torch.linalg.solve(projection @ (keys @ keys.T + before) + eye, projection @ keys @ residual.T)
@@ -71,7 +63,7 @@ def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, ear
 def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSpace, data: Tensor) -> None:
     """Numerics 7: D P = D, and the part of the data outside the null space is not moved."""
     assert space.basis.shape == (F, RANK)
-    update = whole(space.update(*problem(7), []))
+    update = whole_of(space.update(*drawn_problem(7), []))
     projection = space.basis @ space.basis.T
     assert off(update @ projection, update) < 1e-12
     common = data - data @ projection
@@ -81,10 +73,10 @@ def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSp
 
 def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpace) -> None:
     """Numerics 7, at two ridges."""
-    (old, _), (keys, residual) = problem(6, 1), problem(6)
+    (old, _), (keys, residual) = drawn_problem(6, 1), drawn_problem(6)
     for ridge in (1.0, 10.0):
         place = evolve(space, l2=ridge)
-        moved = [float((whole(place.update(keys, residual, kept)) @ old).norm()) for kept in ([], [old])]
+        moved = [float((whole_of(place.update(keys, residual, kept)) @ old).norm()) for kept in ([], [old])]
         assert moved[1] < 0.5 * moved[0]
 
 
@@ -208,22 +200,16 @@ def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: py
         assert other.details["null_spaces"] == spaces[2]
 
 
-def facts(*key: Any) -> ModelFacts:
-    family, blocks, hidden, inner = key
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=True)
-    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
-
-
 @pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> None:
-    found = derive(AlphaEditConfig(), facts(*key))
+    found = derive(AlphaEditConfig(), facts_of(*key))
     assert found["nullspace_threshold"].value == 0.02
     assert found["l2"].value == (1.0 if key[0] == "qwen2" else 10.0)
     assert found["layers"].value == SPREAD[key].values["layers"]
 
 
 def test_for_another_model_neither_number_carries_over() -> None:
-    found = derive(AlphaEditConfig(l2=2.0), facts("llama", 30, 576, 1536))
+    found = derive(AlphaEditConfig(l2=2.0), facts_of("llama", 30, 576, 1536))
     assert found["nullspace_threshold"].value is None
     assert "mean eigenvalue of C" in found["nullspace_threshold"].reason
     assert (found["l2"].value, found["l2"].reason) == (2.0, "given")

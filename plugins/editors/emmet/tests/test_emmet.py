@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch import Tensor
 
-from ke_core.plugin import SPREAD, EditFailed, ModelFacts, Shape
+from ke_core.plugin import SPREAD, EditFailed
+from ke_core.testing.drawn import drawn_moment, drawn_problem
 from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_core.testing.fakes import make_session
 from ke_core.testing.plain_edits import PlainModel, off
 from ke_core.testing.tiny import tiny_model
-from ke_core.weights import LowRank, Moment, ZSettings, ridge_update
+from ke_core.testing.weights import whole_of
+from ke_core.weights import Moment, ZSettings, ridge_update
 from ke_plugin_emmet import EmmetConfig
 from ke_plugin_emmet.derive import derive
 from ke_plugin_emmet.editor import Emmet, constrained
@@ -31,30 +32,19 @@ TARGET = ZSettings(layer=LAYER, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, cl
 
 @pytest.fixture
 def moment() -> Moment:
-    data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return Moment(data.T @ data / 600, 600)
-
-
-def problem(count: int) -> tuple[Tensor, Tensor]:
-    draw = torch.Generator().manual_seed(count)
-    keys = torch.randn(F, count, dtype=torch.float64, generator=draw)
-    return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)
-
-
-def whole(update: LowRank) -> Tensor:
-    return update.left @ update.right
+    return drawn_moment()
 
 
 @pytest.mark.parametrize("count", [1, 7, 40])
 def test_without_softening_every_edit_holds_exactly(moment: Moment, count: int) -> None:
     """Numerics 6."""
-    keys, residual = problem(count)
-    assert off(whole(constrained(moment, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
+    keys, residual = drawn_problem(count)
+    assert off(whole_of(constrained(moment, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
 
 
 def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: Moment) -> None:
-    keys, residual = problem(7)
-    update = whole(constrained(moment, keys, residual, 3.0, 0.0))
+    keys, residual = drawn_problem(7)
+    update = whole_of(constrained(moment, keys, residual, 3.0, 0.0))
     draw = torch.randn(D, F, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     aside = draw - draw @ keys @ torch.linalg.pinv(keys)  # changes no edit
     assert float((aside @ keys).norm()) < 1e-10
@@ -68,18 +58,18 @@ def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: Moment) -> 
 @pytest.mark.parametrize("weight", [1.0, 50.0])
 def test_with_weight_one_and_softening_lambda_it_is_memit(moment: Moment, count: int, weight: float) -> None:
     """Numerics 5; and in general lambda is weight times softening."""
-    keys, residual = problem(count)
-    memit = whole(ridge_update(moment, keys, residual, weight))
-    assert off(whole(constrained(moment, keys, residual, 1.0, weight)), memit) < 1e-10
-    assert off(whole(constrained(moment, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
+    keys, residual = drawn_problem(count)
+    memit = whole_of(ridge_update(moment, keys, residual, weight))
+    assert off(whole_of(constrained(moment, keys, residual, 1.0, weight)), memit) < 1e-10
+    assert off(whole_of(constrained(moment, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
 
 
 def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
-    keys, residual = problem(1)
+    keys, residual = drawn_problem(1)
     along = torch.linalg.solve(moment.matrix, keys[:, 0])
     assert (
         off(
-            whole(constrained(moment, keys, residual, 7.0, 0.0)),
+            whole_of(constrained(moment, keys, residual, 7.0, 0.0)),
             torch.outer(residual[:, 0], along) / (keys[:, 0] @ along),
         )
         < 1e-10
@@ -88,13 +78,13 @@ def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
 
 @pytest.mark.parametrize("which", ["one key twice", "more edits than dimensions"])
 def test_edits_that_cannot_all_hold_are_one_clear_error(moment: Moment, which: str) -> None:
-    keys, residual = problem(60 if "more" in which else 5)
+    keys, residual = drawn_problem(60 if "more" in which else 5)
     if "twice" in which:
         keys[:, 4] = keys[:, 1] * (1 + 1e-8)
     with pytest.raises(EditFailed, match="the system of the edits' keys is singular") as caught:
         constrained(moment, keys, residual, 1e5, 0.0)
     assert len(str(caught.value).splitlines()) == 1
-    assert bool(whole(constrained(moment, keys, residual, 1e5, 0.1)).isfinite().all())
+    assert bool(whole_of(constrained(moment, keys, residual, 1e5, 0.1)).isfinite().all())
 
 
 @pytest.mark.parametrize("softening", [0.0, 0.1])
@@ -128,15 +118,9 @@ def test_one_edit_asked_for_twice_cannot_hold_exactly(tmp_path: Path) -> None:
         pass
 
 
-def facts(*key: Any, rms: bool = True) -> ModelFacts:
-    family, blocks, hidden, inner = key
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
-    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
-
-
 @pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
-    found = derive(EmmetConfig(), facts(*key))
+    found = derive(EmmetConfig(), facts_of(*key))
     assert found["layer"].value == (17 if key[0] == "gpt2" else 5)
     assert found["mom2_weight"].value == (10_000 if key[0] == "gpt2" else 100_000)
     assert found["lr"].value == SPREAD[key].values["lr"]
@@ -145,8 +129,8 @@ def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
 
 def test_for_another_model_a_typical_key_is_moved_half_way() -> None:
     """w e = f, as MEMIT's lambda = f."""
-    found = derive(EmmetConfig(), facts("llama", 30, 576, 1536))
+    found = derive(EmmetConfig(), facts_of("llama", 30, 576, 1536))
     assert found["mom2_weight"].value * EmmetConfig().softening == pytest.approx(1536)
     assert (found["layer"].value, found["clamp"].value) == (5, 4.0)
-    assert derive(EmmetConfig(), facts("gpt2", 12, 768, 3072, rms=False))["clamp"].value == 0.75
-    assert derive(EmmetConfig(mom2_weight=3.0), facts("llama", 30, 576, 1536))["mom2_weight"].reason == "given"
+    assert derive(EmmetConfig(), facts_of("gpt2", 12, 768, 3072, rms=False))["clamp"].value == 0.75
+    assert derive(EmmetConfig(mom2_weight=3.0), facts_of("llama", 30, 576, 1536))["mom2_weight"].reason == "given"

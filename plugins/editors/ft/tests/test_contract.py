@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from ke_core.testing.editor import EditorContract
+from ke_core.testing.weights import WeightEditorContract
 
 
-class TestFt(EditorContract):
+class TestFt(WeightEditorContract):
     name = "ft"
     options = {"steps": "3", "eps": "0.01"}  # noqa: RUF012  a contract's setting
+    ranked = False  # a gradient's update is of full rank

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +10,25 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score, UnsupportedEdit
-from ke_core.specs import ModelRequest
-from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
-from ke_core.testing.fakes import Silence, make_session
-from ke_core.testing.tiny import Family, tiny_model
+from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
+from ke_core.testing.editor import one_clear_line, unchanged
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.fakes import make_session
+from ke_core.testing.tiny import Family, tiny_model, tiny_nf4
+from ke_core.testing.weights import changes, weights_of
 from ke_core.weights import find_parts, rewrite, target_ids
 from ke_plugin_ft import FtConfig, training
 from ke_plugin_ft.editor import Ft
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = FtConfig(layers=(1,), steps=4, lr=5e-3, eps=1e-2)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def weights_of(model: Any) -> dict[str, Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
-
-
-def changes(model: Any, edits: Any, config: FtConfig, root: Path) -> dict[str, Tensor]:
+def deltas(model: Any, edits: Any, config: FtConfig, root: Path) -> dict[str, Tensor]:
     before = weights_of(model)
     with Ft(config).edit(make_session(model, root=root), edits):
-        return {
-            name: now - before[name] for name, now in weights_of(model).items() if not torch.equal(now, before[name])
-        }
+        return changes(model, before)
 
 
 def nll(model: Any, edit: Any) -> Tensor:
@@ -87,7 +72,7 @@ def test_changes_are_those_of_plain_fine_tuning(
 ) -> None:
     config = evolve(SMALL, layers=layers, constrained=constrained)
     model = tiny_model(family, dtype="float64")
-    ours = changes(model, EDITS, config, tmp_path)
+    ours = deltas(model, EDITS, config, tmp_path)
     theirs = plain(model, EDITS, list(ours), config)
     parts = find_parts(model.module)
     assert {parts.layers[layer].weight_name for layer in layers} <= set(ours)
@@ -99,11 +84,11 @@ def test_changes_are_those_of_plain_fine_tuning(
 def test_whole_passes_give_what_kept_states_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model with norms after its MLP or capped logits is trained with."""
     model = tiny_model("llama", dtype="float64")
-    kept = changes(model, EDITS, SMALL, tmp_path)
+    kept = deltas(model, EDITS, SMALL, tmp_path)
     from ke_plugin_ft import editor
 
     monkeypatch.setattr(editor, "find_parts", lambda module: evolve(find_parts(module), obstacle="a norm after it"))
-    whole = changes(model, EDITS, SMALL, tmp_path)
+    whole = deltas(model, EDITS, SMALL, tmp_path)
     for name, delta in kept.items():
         torch.testing.assert_close(whole[name], delta, rtol=1e-6, atol=1e-10)
 
@@ -111,7 +96,7 @@ def test_whole_passes_give_what_kept_states_give(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_numerics_19_no_weight_leaves_the_bound_after_any_step(steps: int, tmp_path: Path) -> None:
     config = evolve(SMALL, steps=steps, lr=1e-3, eps=1e-3)
-    for delta in changes(tiny_model("gpt2", dtype="float64"), EDITS, config, tmp_path).values():
+    for delta in deltas(tiny_model("gpt2", dtype="float64"), EDITS, config, tmp_path).values():
         assert 0.5e-3 < float(delta.abs().max()) <= 1e-3 * (1 + 1e-5)
 
 
@@ -137,37 +122,10 @@ def test_the_new_object_becomes_more_probable_than_it_was(tmp_path: Path) -> Non
     assert after[0] > after[1]
 
 
-@pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_weights_come_back_bit_for_bit(dtype: str, tmp_path: Path, *, fails: bool) -> None:
-    model = tiny_model("gpt2", dtype=dtype)
-    crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
-    with crash, unchanged(model), Ft(SMALL).edit(make_session(model, root=tmp_path), EDITS):
-        assert any(bool((now != 0).any()) for now in model.module.parameters())
-        if fails:
-            raise ZeroDivisionError
-
-
-def test_a_failure_while_training_leaves_no_trace(tmp_path: Path) -> None:
-    class Impatient(Silence):
-        def advance(self, label: str, done: int, total: int | None = None) -> None:
-            if done == 2:
-                raise KeyboardInterrupt
-
-    model = tiny_model("llama")
-    session = evolve(make_session(model, root=tmp_path), progress=Impatient())
-    with unchanged(model), pytest.raises(KeyboardInterrupt), Ft(SMALL).edit(session, EDITS):
-        pass
-
-
 def test_a_loss_that_is_not_finite_names_its_edit(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    config = evolve(SMALL, lr=1e37, constrained=False)
-    with (
-        unchanged(model),
-        pytest.raises(EditFailed, match=f"edit '{MOVE_TOWER.id}' is not finite"),
-        Ft(config).edit(make_session(model, root=tmp_path), EDITS),
-    ):
+    editor, why = Ft(evolve(SMALL, lr=1e37, constrained=False)), f"edit '{MOVE_TOWER.id}' is not finite"
+    with one_clear_line(model, EditFailed, why), editor.edit(make_session(model, root=tmp_path), EDITS):
         pass
 
 
@@ -182,8 +140,8 @@ def test_edits_one_after_another_start_where_the_last_one_ended(tmp_path: Path) 
 
 def test_batches_smaller_than_the_edits_make_a_step_each(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    one = changes(model, EDITS, evolve(SMALL, steps=1), tmp_path)
-    two = changes(model, EDITS, evolve(SMALL, steps=1, batch=1), tmp_path)
+    one = deltas(model, EDITS, evolve(SMALL, steps=1), tmp_path)
+    two = deltas(model, EDITS, evolve(SMALL, steps=1, batch=1), tmp_path)
     largest = [max(float(delta.abs().max()) for delta in found.values()) for found in (one, two)]
     assert largest[0] == pytest.approx(5e-3, rel=1e-3)
     assert largest[1] > 1.5 * largest[0]
@@ -195,28 +153,11 @@ def test_training_ends_when_the_edits_are_learnt(tmp_path: Path) -> None:
         assert set(edited.details["largest_changes"].values()) == {0.0}
 
 
-def test_what_cannot_be_made_is_refused_with_its_reason(tmp_path: Path) -> None:
-    session = make_session(tiny_model("llama"), root=tmp_path)
-    other = city_edit(TOWER, ROME, MADRID)
-    refused = Ft(SMALL).check(session, [MOVE_TOWER, TEXT_ONLY, other])
-    assert set(refused) == {TEXT_ONLY.id, other.id}
-    with pytest.raises(UnsupportedEdit, match="'text-only'"), Ft(SMALL).edit(session, [TEXT_ONLY]):
-        pass
-
-
 def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
-    from ke_core.models.hf.loading import load
-
-    plain_model = tiny_model("llama")
-    plain_model.module.save_pretrained(tmp_path)
-    plain_model.tokenizer.save_pretrained(tmp_path)
-    model = load(ModelRequest(id="tiny", dtype="nf4", device="cpu"), str(tmp_path))
-    with (
-        unchanged(model),
-        pytest.raises(BadConfig, match="is quantised"),
-        Ft(SMALL).edit(make_session(model, root=tmp_path), EDITS),
-    ):
+    model = tiny_nf4(tmp_path)
+    session = make_session(model, root=tmp_path)
+    with one_clear_line(model, BadConfig, "is quantised"), Ft(SMALL).edit(session, EDITS):
         pass
 
 
@@ -236,12 +177,12 @@ def test_e1_a_target_has_one_leading_space_however_it_is_written(family: Family)
 
 def test_e2_a_prompt_may_name_its_subject_twice(tmp_path: Path) -> None:
     twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
-    assert changes(tiny_model("llama"), [twice], SMALL, tmp_path)
+    assert deltas(tiny_model("llama"), [twice], SMALL, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_e10_models_in_half_precision_are_edited(dtype: str, tmp_path: Path) -> None:
-    for delta in changes(tiny_model("gpt2", dtype=dtype), EDITS, SMALL, tmp_path).values():
+    for delta in deltas(tiny_model("gpt2", dtype=dtype), EDITS, SMALL, tmp_path).values():
         assert bool(delta.isfinite().all())
         assert bool(delta.any())
 
@@ -254,34 +195,6 @@ def test_e11_no_special_token_stands_in_the_target() -> None:
 
 def test_e13_layers_of_a_larger_model_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    with (
-        unchanged(model),
-        pytest.raises(KEError, match="layers 21 do not fit a model of 4 layers"),
-        Ft(evolve(SMALL, layers=(21,))).edit(make_session(model, root=tmp_path), EDITS),
-    ):
+    editor, why = Ft(evolve(SMALL, layers=(21,))), "layers 21 do not fit a model of 4 layers"
+    with one_clear_line(model, KEError, why), editor.edit(make_session(model, root=tmp_path), EDITS):
         pass
-
-
-@pytest.mark.parametrize("wanted", [False, True])
-def test_s6_flags_and_configuration_stay_as_they_were(tmp_path: Path, *, wanted: bool) -> None:
-    model = tiny_model("llama")
-    model.module.config.use_cache = wanted
-    for parameter in model.module.parameters():
-        parameter.requires_grad = wanted
-    with unchanged(model), Ft(SMALL).edit(make_session(model, root=tmp_path), EDITS):
-        assert model.module.config.use_cache is wanted
-        assert {parameter.requires_grad for parameter in model.module.parameters()} == {wanted}
-    assert all(parameter.grad is None for parameter in model.module.parameters())
-
-
-def test_s7_what_answers_is_the_edited_model(tmp_path: Path) -> None:
-    model = tiny_model("llama")
-    before = model.digest
-    with Ft(SMALL).edit(make_session(model, root=tmp_path), EDITS):
-        assert model.digest != before
-    assert model.digest == before
-
-
-def test_x1_the_editor_names_no_device() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in Path(training.__file__).parent.glob("*.py")]
-    assert not any("cuda" in source for source in sources)

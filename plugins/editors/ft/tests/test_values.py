@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import ModelFacts, Shape
+from ke_core.testing.examples import facts_of
 from ke_plugin_ft import FtConfig, settings
 
-
-def facts(family: str, blocks: int, hidden: int, inner: int, *, rms: bool = False) -> ModelFacts:
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
-    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
-
-
-XL, GPTJ = facts("gpt2", 48, 1600, 6400), facts("gptj", 28, 4096, 16384)
-SMOL = facts("llama", 30, 576, 1536, rms=True)
+XL, GPTJ = facts_of("gpt2", 48, 1600, 6400), facts_of("gptj", 28, 4096, 16384)
+SMOL = facts_of("llama", 30, 576, 1536)
 
 
 def test_published_values_are_used_as_they_stand() -> None:
@@ -43,11 +37,13 @@ def test_an_unknown_model_gets_values_with_reasons() -> None:
     ("inner", "eps"), [(512, 2e-3), (4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5), (30000, 5e-5)]
 )
 def test_the_bound_follows_the_length_of_a_key(inner: int, eps: float) -> None:
-    assert settings(FtConfig(), facts("other", 20, 1000, inner))["eps"].value == pytest.approx(eps)
+    assert settings(FtConfig(), facts_of("other", 20, 1000, inner))["eps"].value == pytest.approx(eps)
 
 
 def test_between_published_lengths_the_bound_falls() -> None:
-    found = [settings(FtConfig(), facts("other", 20, 1000, inner))["eps"].value for inner in (6400, 9000, 12000, 16384)]
+    found = [
+        settings(FtConfig(), facts_of("other", 20, 1000, inner))["eps"].value for inner in (6400, 9000, 12000, 16384)
+    ]
     assert found == sorted(found, reverse=True)
     assert len(set(found)) == 4
 

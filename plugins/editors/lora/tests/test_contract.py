@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from ke_core.testing.editor import EditorContract
+from ke_core.testing.weights import WeightEditorContract
 
 
-class TestLora(EditorContract):
+class TestLora(WeightEditorContract):
     name = "lora"
     options = {"steps": "2"}  # noqa: RUF012  a contract's setting
+    ranked = False  # the adapter's rank is an option

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import ModelFacts, Shape
+from ke_core.plugin import ModelFacts
+from ke_core.testing.examples import facts_of
 from ke_plugin_lora import LoraConfig, settings
-
-
-def facts(family: str, blocks: int, hidden: int, inner: int, *, rms: bool = False) -> ModelFacts:
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
-    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
 
 
 @pytest.mark.parametrize(
     ("known", "targets", "steps"),
     [
-        (facts("gpt2", 48, 1600, 6400), ("c_attn",), 30),
-        (facts("gptj", 28, 4096, 16384), ("fc_in", "fc_out"), 50),
-        (facts("llama", 32, 4096, 11008, rms=True), ("q_proj", "v_proj"), 70),
-        (facts("qwen2", 28, 3584, 18944, rms=True), ("q_proj", "v_proj"), 60),
+        (facts_of("gpt2", 48, 1600, 6400, rms=False), ("c_attn",), 30),
+        (facts_of("gptj", 28, 4096, 16384, rms=False), ("fc_in", "fc_out"), 50),
+        (facts_of("llama", 32, 4096, 11008), ("q_proj", "v_proj"), 70),
+        (facts_of("qwen2", 28, 3584, 18944), ("q_proj", "v_proj"), 60),
     ],
 )
 def test_published_values_are_used_as_they_stand(known: ModelFacts, targets: tuple[str, ...], steps: int) -> None:
@@ -29,13 +25,13 @@ def test_published_values_are_used_as_they_stand(known: ModelFacts, targets: tup
 
 
 def test_an_unknown_model_gets_pefts_targets() -> None:
-    found = settings(LoraConfig(), facts("gpt_neox", 6, 512, 2048))
+    found = settings(LoraConfig(), facts_of("gpt_neox", 6, 512, 2048, rms=False))
     assert found["targets"].value == ("query_key_value",)
     assert found["steps"].value == 50
 
 
 def test_a_family_that_peft_does_not_know_gets_its_mlp_projections() -> None:
-    found = settings(LoraConfig(), facts("nobody-knows", 6, 512, 2048, rms=True))
+    found = settings(LoraConfig(), facts_of("nobody-knows", 6, 512, 2048))
     assert found["targets"].value == ()
     assert "MLP projection" in found["targets"].reason
 

@@ -48,7 +48,8 @@ def test_two_hops_by_the_paper(profile) -> None:
         ("final", "Gualtieri", ()),
     ]
     assert all(len(step.retrieved) == len(step.scores) == 1 for step in reply.steps[:2])
-    assert model.prompts[0].endswith("\n\nQuestion: Who is the mayor of the city of the Eiffel Tower?")
+    label = {"fixed": "Question", "paper": "Qustion"}[profile]
+    assert model.prompts[0].endswith(f"\n\n{label}: Who is the mayor of the city of the Eiffel Tower?")
     added = model.prompts[1].removeprefix(model.prompts[0])
     assert added == (
         "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris."
@@ -226,3 +227,28 @@ def test_error_at_the_second_call_is_a_failure() -> None:
 def test_log_probabilities_are_a_failure() -> None:
     reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
     assert isinstance(reply, Failure)
+
+
+CHECKED = "\nThe fact says otherwise, so the answer here is: Rome" + SECOND.removeprefix("\nIt disagrees: Rome")
+
+
+@BOTH
+def test_each_hop_has_on_record_what_the_self_check_took_for_its_answer(profile) -> None:
+    reply, _model = replay(FIRST, CHECKED, FINAL, profile=profile)
+    assert [(step.kind, step.answer) for step in reply.steps] == [
+        ("subquestion", "Rome"),
+        ("subquestion", "Gualtieri"),
+        ("final", ""),
+    ]
+
+
+@BOTH
+def test_a_self_check_in_other_words_leaves_no_answer_on_record_and_changes_nothing(profile) -> None:
+    reply, _model = replay(FIRST, SECOND, FINAL, profile=profile)
+    assert [step.answer for step in reply.steps] == ["", "Gualtieri", ""]
+    assert reply.text == "Gualtieri"
+
+
+def test_a_hop_that_was_never_weighed_has_no_answer() -> None:
+    reply, _model = replay(hop(1), profile="paper", max_calls=1)
+    assert [step.answer for step in reply.steps] == [""]

@@ -99,14 +99,46 @@ def test_m1_the_variant_is_an_option_and_so_on_record() -> None:
         assert after.details["calls"] == 5
 
 
-def test_m1_both_variants_are_greedy_and_spell_question() -> None:
-    """The released notebook asks a "Qustion"; MQuAKE-Remastered's port samples at temperature 1."""
-    for profile in ("paper", "fixed"):
-        model = ScriptedModel([END])
-        with edited(model, [], profile=profile) as after:
-            after.answer([ASK])
-        assert model.requests[0].temperature == 0
-        assert model.prompts[0].endswith(f"\nQuestion: {ASK.texts[0]}")
+def first_request(profile):
+    model = ScriptedModel([END])
+    with edited(model, [], profile=profile) as after:
+        after.answer([ASK])
+    return model.requests[0]
+
+
+@pytest.mark.parametrize(
+    ("profile", "temperature", "tokens", "label"),
+    [("fixed", 0, 256, "Question"), ("paper", 0, 256, "Qustion"), ("remastered", 1, 50, "Question")],
+)
+def test_m1_the_variants_differ_as_their_codes_do(profile, temperature, tokens, label) -> None:
+    request = first_request(profile)
+    assert (request.temperature, request.max_tokens) == (temperature, tokens)
+    assert request.prompt.endswith(f"\n{label}: {ASK.texts[0]}")
+    with edited(ScriptedModel([]), [], profile=profile) as after:
+        assert (after.details["temperature"], after.details["max_tokens"]) == (temperature, tokens)
+
+
+def test_m1_the_default_is_greedy() -> None:
+    (spec,) = ke_editors()
+    assert first_request(spec.config().profile).temperature == 0
+
+
+def test_m1_what_is_sampled_is_seeded_by_the_question() -> None:
+    assert first_request("remastered").seed == first_request("remastered").seed is not None
+
+
+def test_m5_a_fact_is_hidden_by_its_id_and_never_by_its_words() -> None:
+    """One rule for what is hidden, the dataset's: an edit of the same words about another thing stays."""
+    twin = Edit(id="twin", statement=MOVE_TOWER.statement)
+    ask = evolve(ASK, hidden=frozenset({MOVE_TOWER.id}))
+    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER, twin]) as after:
+        assert retrieved(after, ask) == ("twin",)
+
+
+def test_m8_the_memory_holds_the_edits_of_all_cases() -> None:
+    ask = evolve(ASK, own=(MOVE_GATE.id,))
+    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER, MOVE_GATE]) as after:
+        assert retrieved(after, ask) == (MOVE_TOWER.id,)
 
 
 def test_m4_one_edit_and_any_relation_will_do() -> None:

@@ -4,40 +4,37 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import SPREAD, ModelFacts, Shape
+from ke_core.plugin import SPREAD
+from ke_core.testing.examples import facts_of
 from ke_plugin_memit import MemitConfig
 from ke_plugin_memit.derive import derive
 
 
-def facts(*key: Any) -> ModelFacts:
-    family, blocks, hidden, inner = key
-    shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=True)
-    return ModelFacts(shape=shape, scale=lambda _layer: 1.0)
-
-
 @pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_its_published_lambda(key: Any) -> None:
-    found = derive(MemitConfig(), facts(*key))
+    found = derive(MemitConfig(), facts_of(*key))
     assert found["mom2_weight"].value == (20_000 if key[0] in ("gpt2", "gpt_neox") else 15_000)
     assert SPREAD[key].source in found["mom2_weight"].reason
     assert found["layers"].value == SPREAD[key].values["layers"]
 
 
 def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
-    weights = [derive(MemitConfig(), facts("llama", 30, 64, inner))["mom2_weight"].value for inner in (176, 1536)]
+    weights = [derive(MemitConfig(), facts_of("llama", 30, 64, inner))["mom2_weight"].value for inner in (176, 1536)]
     assert weights == [176.0, 1536.0]
-    published = [derive(MemitConfig(), facts(*key))["mom2_weight"].value / key[3] for key in SPREAD if key[0] != "gpt2"]
+    published = [
+        derive(MemitConfig(), facts_of(*key))["mom2_weight"].value / key[3] for key in SPREAD if key[0] != "gpt2"
+    ]
     assert all(0.75 < ratio < 2 for ratio in published)
 
 
 def test_e13_another_size_of_the_family_gets_a_lambda_of_its_own() -> None:
-    found = derive(MemitConfig(), facts("llama", 16, 2048, 8192))["mom2_weight"]
+    found = derive(MemitConfig(), facts_of("llama", 16, 2048, 8192))["mom2_weight"]
     assert found.value == 8192
     assert "length of a key, 8192" in found.reason
 
 
 def test_a_given_lambda_wins_and_says_so() -> None:
-    found = derive(MemitConfig(mom2_weight=7.0), facts("gptj", 28, 4096, 16384))["mom2_weight"]
+    found = derive(MemitConfig(mom2_weight=7.0), facts_of("gptj", 28, 4096, 16384))["mom2_weight"]
     assert (found.value, found.reason) == (7.0, "given")
     with pytest.raises(ValueError, match="mom2_weight"):
         MemitConfig(mom2_weight=0.0)

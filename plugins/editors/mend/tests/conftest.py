@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from ke_core.engine.trained import write_checkpoint
 from ke_core.plugin import Checkpoint, TrainingExample, trained_folder
@@ -31,12 +29,13 @@ EXAMPLES = tuple(
 )
 
 
+KNOWN: dict[tuple[str, int], Any] = {}
+"""What was trained in this process, by model and steps."""
+
+
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _quick(one_thread: None) -> None:
+    """Every test here runs torch on one thread."""
 
 
 def begin(model: Any, root: Path, config: MendConfig = CONFIG, saved: Any = None) -> MendTraining:
@@ -60,13 +59,15 @@ def leave(model: Any, root: Path, tensors: Any, folder: Path | None = None, *, e
     return folder
 
 
-@cache
-def tensors(family: str, dtype: str, seed: int, steps: int) -> Any:
-    model = tiny_model(family, dtype=dtype, seed=seed)  # type: ignore[arg-type]
-    training = begin(model, Path())
-    for _ in range(steps):
-        training.advance()
-    return training.tensors()
+def tensors(model: Any, steps: int = 2) -> Any:
+    """Of a network that was trained for ``model``, which is left as it was."""
+    known = model.id, steps
+    if known not in KNOWN:
+        training = begin(model, Path())
+        for _ in range(steps):
+            training.advance()
+        KNOWN[known] = training.tensors()
+    return KNOWN[known]
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def trained(tmp_path: Path) -> Callable[..., Any]:
 
     def make(family: Any = "llama", *, dtype: str = "float32", seed: int = 0, steps: int = 2) -> Any:
         model = tiny_model(family, dtype=dtype, seed=seed)
-        leave(model, tmp_path, tensors(family, dtype, seed, steps))
+        leave(model, tmp_path, tensors(model, steps))
         return model
 
     return make

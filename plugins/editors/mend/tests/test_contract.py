@@ -1,18 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ke_core.testing.editor import EditorContract
+from ke_core.plugin import Session
+from ke_core.testing.weights import WeightEditorContract
 
 
-class TestMend(EditorContract):
+class TestMend(WeightEditorContract):
     name = "mend"
+    ranked = False  # every token of an edit has its part
 
     @pytest.fixture(autouse=True)
-    def _trained(self, trained: Callable[..., Any], request: pytest.FixtureRequest) -> None:
-        trained("llama")
-        if "bit_for_bit" in request.node.name:
-            trained("llama", dtype="bfloat16")
+    def _kit(self, kit: Any) -> None:
+        self.kit = kit
+
+    def on(self, model: Any, root: Path) -> Session[Any]:
+        self.kit.leave(model, root, self.kit.tensors(model))
+        return super().on(model, root)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
-from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_core.plugin import BadConfig, BadData, KEError, Score
+from ke_core.testing.editor import unchanged
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import tiny_model
+from ke_core.testing.weights import changes, weights_of
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
@@ -24,34 +24,10 @@ from ke_plugin_mend.editor import Mend
 EDITS = (MOVE_TOWER, MOVE_GATE)
 
 
-def weights_of(model: Any) -> dict[str, Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
-
-
 def deltas(model: Any, root: Path, edits: Any, config: MendConfig | None = None) -> dict[str, Tensor]:
     before = weights_of(model)
     with Mend(config or MendConfig()).edit(make_session(model, root=root), edits):
-        now = weights_of(model)
-    return {name: now[name] - before[name] for name in now if not torch.equal(now[name], before[name])}
-
-
-@contextmanager
-def unchanged(model: Any) -> Iterator[None]:
-    before, bits = dict(model.state()), weights_of(model)
-    yield
-    assert before == dict(model.state())
-    assert all(torch.equal(now, bits[name]) for name, now in weights_of(model).items())
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_numerics_14_weights_flags_and_hooks_come_back_bit_for_bit(
-    dtype: str, family: Any, trained: Callable[..., Any], tmp_path: Path
-) -> None:
-    model = trained(family, dtype=dtype)
-    model.module.requires_grad_(requires_grad=True)
-    with unchanged(model):
-        assert len(deltas(model, tmp_path, EDITS)) == (9 if family == "llama" else 6)
+        return changes(model, before)
 
 
 @pytest.mark.parametrize("where", ["factors", "install", "details", "inside"])
@@ -79,8 +55,6 @@ def test_only_the_mlps_of_the_last_three_blocks_change(trained: Callable[..., An
 
 
 def test_a_trained_network_makes_the_new_object_more_probable(trained: Callable[..., Any], tmp_path: Path) -> None:
-    from ke_core.plugin import Score
-
     model = trained(steps=60)
     ask = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome",))]
     before = model.score(ask)[0].logprobs[0]
@@ -118,14 +92,6 @@ def test_s5_two_models_in_one_process_have_each_its_own_network(trained: Callabl
     assert steps == [2, 3, 2]
 
 
-def test_s7_the_edited_model_is_the_one_that_answers(trained: Callable[..., Any], tmp_path: Path) -> None:
-    model = trained()
-    before = model.digest
-    with Mend(MendConfig()).edit(make_session(model, root=tmp_path), EDITS):
-        assert model.digest != before
-    assert model.digest == before
-
-
 def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None:
     model = tiny_model("llama", seed=5)
     with (
@@ -145,7 +111,8 @@ def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None
 def test_a_network_for_other_weights_is_refused_by_digest(
     kit: Any, trained: Callable[..., Any], tmp_path: Path
 ) -> None:
-    folder = kit.leave(trained(), tmp_path, kit.tensors("llama", "float32", 0, 2), tmp_path / "net")
+    model = trained()
+    folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net")
     other = tiny_model("llama", seed=9)
     config = MendConfig(checkpoint=str(folder))
     with (
@@ -154,7 +121,7 @@ def test_a_network_for_other_weights_is_refused_by_digest(
         Mend(config).edit(make_session(other, root=tmp_path), EDITS),
     ):
         pass
-    with Mend(config).edit(make_session(trained(), root=tmp_path / "else"), EDITS) as edited:
+    with Mend(config).edit(make_session(model, root=tmp_path / "else"), EDITS) as edited:
         assert edited.details["trained"]["step"] == 2
 
 
@@ -164,7 +131,7 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
 ) -> None:
     model = trained()
     editor = "pokemqa" if damage == "other-editor" else "mend"
-    folder = kit.leave(model, tmp_path, kit.tensors("llama", "float32", 0, 2), tmp_path / "net", editor=editor)
+    folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net", editor=editor)
     file = folder / "checkpoint.safetensors"
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-100])
@@ -181,17 +148,6 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
     assert "\n" not in caught.value.message
 
 
-def test_what_cannot_be_made_is_refused_with_its_reason(trained: Callable[..., Any], tmp_path: Path) -> None:
-    session = make_session(trained(), root=tmp_path)
-    long = evolve(MOVE_GATE, cloze=evolve(MOVE_GATE.cloze, template="so " * 1100 + "{} is"))
-    other = city_edit(TOWER, ROME, MADRID)
-    assert set(Mend(MendConfig()).check(session, [MOVE_TOWER, TEXT_ONLY, long, other])) == {
-        TEXT_ONLY.id, long.id, other.id,
-    }  # fmt: skip
-    with pytest.raises(UnsupportedEdit, match="'text-only'"), Mend(MendConfig()).edit(session, [TEXT_ONLY]):
-        pass
-
-
 def test_details_are_json_and_say_which_network_it_was(trained: Callable[..., Any], tmp_path: Path) -> None:
     with Mend(MendConfig()).edit(make_session(trained(), root=tmp_path), EDITS) as edited:
         details = edited.details
@@ -199,8 +155,3 @@ def test_details_are_json_and_say_which_network_it_was(trained: Callable[..., An
     assert details["trained"]["place"]["model"]
     assert set(details["edits"]) == {edit.id for edit in EDITS}
     assert len(details["step_sizes"]) == len(details["relative_update_norms"]) == 9
-
-
-def test_x1_the_editor_names_no_device() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in Path(editor_module.__file__).parent.glob("*.py")]
-    assert not any("cuda" in source for source in sources)

@@ -1,4 +1,4 @@
-"""Tiny models in 4 bits: saved once, loaded as any model is."""
+"""Tiny models in 4 bits."""
 
 from __future__ import annotations
 
@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from ke_core.models.hf.loading import load
-from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import Family, tiny_model
+from ke_core.testing.tiny import Family, tiny_nf4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def nf4(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    folders: dict[Family, Path] = {}
-
-    def tiny(family: Family = "llama", dtype: str = "nf4") -> Any:
-        if family not in folders:
-            folder = folders[family] = tmp_path_factory.mktemp(family)
-            made = tiny_model(family)
-            made.module.save_pretrained(folder)
-            made.tokenizer.save_pretrained(folder)
-        return load(ModelRequest(id="tiny", dtype=dtype, device="cpu"), str(folders[family]))
+    def tiny(family: Family = "llama", *, seed: int = 0) -> Any:
+        return tiny_nf4(Path(tmp_path_factory.mktemp(family)), family, seed=seed)
 
     return tiny

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ke_core.testing.editor import EditorContract
+from ke_core.testing.opening import OpenModelContract
+from ke_core.testing.tiny import Family
 
 
-class TestQlora(EditorContract):
+class TestQlora(OpenModelContract):
     name = "qlora"
     options = {"steps": "2"}  # noqa: RUF012  a contract's setting
 
@@ -16,5 +17,6 @@ class TestQlora(EditorContract):
     def _loader(self, nf4: Callable[..., Any]) -> None:
         self.load = nf4
 
-    def model(self, dtype: str = "nf4") -> Any:  # every one of the contract's types is edited in 4 bits
-        return self.load()
+    def tiny(self, family: Family = "llama", *, dtype: str = "nf4", seed: int = 0) -> Any:
+        del dtype  # every one of the contract's is edited in 4 bits
+        return self.load(family, seed=seed)

@@ -181,7 +181,9 @@ def test_v13_no_two_numbers_share_a_name() -> None:
 def test_every_heading_is_of_an_aspect_that_exists() -> None:
     (spec,) = ke_metrics()
     looked_up = with_steps(FOUR_EDITS, {"multi-1": [("b-e1",)], "hop-1": [("b-e1",)]})
-    assert set(spec.columns) <= {value.aspect for value in MultiHop().values(looked_up)}
+    by_hops = stepped(hop("Rome", "a-e1"))
+    aspects = {value.aspect for one in (looked_up, by_hops) for value in MultiHop().values(one)}
+    assert set(spec.columns) <= aspects
     assert len(set(spec.columns.values())) == len(spec.columns)
 
 
@@ -254,3 +256,56 @@ def test_oracle_is_one_everywhere_and_anti_oracle_nowhere() -> None:
         found = [v for v in MultiHop().values(toy_record(verdict)) if v.aspect in rates]
         assert {v.aspect for v in found} == rates
         assert {v.value for v in found} == {value}
+
+
+def stepped(*steps: Step, edit: str = "a-e1") -> CaseRecord:
+    """A case of two hops, the first edited, whose one question was answered by these steps."""
+    hops = (
+        Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit=edit),
+        Query(id="h2", texts=("who?",), gold=Gold(entities=(Entity(label="W. G. Sebald"),))),
+    )
+    asked = Query(id="multi-1", texts=("who where?",), gold=Gold(entities=(Entity(label="x"),)), hops=hops)
+    plain = case("a", 1, 2, questions=1)
+    made = evolve(plain, probes=(*plain.probes[:-1], evolve(plain.probes[-1], queries=(asked,))))
+    reply = Answer(text="x", steps=steps)
+    return CaseRecord(case=made, batch="0", outcomes={("after", "own", "multi-1"): outcome(W, reply)})
+
+
+def hop(answer: str, *retrieved: str) -> Step:
+    return Step(kind="subquestion", text="?", retrieved=retrieved, answer=answer)
+
+
+def per_hop(*steps: Step) -> dict[str, list[float]]:
+    one = stepped(*steps)
+    return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "edit-weighed")}
+
+
+@pytest.mark.parametrize(
+    ("steps", "answered", "weighed"),
+    [
+        ((hop("Rome", "a-e1"), hop("W. G. Sebald", "other")), 1.0, [1]),
+        ((hop("roma.", "a-e1"), hop("", "other")), 0.5, [1]),
+        ((hop("Paris", "a-e1"), hop("w. g.  sebald.", "other")), 0.5, [0]),
+        ((hop("Rome", "other", "a-e1"),), 0.5, []),
+        ((hop("", "a-e1"),), 0.0, [0]),
+        ((hop("Paris", "a-e1"), hop("Rome", "a-e1")), 0.5, [1]),
+    ],
+)
+def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighed) -> None:
+    assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
+
+
+def test_a_method_without_sub_questions_has_no_hops_to_count() -> None:
+    assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
+    control = evolve(stepped(hop("Rome", "a-e1")), edited=False)
+    assert named(control, "hops-answered") == named(control, "edit-weighed") == []
+
+
+def test_a_question_that_failed_arrived_at_no_hop() -> None:
+    two = stepped(hop("Rome", "a-e1"))
+    probe = two.case.probes[-1]
+    other = evolve(probe.queries[0], id="multi-2")
+    both = evolve(two.case, probes=(*two.case.probes[:-1], evolve(probe, queries=(*probe.queries, other))))
+    failed = {("after", "own", "multi-2"): outcome(W, Failure(error="E", message="m"))}
+    record_ = evolve(two, case=both, outcomes={**two.outcomes, **failed})
+    assert [value.value for value in named(record_, "hops-answered")] == [0.5, 0.0]

@@ -11,7 +11,17 @@ from importlib.resources import files
 from attrs import frozen
 
 from ke_core.graph import load_atlas
-from ke_core.plugin import Case, DatasetInfo, Edit, Material, Prompt, Query, contradicting
+from ke_core.plugin import (
+    SUB_QUESTIONS,
+    Case,
+    DatasetInfo,
+    Edit,
+    Material,
+    Prompt,
+    Query,
+    contradicting,
+    sub_questions,
+)
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.edits import edit_cases
@@ -61,12 +71,13 @@ class Atlas:
 
         ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``answers`` (oracle):
         ``case/query`` to the gold answer in the edited world. ``aliases`` (oracle): label to other names, of every
-        entity on a chain.
+        entity on a chain. ``sub-questions`` (oracle): ``case/query`` to its hops (``ke_core.plugin.SubQuestion``).
         """
         return {
             "decompositions": Material(value=decompositions()),
             "answers": Material(value=_answers(self._cases), oracle=True),
             "aliases": Material(value=_aliases(self._cases), oracle=True),
+            SUB_QUESTIONS: Material(value=sub_questions(self._cases), oracle=True),
         }
 
     def info(self) -> DatasetInfo:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from attrs import field, frozen
 
 from ke_core.plugin import (
+    SUB_QUESTIONS,
     BadData,
     Case,
     DatasetInfo,
@@ -19,6 +20,7 @@ from ke_core.plugin import (
     Query,
     contradicting,
     find_data,
+    sub_questions,
 )
 from ke_plugin_mquake import STYLES, MquakeConfig
 from ke_plugin_mquake.cases import cases, consistent
@@ -69,12 +71,13 @@ class Mquake:
         ``decompositions``: text, four worked questions in MeLLo's lines (Question, Subquestion, Generated
         answer, Retrieved fact, whether that contradicts the answer, Final answer). ``answers`` (oracle):
         "case/query" to the gold label, right for an edited case after editing. ``aliases`` (oracle): label of
-        an answer to its aliases.
+        an answer to its aliases. ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``).
         """
         return {
             "decompositions": Material(value=self._prompts.decompositions),
             "answers": Material(value=Deferred(self._answers), oracle=True),
             "aliases": Material(value=Deferred(self._aliases), oracle=True),
+            SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(self._cases)), oracle=True),
         }
 
     def info(self) -> DatasetInfo:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, as_details
-from ke_core.weights import Dense, OpenModel, find_parts, model_facts, rewrite, unmakeable
+from ke_core.weights import Dense, OpenModel, as_rewrites, find_parts, model_facts, unmakeable
 from ke_plugin_ft.training import Settings, train
 from ke_plugin_ft.values import FtConfig, settings
 
@@ -27,7 +27,7 @@ class Ft:
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
-        rewrites = [rewrite(edit) for edit in edits]
+        rewrites = as_rewrites(edits, session.model.tokenizer, session.model.context)
         if not rewrites:
             yield Direct(session)
             return

@@ -31,7 +31,7 @@ class Lora:
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make ``edits`` together. Raises UnsupportedEdit, BadConfig, and EditFailed where the numbers go wrong."""
         must_be_whole(session.model.module)
-        examples = objects(session.model.tokenizer, edits)
+        examples = objects(session.model, edits)
         if not examples:
             yield Direct(session)
             return

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Edit
-from ke_core.weights import encode, rewrite, target_ids
+from ke_core.weights import OpenModel, as_rewrites, encode, target_ids
 
 
 @frozen(kw_only=True)
@@ -24,14 +24,13 @@ class Example:
     start: int
 
 
-def objects(tokenizer: Any, edits: Sequence[Edit]) -> list[Example]:
-    """The cloze, and the new object as the labels. Raises UnsupportedEdit for an edit without them."""
-    found = []
-    for edit in edits:
-        made = rewrite(edit)
+def objects(model: OpenModel, edits: Sequence[Edit]) -> list[Example]:
+    """The cloze, and the new object as the labels. Raises UnsupportedEdit for edits that cannot be made together."""
+    tokenizer, found = model.tokenizer, []
+    for made in as_rewrites(edits, tokenizer, model.context):
         prompt = encode(tokenizer, made.prompt)[0]
         target = target_ids(tokenizer, made.prompt, made.target)
-        found.append(Example(edit=edit.id, ids=(*prompt, *target), start=len(prompt)))
+        found.append(Example(edit=made.id, ids=(*prompt, *target), start=len(prompt)))
     return found
 
 

@@ -6,27 +6,37 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
 
 
 @frozen(kw_only=True)
 class MelloConfig:
-    """The paper's loop; where the published code and a sound loop differ, ``profile`` says which."""
+    """The paper's loop; where the published codes and a sound loop differ, ``profile`` says which."""
 
-    profile: Literal["fixed", "paper"] = field(
+    profile: Literal["fixed", "paper", "remastered"] = field(
         default="fixed",
         metadata={
-            "help": "paper = 4 model calls, which cannot finish 4 sub-questions, and a turn is read from its end; "
-            "fixed = 5 calls, stops at the next example, a turn ends with its first step"
+            "help": "paper = the released notebook: 4 model calls, which cannot finish 4 sub-questions, a turn is read "
+            "from its end, a misspelt label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at "
+            "temperature 1; fixed = greedy, 5 calls, stops at the next example, a turn ends with its first step"
+        },
+    )
+    decomposition: Literal["model", "oracle"] = field(
+        default="model",
+        metadata={
+            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+            "answers before editing), so that only retrieving and weighing are left"
         },
     )
     max_calls: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={"help": "model calls for one question; derived: 4 (paper) or 5 (fixed)", "derived": True},
+        metadata={"help": "model calls for one question; derived: 5 (fixed) or 4", "derived": True},
     )
-    max_tokens: int = field(
-        default=256, validator=validators.ge(1), metadata={"help": "tokens that one call may generate"}
+    max_tokens: int | None = field(
+        default=None,
+        validator=validators.optional(validators.ge(1)),
+        metadata={"help": "tokens that one call may generate; derived: 50 (remastered) or 256", "derived": True},
     )
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
     prompts: str = field(
@@ -45,6 +55,11 @@ def build(config: MelloConfig) -> Editor:
     return Mello(config=config)
 
 
+def oracle(config: MelloConfig) -> tuple[str, ...]:
+    """Gold material, only where it is asked for (V16)."""
+    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+
+
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``mello``."""
@@ -57,5 +72,6 @@ def ke_editors() -> list[EditorSpec]:
             cite="Zhong et al. 2023, MQuAKE: Assessing Knowledge Editing in Language Models via Multi-Hop Questions",
             masks=True,
             own_prompt=True,
+            oracle=oracle,
         )
     ]

@@ -8,10 +8,23 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
+from ke_core.plugin import (
+    SUB_QUESTIONS,
+    Ask,
+    BadConfig,
+    Details,
+    Edit,
+    Edited,
+    Procedure,
+    Reply,
+    Session,
+    prompt_text,
+)
 from ke_core.retrieval import MemoryEditor, Remembering
 from ke_plugin_mello import MelloConfig
-from ke_plugin_mello.loop import PROFILES, Loop
+from ke_plugin_mello.given import Given
+from ke_plugin_mello.loop import Loop
+from ke_plugin_mello.profiles import PROFILES
 
 
 class Recalling(Remembering):
@@ -32,18 +45,30 @@ class Recalling(Remembering):
             ),
             profile=profile,
             calls=config.max_calls or profile.calls,
-            max_tokens=config.max_tokens,
+            max_tokens=config.max_tokens or profile.max_tokens,
         )
+        self.given = _given(self.loop, session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The paper's loop."""
-        return self.loop.solve(ask)
+        """The paper's loop; the one over the benchmark's own sub-questions where it is asked for."""
+        return self.loop.solve(ask) if self.given is None else self.given.solve(ask)
 
     @property
     def details(self) -> Details:
-        """What the memory holds and which worked examples are shown (they may come from a file)."""
+        """What the memory holds, how the model is asked, and which worked examples are shown (perhaps from a file)."""
         shown = hashlib.sha256(self.loop.examples.encode()).hexdigest()
-        return {**super().details, "calls": self.loop.calls, "examples_sha256": shown}
+        asked = {
+            "calls": self.loop.calls,
+            "max_tokens": self.loop.max_tokens,
+            "temperature": self.loop.profile.temperature,
+        }
+        return {**super().details, **asked, "examples_sha256": shown}
+
+
+def _given(loop: Loop, session: Session[Any]) -> Given:
+    if SUB_QUESTIONS not in session.material:
+        raise BadConfig(f"mello.decomposition=oracle: this dataset brings no {SUB_QUESTIONS}", hint="leave the option")
+    return Given(loop=loop, hops=session.material[SUB_QUESTIONS].value)
 
 
 @frozen(kw_only=True)
@@ -53,5 +78,5 @@ class Mello(MemoryEditor):
     config: MelloConfig
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside a memory. Raises BadConfig where ``prompts`` has no usable file."""
+        """The model beside a memory. Raises BadConfig where the prompts or the sub-questions are not there."""
         return Recalling(self.config, session, edits)

@@ -16,9 +16,9 @@ the same call that asks the next sub-question.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.plugin import (
     Answer,
@@ -34,30 +34,8 @@ from ke_core.plugin import (
     Step,
 )
 from ke_core.retrieval import FactMemory
-from ke_plugin_mello.turns import FACT, Turn, first_step, last_lines
-
-NOTHING = "there is none"
-"""What stands in place of a fact where the memory is empty, or everything in it is hidden."""
-
-
-@frozen(kw_only=True)
-class Profile:
-    """Where the published loop and a sound one differ.
-
-    ``calls``: call i asks sub-question i and one more gives the final answer, so that 4 calls cannot finish 4
-    sub-questions. ``stop``: a model without instruction tuning goes on to invent the next example. ``read``:
-    what counts of a turn, its last lines or its first step.
-    """
-
-    calls: int
-    stop: tuple[str, ...]
-    read: Callable[[Generated], Turn]
-
-
-PROFILES = {
-    "paper": Profile(calls=4, stop=(FACT,), read=last_lines),
-    "fixed": Profile(calls=5, stop=(FACT, "\nQuestion:"), read=first_step),
-}
+from ke_plugin_mello.profiles import Profile
+from ke_plugin_mello.turns import FACT
 
 
 @frozen(kw_only=True)
@@ -72,15 +50,14 @@ class Loop:
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
-        if not isinstance(ask, Question):
-            raise NoLikelihood("mello answers in words and gives no log-probabilities")
-        start = f"{self.examples}\n\nQuestion: {ask.texts[0]}"
+        start, profile = self.start(ask), self.profile
         state, steps = start, list[Step]()
         for _call in range(self.calls):
-            written: Generated = yield Generate(prompt=state, stop=self.profile.stop, max_tokens=self.max_tokens)
-            turn = self.profile.read(written)
+            written: Generated = yield self.ask_model(state, stop=profile.stop)
+            turn = profile.read(written)
             state += turn.text
             raw = state[len(start) :]
+            steps = answered(steps, turn.weighed or turn.final or "")
             if turn.final is not None:
                 steps.append(Step(kind="final", text=turn.final))
                 return Answer(text=turn.final, raw=raw, steps=tuple(steps))
@@ -88,16 +65,41 @@ class Loop:
                 steps.append(Step(kind="unparsed", text=turn.text.strip()))
                 cut = written.finish == "length"
                 return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
-            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=turn.subquestion, k=1, hidden=ask.hidden)
-            steps.append(_step(turn.subquestion, hits))
-            state = f"{state.rstrip()}\n{FACT} {hits[0].text if hits else NOTHING}."
+            hits: tuple[Hit, ...] = yield self.look_up(turn.subquestion, ask)
+            steps.append(hop(turn.subquestion, hits))
+            state = f"{state.rstrip()}\n{self.fact(hits)}"
         return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
 
+    def start(self, ask: Ask) -> str:
+        """The worked examples and the question. Raises NoLikelihood."""
+        if not isinstance(ask, Question):
+            raise NoLikelihood("mello answers in words and gives no log-probabilities")
+        return f"{self.examples}\n\n{self.profile.question} {ask.texts[0]}"
 
-def _step(subquestion: str, hits: tuple[Hit, ...]) -> Step:
+    def ask_model(self, state: str, *, stop: tuple[str, ...]) -> Generate:
+        """What the model is asked to continue."""
+        return Generate(prompt=state, stop=stop, max_tokens=self.max_tokens, temperature=self.profile.temperature)
+
+    def look_up(self, subquestion: str, ask: Ask) -> Nearest:
+        """The nearest fact; there is no threshold."""
+        text = self.profile.lookup.replace("{}", subquestion)
+        return Nearest(memory=self.memory, text=text, k=1, hidden=ask.hidden)
+
+    def fact(self, hits: Sequence[Hit]) -> str:
+        """The line that the memory writes."""
+        return f"{FACT} {self.profile.fact.replace('{}', hits[0].text if hits else self.profile.nothing)}"
+
+
+def hop(subquestion: str, hits: Sequence[Hit]) -> Step:
+    """A sub-question and what was retrieved for it, on record."""
     return Step(
         kind="subquestion",
         text=subquestion,
         retrieved=tuple(hit.id for hit in hits),
         scores=tuple(hit.score for hit in hits),
     )
+
+
+def answered(steps: Sequence[Step], answer: str) -> list[Step]:
+    """``steps``, the last of them with what the model took for its answer."""
+    return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps else []

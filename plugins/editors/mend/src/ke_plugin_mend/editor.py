@@ -21,7 +21,17 @@ from ke_core.plugin import (
     read_checkpoint,
     trained_folder,
 )
-from ke_core.weights import LowRank, OpenModel, Patch, Rewrite, encode, frozen_module, rewrite, target_ids, unmakeable
+from ke_core.weights import (
+    LowRank,
+    OpenModel,
+    Patch,
+    Rewrite,
+    as_rewrites,
+    encode,
+    frozen_module,
+    target_ids,
+    unmakeable,
+)
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend.factors import Factors, factors, scored
 from ke_plugin_mend.network import Hypernetwork, load_network, new_network
@@ -56,7 +66,7 @@ class Mend:
 
         Raises BadConfig without a trained network for this model, UnsupportedEdit, EditFailed.
         """
-        rewrites = [rewrite(edit) for edit in edits]
+        rewrites = as_rewrites(edits, session.model.tokenizer, session.model.context)
         if not rewrites:
             yield Direct(session)
             return

@@ -42,7 +42,7 @@ class Qlora:
 
     def _examples(self, session: Session[OpenModel], edits: Sequence[Edit]) -> list[Example]:
         if self.config.loss == "target":
-            return objects(session.model.tokenizer, edits)
+            return objects(session.model, edits)
         found = sentences(session.model.tokenizer, edits)
         for name, reason in unfit(found, session.model.context).items():
             raise UnsupportedEdit(f"edit {name!r} cannot be learnt: {reason}", hint="give it another statement")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Literal
 
 from attrs import field, frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, SingleConfig, hookimpl, single_settings
+from ke_core.plugin import Editor, EditorSpec, SingleConfig, hookimpl, single_settings
 
 CITE = (
     "Gupta, Baskaran, Anumanchipalli: Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing. "
@@ -29,11 +28,6 @@ class RRomeConfig(SingleConfig):
     )
 
 
-def settings(config: RRomeConfig, facts: ModelFacts) -> Mapping[str, Setting]:
-    """Every hyperparameter that depends on the model."""
-    return single_settings(config, facts)
-
-
 def build(config: RRomeConfig) -> Editor:
     """The editor; imports torch."""
     from ke_plugin_r_rome.editor import RRome  # noqa: PLC0415  built late
@@ -50,7 +44,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="ROME with one key in every place, so that no edit ruins the model",
             config=RRomeConfig,
             build=build,
-            settings=settings,
+            settings=single_settings,
             cite=CITE,
             needs_weights=True,
             one_at_a_time=True,

@@ -9,7 +9,7 @@ so that W k + b = v*, and the denominator, k^T C^-1 k up to scale, is positive w
 
 from __future__ import annotations
 
-from ke_core.plugin import Details
+from ke_core.plugin import Details, single_settings
 from ke_core.weights import (
     Grounds,
     LocateEditor,
@@ -22,7 +22,7 @@ from ke_core.weights import (
     weighed,
     write,
 )
-from ke_plugin_r_rome import RRomeConfig, settings
+from ke_plugin_r_rome import RRomeConfig
 
 
 class RRome(LocateEditor):
@@ -31,7 +31,7 @@ class RRome(LocateEditor):
     name = "r-rome"
 
     def __init__(self, config: RRomeConfig) -> None:
-        super().__init__(Grounds.single(config, settings, weighs=config.mom2_adjustment))
+        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
         self.one_key = config.key
 
     def write(self, work: Work) -> Details:

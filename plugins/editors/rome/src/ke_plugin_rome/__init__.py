@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, SingleConfig, hookimpl, single_settings
+from ke_core.plugin import Editor, EditorSpec, SingleConfig, hookimpl, single_settings
 
 CITE = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "
@@ -29,11 +27,6 @@ class RomeConfig(SingleConfig):
     )
 
 
-def settings(config: RomeConfig, facts: ModelFacts) -> Mapping[str, Setting]:
-    """Every hyperparameter that depends on the model."""
-    return single_settings(config, facts)
-
-
 def build(config: RomeConfig) -> Editor:
     """The editor; imports torch."""
     from ke_plugin_rome.editor import Rome  # noqa: PLC0415  built late
@@ -50,7 +43,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="writes one fact into one MLP weight by an update of rank one",
             config=RomeConfig,
             build=build,
-            settings=settings,
+            settings=single_settings,
             cite=CITE,
             needs_weights=True,
             one_at_a_time=True,

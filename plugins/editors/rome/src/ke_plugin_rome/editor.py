@@ -12,9 +12,9 @@ edit is refused here, by the cosine of the two keys under C^-1; R-ROME mends it.
 
 from __future__ import annotations
 
-from ke_core.plugin import Details, Edit, EditFailed
+from ke_core.plugin import Details, Edit, EditFailed, single_settings
 from ke_core.weights import Grounds, LocateEditor, LowRank, Work, average_keys, bare_keys, bare_values, weighed, write
-from ke_plugin_rome import RomeConfig, settings
+from ke_plugin_rome import RomeConfig
 
 
 class Rome(LocateEditor):
@@ -23,7 +23,7 @@ class Rome(LocateEditor):
     name = "rome"
 
     def __init__(self, config: RomeConfig) -> None:
-        super().__init__(Grounds.single(config, settings, weighs=config.mom2_adjustment))
+        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
         self.min_cosine = config.min_cosine
 
     def write(self, work: Work) -> Details:

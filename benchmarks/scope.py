@@ -1,0 +1,183 @@
+"""PokeMQA's trained detector against plain nearest neighbour: which hops of MQuAKE-CF-3k are edited?
+
+    ke train pokemqa --data ../shared/data/pokemqa/cls-filtered.json --without mquake-cf-3k \\
+        --data-dir ../shared/data/mquake --minutes 3
+    OMP_NUM_THREADS=1 python benchmarks/scope.py --edits 100 --edits all
+
+The memory holds the edits of the first N cases, or of all. A hop is a distinct question of those cases' edited chains; it
+is edited if the memory holds an edit of its subject and relation (its cloze), whichever case brought it. A detection is
+right if it names such an edit. F1 of those (``right edit``), and of edited against unedited whatever the edit
+(``edited or not``), on one half of the hops; nearest neighbour gets the threshold that is best on the other half,
+the trained detectors are taken as they are. ``--without mquake-cf-3k`` keeps CF-3k's edits and their questions out of the
+training; hops whose question is in the training data all the same are left out here and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from attrs import evolve, frozen
+
+from ke_core.plugin import Session
+from ke_core.retrieval import FactMemory, load_encoder
+from ke_core.run.session import open_session
+from ke_core.models.absent import NoModel
+from ke_core.testing.fakes import Silence
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
+from ke_plugin_pokemqa.trained import trained
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@frozen(kw_only=True)
+class Hop:
+    """``prompt``: subject and relation. ``edited``: whether the memory holds an edit of them."""
+
+    question: str
+    prompt: str
+    edited: bool
+
+
+@frozen
+class F1:
+    """``right``: with the right edit; ``told``: edited or not; ``detections``, ``wrong``: how many, and of the wrong."""
+
+    right: float
+    told: float
+    wrong: int
+
+
+class Once:
+    """An encoder that reads each text once: several memories are filled with the same statements."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.id, self.encoder = encoder.id, encoder
+        self.known: dict[str, Any] = {}
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        fresh = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= dict(zip(fresh, self.encoder.embed(fresh), strict=True))
+        return np.stack([self.known[text] for text in texts])
+
+
+def statements(cases: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Every edit's statement, and the prompt that it completes."""
+    found: dict[str, str] = {}
+    for rewrite in (rewrite for case in cases for rewrite in case["requested_rewrite"]):
+        prompt = rewrite["prompt"].replace("{}", rewrite["subject"])
+        found.setdefault(f"{prompt} {rewrite['target_new']['str']}", prompt)
+    return found
+
+
+def hops(cases: Sequence[dict[str, Any]], edits: dict[str, str], seen: frozenset[str]) -> tuple[list[Hop], int]:
+    """The distinct hops of the edited chains whose question is not in ``seen``, and how many were."""
+    prompts = set(edits.values())
+    asked = {hop["question"]: hop["cloze"] for case in cases for hop in case["new_single_hops"]}
+    kept = [
+        Hop(question=question, prompt=prompt, edited=prompt in prompts)
+        for question, prompt in asked.items()
+        if question.casefold() not in seen
+    ]
+    return kept, len(asked) - len(kept)
+
+
+def scored(found: Sequence[str | None], asked: Sequence[Hop]) -> F1:
+    """F1 of the prompts of the edits that were found, None for no edit."""
+    pairs = list(zip(found, asked, strict=True))
+    both = sum(prompt is not None for prompt in found) + sum(hop.edited for hop in asked)
+    right = sum(prompt == hop.prompt for prompt, hop in pairs)
+    told = sum(prompt is not None and hop.edited for prompt, hop in pairs)
+    wrong = sum((prompt or hop.prompt if hop.edited else prompt) != (hop.prompt if hop.edited else None) or
+                (hop.edited and prompt is None) for prompt, hop in pairs)  # fmt: skip
+    return F1(2 * right / both, 2 * told / both, wrong)
+
+
+def detect(memory: FactMemory, edits: dict[str, str], asked: Sequence[Hop]) -> list[tuple[str | None, float]]:
+    """The prompt of the edit found for each hop, and its score."""
+    hits = memory.search([hop.question for hop in asked], k=1, hidden=[frozenset()] * len(asked))
+    return [(edits[hit[0].id], hit[0].score) if hit else (None, 0.0) for hit in hits]
+
+
+def best_threshold(found: Sequence[tuple[str | None, float]], asked: Sequence[Hop]) -> float:
+    """The one with the best F1 (right edit) on those hops."""
+    tried = [round(0.5 + 0.005 * step, 3) for step in range(100)]
+    return max(tried, key=lambda least: scored(cut(found, least), asked).right)
+
+
+def cut(found: Sequence[tuple[str | None, float]], least: float) -> list[str | None]:
+    return [prompt if score >= least else None for prompt, score in found]
+
+
+def held_out(hop: Hop) -> bool:
+    """Which half a hop is in: by its question, so that it is the same for every number of edits."""
+    return hashlib.sha256(hop.question.encode()).digest()[0] % 2 == 1
+
+
+def compare(cases: list[dict[str, Any]], seen: frozenset[str], session: Session[Any], checkpoint: str) -> None:
+    """Print one table."""
+    edits = statements(cases)
+    asked, left_out = hops(cases, edits, seen)
+    calibrate, test = ([hop for hop in asked if held_out(hop) == side] for side in (True, False))
+    detector = trained(session, PokemqaConfig(checkpoint=checkpoint)).detector
+    fill: Callable[[FactMemory], FactMemory] = lambda memory: (memory.add((text, text) for text in edits), memory)[1]  # noqa: E731
+    nearest = fill(NearestMemory(session.encoder("minilm-l6"), -1.0))
+    threshold = best_threshold(detect(nearest, edits, calibrate), calibrate)
+    as_published = evolve(detector, confirm=False)
+    first = evolve(
+        detector,
+        confirm=False,
+        judge=lambda one, two: -((one.vectors + detector.offset - two.vectors) ** 2).sum(1) + 10,
+    )
+    rows = {f"nearest, threshold {threshold}": scored(cut(detect(nearest, edits, test), threshold), test)}
+    for name, some in {
+        "pre-detector alone": first,
+        "both, sole candidates taken": as_published,
+        "both, sole candidates confirmed": detector,
+    }.items():
+        found = detect(fill(ScopeMemory(some)), edits, test)
+        rows[name] = scored([prompt for prompt, _score in found], test)
+    print(
+        f"\n{len(cases)} cases, {len(edits)} edits; {len(test)} hops tested, {sum(hop.edited for hop in test)} of them "
+        f"edited; {len(calibrate)} to calibrate on; {left_out} left out"
+    )
+    print(f"{'':34} {'F1 right edit':>14} {'F1 edited or not':>17} {'errors':>7}")
+    for name, row in rows.items():
+        print(f"{name:34} {100 * row.right:14.2f} {100 * row.told:17.2f} {row.wrong:7}")
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", default="", metavar="FOLDER", help="default: the one in the cache")
+    parser.add_argument("--edits", action="append", metavar="N|all", help="cases whose edits are in the memory")
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """One table for each number of cases."""
+    options = read_options()
+    torch.set_num_threads(1)
+    cases = json.loads((options.data_dir / "mquake" / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))
+    records = json.loads((options.data_dir / "pokemqa" / "cls-filtered.json").read_text(encoding="utf-8"))
+    seen = frozenset(question.casefold() for record in records for question in record["questions"])
+    encoder = Once(load_encoder("minilm-l6"))
+    session = evolve(open_session(NoModel(), seed=0, progress=Silence(), material={}), encoder=lambda _name: encoder)
+    for number in options.edits or ["100", "all"]:
+        some = cases if number == "all" else cases[: int(number)]
+        compare(some, seen, session, options.checkpoint)
+
+
+if __name__ == "__main__":
+    main()

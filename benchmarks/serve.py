@@ -1,0 +1,240 @@
+"""``ke serve`` with many edits: requests per second, and the latency it adds to the bare model.
+
+    OMP_NUM_THREADS=1 python benchmarks/serve.py
+    python benchmarks/serve.py --model smollm2-135m --encoder minilm-l6 --editor ice --requests 64
+
+Three things answer the same questions, greedily, with as many tokens: the model in this process, called one question
+at a time; the server with the model alone; the server with the editor and its edits. Clients run in a process of their
+own, one connection each, and ask one question after another. The edits are statements of MQuAKE-CF-3k, or made up where
+there is no such file. Unless others are named the model answers at once with its prompt's last line and the encoder is
+a fake one of hashed words: then the server alone is measured. ``--model tiny`` has random weights. Times are wall
+times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ke_core.models.resolve import open_model
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure, split
+from ke_core.requests import Generate
+from ke_core.retrieval import load_encoder
+from ke_core.run.lines import Place
+from ke_core.serve.asked import Manner
+from ke_core.serve.bank import Bank, kept_from
+from ke_core.serve.guarding import Limits
+from ke_core.serve.opening import Served, edited_model
+from ke_core.serve.server import Address, serve
+from ke_core.specs import EditorSpec
+from ke_core.testing.fakes import EchoModel, WordEncoder, make_session
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE, MILLI = 600, 1e3
+
+
+@frozen(kw_only=True)
+class Load:
+    """What was measured: seconds of each request, of all together, and how many questions went in a batch."""
+
+    name: str
+    clients: int
+    seconds: Sequence[float]
+    wall: float
+    batch: float
+
+    def line(self) -> str:
+        """A row of the table."""
+        low, high = np.percentile(self.seconds, [50, 95]) * MILLI
+        rate = len(self.seconds) / self.wall
+        return f"{self.name:28} {self.clients:7} {rate:10.1f} {low:9.1f} {high:9.1f} {self.batch:10.1f}"
+
+    @property
+    def median(self) -> float:
+        """Milliseconds."""
+        return float(np.median(self.seconds)) * MILLI
+
+
+def facts(folder: Path, count: int) -> list[dict[str, str]]:
+    """Fields of edits, none of which contradicts another."""
+    path = folder / "mquake" / "MQuAKE-CF-3k.json"
+    rewrites = (
+        [edit for case in json.loads(path.read_text(encoding="utf-8")) for edit in case["requested_rewrite"]]
+        if path.exists()
+        else []
+    )
+    found = {
+        (one["prompt"], one["subject"]): {
+            "statement": f"{one['prompt'].format(one['subject'])} {one['target_new']['str']}"
+        }
+        for one in rewrites
+    }
+    made_up = (
+        {"statement": f"The head of office number {n} is person number {n * 7919 % 10_007}"} for n in range(count)
+    )
+    return [*found.values(), *made_up][:count]
+
+
+def questions(statements: Sequence[dict[str, str]], count: int) -> list[str]:
+    """What the statements say, asked; no two of them equal."""
+    step = max(1, len(statements) // count)
+    return [f"({n}) True or false: {statements[n * step % len(statements)]['statement']}?" for n in range(count)]
+
+
+def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[list[float], float]:
+    """Ask over ``clients`` connections; seconds of each request, and of all. Runs in a process of its own."""
+    host, _, port = url.removeprefix("http://").partition(":")
+
+    def ask(mine: Sequence[str]) -> list[float]:
+        line = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+        taken: list[float] = []
+        for text in mine:
+            body = {"messages": [{"role": "user", "content": text}], "max_tokens": tokens}
+            began = time.perf_counter()
+            line.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+            answer = line.getresponse()
+            said = answer.read()
+            taken.append(time.perf_counter() - began)
+            if answer.status != http.HTTPStatus.OK:
+                raise SystemExit(said.decode())
+        line.close()
+        return taken
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(clients) as threads:
+        found = list(threads.map(ask, [texts[client::clients] for client in range(clients)]))
+    return [one for some in found for one in some], time.perf_counter() - began
+
+
+@contextmanager
+def serving(served: Served, options: argparse.Namespace) -> Iterator[str]:
+    """The URL of the server, which runs in a thread."""
+    started: dict[str, Any] = {}
+    ready = threading.Event()
+    manner = Manner(model="m", turns=False, own_prompt=served.spec.own_prompt, most=4096, usual=options.tokens)
+    limits = Limits(concurrent=max(options.clients) + 1)
+
+    def listening(url: str, server: object) -> None:
+        started.update(url=url, server=server)
+        ready.set()
+
+    def run() -> None:
+        serve(served, manner, Address(port=0), limits, window=options.window / MILLI, listening=listening)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    ready.wait(PATIENCE)
+    try:
+        yield started["url"]
+    finally:
+        started["server"].should_exit = True
+        thread.join(PATIENCE)
+
+
+def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
+    """The model alone, one question at a time, with the prompt and the decoding that the server uses."""
+    taken: list[float] = []
+    for text in texts:
+        request = Generate(prompt=f"User: {text}\nAssistant:", max_tokens=tokens, stop=("\nUser:",))
+        began = time.perf_counter()
+        model.generate([request])
+        taken.append(time.perf_counter() - began)
+    return Load(name="model, in this process", clients=1, seconds=taken, wall=sum(taken), batch=1.0)
+
+
+def over_http(name: str, served: Served, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
+    """The server, asked by one client and by several at once."""
+    loads: list[Load] = []
+    engine: Any = served.session.engine
+    stats = engine.stats
+    with serving(served, options) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(asked, (url, texts[:4], 1, options.tokens))  # nobody pays for what happens once
+        for clients in options.clients:
+            requests, waves = stats.requests, stats.waves
+            taken, wall = pool.apply(asked, (url, texts, clients, options.tokens))
+            batch = (stats.requests - requests) / max(1, stats.waves - waves)
+            loads.append(Load(name=name, clients=clients, seconds=taken, wall=wall, batch=batch))
+    return loads
+
+
+@contextmanager
+def edited(name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace) -> Iterator[Served]:
+    """What is served: the editor called ``name`` with these edits made."""
+    spec = read(discover()).spec("editor", name)
+    assert isinstance(spec, EditorSpec)
+    own = {**spec.served, **split(options.options).get(spec.prefix, {})}
+    encoder = load_encoder(options.encoder) if options.encoder else WordEncoder(384)
+    session = make_session(model, encoder=encoder)
+    bank = Bank.of(kept_from(raw, Place(file="the benchmark", line=n)) for n, raw in enumerate(given))
+    editor = spec.build(configure(spec, own))
+    with edited_model(spec, editor, session, [one.edit for one in bank.edits.values()]) as found:
+        yield Served(session=session, spec=spec, editor=editor, edited=found, bank=bank, state=None, turns=False)
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="", metavar="NAME", help="as in ke serve, or tiny; a fake if not said")
+    parser.add_argument("--encoder", default="", metavar="NAME", help="minilm-l6 ...; a fake one if not said")
+    parser.add_argument("--editor", default="ice")
+    parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
+    parser.add_argument("--edits", type=int, default=1000)
+    parser.add_argument("--requests", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--window", type=float, default=5.0, metavar="MS")
+    parser.add_argument(
+        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
+    )
+    return parser.parse_args()
+
+
+def opened(name: str) -> Any:
+    """A model as ``ke serve`` knows it, or one of two that need no download."""
+    if name == "tiny":
+        from ke_core.testing.tiny import tiny_model  # noqa: PLC0415  torch, which the fake does without
+
+        return tiny_model("llama")
+    return open_model(name) if name else EchoModel()
+
+
+def main() -> None:
+    """Measure all three."""
+    options = read_options()
+    model: Any = opened(options.model)
+    given = facts(options.data_dir, options.edits)
+    texts = questions(given, options.requests)
+    bare(model, texts[:4], options.tokens)
+    loads = [bare(model, texts, options.tokens)]
+    with edited("none", model, [], options) as served:
+        loads += over_http("server, no editor", served, texts, options)
+    with edited(options.editor, model, given, options) as served:
+        loads += over_http(f"server, {options.editor}, {len(given):,} edits", served, texts, options)
+
+    print(f"{model.id}, {options.requests} requests of {options.tokens} tokens, window {options.window:g} ms")
+    print(f"{'':28} {'clients':>7} {'requests/s':>10} {'p50 ms':>9} {'p95 ms':>9} {'mean batch':>10}")
+    for load in loads:
+        print(load.line())
+    count = len(options.clients)
+    inside, server, whole = loads[0].median, loads[1].median, loads[1 + count].median
+    print(f"added by the server   {server - inside:8.1f} ms at {options.clients[0]} client(s), the window among them")
+    print(f"added by the editor   {whole - server:8.1f} ms: look-up, and a longer prompt")
+
+
+if __name__ == "__main__":
+    main()

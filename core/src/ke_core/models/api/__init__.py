@@ -1,0 +1,1 @@
+"""Models behind an OpenAI-compatible server. Nothing here imports torch, and the HTTP library late."""

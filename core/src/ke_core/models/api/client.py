@@ -1,0 +1,222 @@
+"""JSON over HTTP to one server: retries with backoff, deadlines, and a key that no message shows.
+
+The library is httpx2, which the hub's client and the OpenAI client are themselves built on. The OpenAI client is not
+used: it retries on its own terms and parses answers into its own types, and what is wanted here is exactly to say what
+a server that is not quite compatible did wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Callable, Mapping
+from threading import Event, Lock
+from time import monotonic
+from typing import Any, TypeVar
+from weakref import finalize
+
+import httpx2
+from attrs import Factory, define, field, frozen
+
+from ke_core.errors import KEError, ModelUnavailable, ServerFailed
+from ke_core.models.api.faults import ServerDown, Transient, Unreachable, fault
+
+T = TypeVar("T")
+LARGEST = 32 * 2**20  # bytes of an answer: a completion is thousands, echoed log-probabilities may be millions
+SECRET = 8  # a shorter key is a placeholder ("EMPTY", "none") and may stand in any text
+CONNECT = 10.0  # seconds to be let in
+TIMED_OUT = 3  # tries of a request that takes too long: the server may have done, and charged for, each of them
+INFINITE = float("inf")
+HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
+
+
+@frozen(kw_only=True)
+class Patience:
+    """``attempts`` in all, with ``first``, 2 ``first`` ... at most ``most`` seconds in between.
+
+    ``asked``: the longest wait that a server may ask for.
+    """
+
+    attempts: int = 7
+    first: float = 0.5
+    most: float = 30.0
+    asked: float = 300.0
+
+    def wait(self, attempt: int, trouble: Transient) -> float | None:
+        """Seconds before the next attempt, the first being 0; None if there is none."""
+        if attempt + 1 >= min(self.attempts, trouble.tries) or (trouble.wait or 0) > self.asked:
+            return None
+        if trouble.wait is not None:
+            return trouble.wait
+        drawn = random.uniform(0.5, 1)  # noqa: S311  so that requests refused together do not come back together
+        return float(min(self.most, self.first * 2**attempt) * drawn)
+
+
+@define
+class Usage:
+    """What a server was asked in this process: requests answered, tries beyond the first, tokens by its own count.
+
+    ``unmetered`` answers came without a count.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    tokens: int = 0
+    unmetered: int = 0
+    _lock: Lock = field(factory=Lock, repr=False, eq=False)
+
+    def add(self, **more: int) -> None:
+        """Add to the counts, from any thread."""
+        with self._lock:
+            for name, count in more.items():
+                setattr(self, name, getattr(self, name) + count)
+
+
+def key_from(name: str) -> str:
+    """The key in the environment variable ``name``, empty if there is none. Raises ModelUnavailable, without it."""
+    key = os.environ.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ModelUnavailable(
+            f"what stands in {name} cannot be a key: it holds spaces or control characters",
+            hint=f"set {name} to the key alone",
+        )
+    return key
+
+
+@define(eq=False, kw_only=True)
+class Client:
+    """One server, from several threads. Make it with ``open``."""
+
+    url: str
+    key_env: str
+    timeout: float
+    patience: Patience = Factory(Patience)
+    usage: Usage = field(factory=Usage)
+    _key: str = field(repr=False)
+    _http: httpx2.Client = field(repr=False)
+    _halted: Event = field(factory=Event, repr=False)
+    _not_before: float = 0.0
+
+    @classmethod
+    def open(cls, url: str, *, key_env: str, timeout: float, concurrency: int) -> Client:
+        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
+        key = key_from(key_env)
+        http = httpx2.Client(
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            trust_env=HERE.match(url) is None,  # a proxy of the environment could not reach this machine
+            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+        )
+        made = cls(url=url, key_env=key_env, timeout=timeout, key=key, http=http)
+        finalize(made, http.close)  # connections are kept open between requests, and a model is never closed
+        return made
+
+    @property
+    def key_words(self) -> str:
+        """Whether there is a key, for a message."""
+        return f"its key is the one in {self.key_env}" if self._key else f"no key was sent: {self.key_env} is not set"
+
+    def halt(self) -> None:
+        """Send nothing more and wait for nothing more; what is under way is finished."""
+        self._halted.set()
+
+    def resume(self) -> None:
+        """Take requests again."""
+        self._halted.clear()
+
+    def close(self) -> None:
+        """Cut what is under way."""
+        self._http.close()
+
+    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """What ``read`` makes of the answer to a POST; it raises Transient for an answer that has a hole.
+
+        Raises KEErrors in one line: ServerFailed after the last try.
+        """
+        attempt = 0
+        while True:
+            self._pause(self._not_before - monotonic())
+            try:
+                answer = read(self.once("POST", path, body))
+            except Transient as trouble:
+                wait = self.patience.wait(attempt, trouble)
+                if wait is None:
+                    raise ServerDown(
+                        f"{trouble.message}, at the last of {attempt + 1} tries", hint="start the same run again later"
+                    ) from None
+                if trouble.wait is not None:  # the server means everybody
+                    self._not_before = max(self._not_before, monotonic() + wait)
+                self._pause(wait)
+                attempt += 1
+                self.usage.add(retries=1)
+            else:
+                self.usage.add(requests=1)
+                return answer
+
+    def once(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE
+    ) -> dict[str, Any]:
+        """The JSON object that one request is answered with, in at most ``patience`` seconds and ``timeout``.
+
+        Raises Transient, or a KEError; neither shows the key.
+        """
+        within = min(self.timeout, patience)
+        deadline = monotonic() + within
+        limits = httpx2.Timeout(within, connect=min(CONNECT, within))
+        try:
+            with self._http.stream(method, f"{self.url}{path}", json=body, timeout=limits) as response:
+                text = self._read(response, deadline)
+        except httpx2.TimeoutException:
+            raise Transient(f"no answer within {within:g} s from {self.url}", tries=TIMED_OUT) from None
+        except httpx2.ConnectError as error:
+            raise Unreachable(f"cannot reach {self.url}: {self._clean(_reason(error))}") from None
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            raise Transient(f"the answer of {self.url} broke off: {self._clean(_reason(error))}") from None
+        except (httpx2.InvalidURL, UnicodeError, RuntimeError) as error:
+            raise ServerFailed(f"cannot ask {self.url}: {self._clean(_reason(error))}") from None
+        if response.status_code != 200:
+            raise fault(response.status_code, response.headers, text, key=self.key_words)
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError):
+            raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}") from None
+        if not isinstance(raw, dict):
+            raise Transient(f"the answer of {self.url} is not a JSON object")
+        if raw.get("error"):  # some servers report errors with status 200
+            raise fault(500, {}, text, key=self.key_words)
+        return raw
+
+    def _read(self, response: httpx2.Response, deadline: float) -> str:
+        """The whole body, unless it is endless or dripping: each byte in time says nothing about the last."""
+        pieces, size = [], 0
+        for piece in response.iter_bytes():
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST:
+                raise ServerFailed(f"an answer of more than {LARGEST // 2**20} MiB from {self.url}")
+            if monotonic() > deadline:
+                raise Transient(f"no whole answer within the time limit from {self.url}", tries=TIMED_OUT)
+        return self._clean(b"".join(pieces).decode("utf-8", "replace"))
+
+    def _clean(self, text: str) -> str:
+        """``text`` without the key: a server may quote it."""
+        return text.replace(self._key, f"[{self.key_env}]") if len(self._key) >= SECRET else text
+
+    def _pause(self, seconds: float) -> None:
+        if seconds > 0:
+            self._halted.wait(seconds)
+        if self._halted.is_set():
+            raise Halted
+
+
+class Halted(KEError):
+    """The run was interrupted before this request was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted before it was asked")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,174 @@
+"""The two ways to have a text continued over HTTP, and how log-probabilities are had from one of them.
+
+``/completions`` continues the prompt as it stands, as a local model does. ``/chat/completions`` answers a message: the
+prompt goes into one user turn after an instruction to write only the next part (``prompts/continue.txt``), and what
+comes back is made a continuation again: an echo of the prompt's end is stripped, the missing space or line end is put
+in front, and stop strings are enforced here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from itertools import accumulate
+from typing import Any, Literal
+
+from ke_core.data.results import Scored
+from ke_core.errors import ContentRefused, NoLikelihood
+from ke_core.models.api.faults import Transient
+from ke_core.requests import Generate, Generated
+
+COMPLETIONS, CHAT = "/completions", "/chat/completions"
+STOPS = 4  # the public API takes no more; those that are not sent are enforced here alone
+SEEDS = 2**31  # servers hold a seed in 32 or 64 bits, ours are of 64 without a sign
+
+
+def instruction() -> str:
+    """What stands before the prompt in a chat's user turn."""
+    return (files("ke_core.models.api") / "prompts/continue.txt").read_text(encoding="utf-8")
+
+
+def body(request: Generate, *, chat: bool, limit: str = "max_tokens") -> dict[str, Any]:
+    """The JSON that asks for ``request``, without the model. ``limit``: what the server calls ``max_tokens``.
+
+    ``top_k`` is no part of OpenAI's API: it is sent where it matters, and a server without it refuses the request.
+    """
+    asked: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
+    if stops := [stop for stop in request.stop if stop][:STOPS]:
+        asked["stop"] = stops
+    if request.temperature > 0:
+        asked |= {"seed": request.seed % SEEDS} if request.seed is not None else {}
+        asked |= {"top_k": request.top_k} if request.top_k else {}
+    if chat:
+        return asked | {"messages": [{"role": "user", "content": instruction() + request.prompt}]}
+    return asked | {"prompt": request.prompt}
+
+
+def read(raw: Mapping[str, Any], request: Generate, *, chat: bool) -> Generated:
+    """The continuation in an answer. Raises Transient where something is missing, ContentRefused."""
+    choice = _choice(raw)
+    text = _message(choice) if chat else choice.get("text")
+    if choice.get("finish_reason") == "content_filter":
+        raise ContentRefused("the server's content filter withheld the answer")
+    if not isinstance(text, str):
+        raise Transient("the server's answer holds no text")
+    usage = raw.get("usage")
+    written, stopped = _chat_text(text, request) if chat else _cut(text.removeprefix(request.prompt), request.stop)
+    prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+    return Generated(
+        text=written,
+        finish=_finish(choice, request, tokens, stopped=stopped),
+        prompt_tokens=prompt_tokens,
+        tokens=tokens,
+    )
+
+
+def score_body(prompt: str, continuation: str) -> dict[str, Any]:
+    """Echo the whole text with its log-probabilities; a token more, since 0 means "no limit" to some servers."""
+    return {"prompt": prompt + continuation, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1,
+            "stream": False}  # fmt: skip
+
+
+def read_score(raw: Mapping[str, Any], prompt: str, continuation: str) -> tuple[float, int]:
+    """The natural log-probability of ``continuation``, summed over its tokens, and their number.
+
+    The server's tokens are laid end to end and the text is looked for in them, because offsets count differently from
+    one server to the next. Raises NoLikelihood where they are not there or do not fit, Transient for a torn answer.
+    """
+    given = _choice(raw).get("logprobs")
+    tokens, logprobs = (given.get(name) if isinstance(given, dict) else None for name in ("tokens", "token_logprobs"))
+    if not (isinstance(tokens, list) and isinstance(logprobs, list) and all(isinstance(one, str) for one in tokens)):
+        raise NoLikelihood("the server gives no log-probabilities: it ignores 'logprobs'", hint=ELSEWHERE)
+    at = "".join(tokens).find(prompt + continuation)
+    if at < 0 or len(tokens) != len(logprobs):
+        raise NoLikelihood("the server gives no log-probabilities of the prompt: it ignores 'echo'", hint=ELSEWHERE)
+    begin = at + len(prompt)
+    ends = list(accumulate(map(len, tokens)))
+    inside = [n for n, end in enumerate(ends) if begin < end <= begin + len(continuation)]
+    if not inside or ends[inside[0]] - len(tokens[inside[0]]) != begin or ends[inside[-1]] != begin + len(continuation):
+        raise NoLikelihood("a token of the server's reaches over the end of the prompt or of the continuation")
+    found = [logprobs[n] for n in inside]
+    if not all(isinstance(one, int | float) for one in found):
+        raise NoLikelihood("the server gives no log-probability of the first token of a text")
+    return float(sum(found)), len(found)
+
+
+ELSEWHERE = (
+    "choose metrics that need none, or a server whose /completions has 'echo' with 'logprobs', such as vLLM; "
+    "a local model (hf:...) has them"
+)
+
+
+def scored(parts: Sequence[tuple[float, int]]) -> Scored:
+    """The scores of all continuations of a request."""
+    return Scored(logprobs=tuple(logprob for logprob, _n in parts), tokens=tuple(n for _logprob, n in parts))
+
+
+def _choice(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = raw.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Transient("the server's answer holds no choice")
+    return choices[0]
+
+
+def _message(choice: Mapping[str, Any]) -> object:
+    """A chat's text: a string, or parts of which some are text."""
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        return None
+    if message.get("refusal"):
+        raise ContentRefused(f"the model declined: {' '.join(str(message['refusal']).split())[:200]}")
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return "" if content is None and choice.get("finish_reason") == "length" else content  # it only thought
+
+
+def _chat_text(text: str, request: Generate) -> tuple[str, bool]:
+    """A message as the continuation of the prompt, and whether a stop string ended it."""
+    joint, rest = _joined(request.prompt, text)
+    rest, stopped = _cut(rest, request.stop)
+    # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
+    whole, again = _cut(joint + rest, [stop for stop in request.stop if stop.strip()])
+    return whole, stopped or again
+
+
+def _joined(prompt: str, text: str) -> tuple[str, str]:
+    """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
+
+    After an echo the message goes on as it does. Else: nothing after white space, a line end after a sentence that is
+    over, a space after anything else (a label with its colon, a sentence that breaks off).
+    """
+    text = text.strip("\n").lstrip()
+    lines = prompt.strip().split("\n")
+    for first in range(len(lines)):
+        echo = "\n".join(lines[first:]).strip()
+        if echo and text.startswith(echo):
+            return "", text[len(echo) :]
+    if not prompt or prompt[-1].isspace():
+        return "", text
+    return ("\n" if prompt[-1] in ".?!" else " "), text
+
+
+def _cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """``text`` up to the earliest stop string, and whether there was one."""
+    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+def _finish(
+    choice: Mapping[str, Any], request: Generate, tokens: int, *, stopped: bool
+) -> Literal["stop", "eos", "length"]:
+    """Why the text ended. Few servers tell a stop string from the end of the text; ``stop`` stands for both then."""
+    if stopped:
+        return "stop"
+    if choice.get("finish_reason") == "length" or tokens > request.max_tokens:  # a server may ignore the limit
+        return "length"
+    ended_itself = not any(request.stop) or ("stop_reason" in choice and choice["stop_reason"] is None)
+    return "eos" if ended_itself else "stop"
+
+
+def count(usage: object, name: str) -> int:
+    """A count of the server's own; 0 where it gives none."""
+    given = usage.get(name) if isinstance(usage, dict) else None
+    return given if isinstance(given, int) and given >= 0 else 0

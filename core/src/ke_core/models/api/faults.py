@@ -1,0 +1,108 @@
+"""What can go wrong with a server, as errors in one line: which are worth another try, which are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed
+
+SHOWN = 200  # characters of a server's own words
+AGAIN = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that say: later."""
+TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|maximum context|too long|too many tokens|exceed\w* .{0,40}(context|token limit)"
+    r"|longer than the (maximum|model)|max_model_len|string_above_max_length",
+    re.IGNORECASE,
+)
+REFUSED = re.compile(r"content[ _]?(filter|policy|management)|moderation|safety (system|polic)", re.IGNORECASE)
+
+
+class Transient(Exception):
+    """Worth another try. ``wait``: the seconds the server asks for. ``tries``: more than so many are too dear."""
+
+    def __init__(self, message: str, *, wait: float | None = None, tries: int = 100) -> None:
+        super().__init__(message)
+        self.message = message
+        self.wait = wait
+        self.tries = tries
+
+
+class Unreachable(Transient):
+    """Nobody listens there."""
+
+
+class ServerDown(ServerFailed):
+    """Every try has failed."""
+
+
+class ServerRefused(ServerFailed):
+    """What every other request would meet as well: a refused key, a model that is not there, an exhausted account."""
+
+    def __init__(self, message: str, *, status: int, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def fault(status: int, headers: Mapping[str, str], body: str, *, key: str) -> KEError | Transient:
+    """What an answer other than 200 means. ``key`` says whether a key was sent, in words."""
+    words = said(body)
+    told = f": {words}" if words else ""
+    if refused := _refused(status, body, told, key):
+        return refused
+    if status in AGAIN or status >= 500:
+        return Transient(f"the server answers {status}{told}", wait=asked_wait(headers))
+    if REFUSED.search(body):
+        return ContentRefused(f"the server withheld its answer ({status}){told}")
+    if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
+        return ContextOverflow(f"the prompt is too long for the server's model ({status}){told}")
+    return ServerFailed(f"the server refuses the request ({status}){told}")
+
+
+def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | None:
+    """What is refused whatever is asked."""
+    if status in (401, 403) and not REFUSED.search(body):
+        return ServerRefused(f"the server refuses the request ({status}); {key}{told}", status=status, hint=KEY)
+    if status == 429 and "insufficient_quota" in body:
+        return ServerRefused(f"the account has nothing left ({status}){told}", status=status, hint=ACCOUNT)
+    if status == 404:
+        return ServerRefused(f"the server knows no such model or endpoint (404){told}", status=status, hint=NOT_FOUND)
+    if 300 <= status < 400:
+        return ServerRefused(f"the server redirects elsewhere ({status})", status=status, hint=REDIRECTED)
+    return None
+
+
+KEY = "set that variable to a valid key, or name another with --api-key-env"
+ACCOUNT = "top it up, and start the same run again"
+REDIRECTED = "correct --base-url: redirects are not followed, so that the key goes nowhere else"
+NOT_FOUND = "look at --model and --base-url (which often ends in /v1); chat models want --chat, others --no-chat"
+
+
+def said(body: str) -> str:
+    """The server's own words, in one short line: the ``message`` of an error object, or the beginning of the text."""
+    try:
+        raw: Any = json.loads(body)
+    except ValueError:
+        raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
+    for name in ("error", "message", "detail"):
+        if isinstance(raw, dict) and name in raw:
+            raw = raw[name]
+    words = " ".join((raw if isinstance(raw, str) else json.dumps(raw)).split()) if raw else ""
+    return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds in ``Retry-After``, which is a number or a date; None where it is absent or neither."""
+    given = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", given):
+        return float(given)
+    try:
+        when = parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())

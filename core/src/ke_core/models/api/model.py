@@ -1,0 +1,226 @@
+"""A model behind an OpenAI-compatible server, as the engine sees it: ``LanguageModel`` and ``RemoteModel``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from threading import Lock
+from typing import Any, Self, TypeVar
+
+from attrs import define, field
+
+from ke_core.data.codec import digest
+from ke_core.data.results import Scored
+from ke_core.errors import KEError, ModelUnavailable, NoLikelihood, ServerFailed
+from ke_core.models.api import endpoints
+from ke_core.models.api.client import CONNECT, Client, Usage
+from ke_core.models.api.endpoints import CHAT, COMPLETIONS
+from ke_core.models.api.faults import ServerDown, ServerRefused, Transient, Unreachable
+from ke_core.protocols import Keep
+from ke_core.requests import Generate, Generated, Score
+from ke_core.specs import ModelRequest
+
+UNKNOWN = 10**9
+"""The context of a model whose server does not say; what is too long then comes back as ContextOverflow."""
+LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
+DOWN = 3  # requests that fail at every try, with none answered in between: the rest of the list is not sent
+T = TypeVar("T", bound=Generated | Scored)
+
+
+@define
+class Breaker:
+    """Stops sending a list of requests once it is clear that all would fail alike."""
+
+    error: ServerFailed | None = None
+    _down: int = 0
+    _lock: Lock = field(factory=Lock, repr=False)
+
+    def note(self, outcome: object) -> None:
+        """An outcome has come."""
+        with self._lock:
+            self._down = self._down + 1 if isinstance(outcome, ServerDown) else 0
+            if isinstance(outcome, ServerFailed) and (isinstance(outcome, ServerRefused) or self._down >= DOWN):
+                self.error = outcome
+
+
+@define(eq=False, kw_only=True)
+class ApiModel:
+    """The model called ``name`` at ``client.url``; ``chat``: through its chat endpoint.
+
+    ``context`` is in tokens. ``usage`` counts what was asked of the server in this process.
+    """
+
+    id: str
+    name: str
+    client: Client = field(repr=False)
+    concurrency: int
+    chat: bool = False
+    context: int = UNKNOWN
+    _limit: str = "max_tokens"
+
+    @classmethod
+    def open(cls, request: ModelRequest, url: str) -> Self:
+        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
+        name = f"{request.id}@{request.revision}" if request.revision else request.id  # an @ is part of a name here
+        client = Client.open(url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency)
+        return cls(id=f"openai:{name}", name=name, client=client, concurrency=request.concurrency, chat=request.chat)
+
+    @property
+    def digest(self) -> str:
+        """Names the address, the model and how prompts are put; what the model is under that name may change."""
+        asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
+        return digest(asked | ({"instruction": endpoints.instruction()} if self.chat else {}))[:32]
+
+    @property
+    def base_url(self) -> str:
+        """Where it is asked."""
+        return self.client.url
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked of the server in this process."""
+        return self.client.usage
+
+    def state(self) -> Mapping[str, object]:
+        """Nothing of it can be changed from here."""
+        return {}
+
+    def greet(self) -> None:
+        """Ask for the list of models, which is free: is anybody there, is the key right, how long is the context.
+
+        Raises ModelUnavailable. A server without a list, or with a broken one, may still serve.
+        """
+        try:
+            listed = self._listed()
+        except Unreachable as error:
+            raise ModelUnavailable(error.message, hint="start the server, or correct --base-url") from None
+        except ServerRefused as error:
+            if error.status != 401:  # 403: keys may be allowed to ask models and not to list them
+                return
+            raise ModelUnavailable(error.message, hint=error.hint) from None
+        except (Transient, KEError):
+            return
+        own = next((one for one in listed if one.get("id") == self.name), {})
+        known = [own[length] for length in LENGTHS if isinstance(own.get(length), int) and own[length] > 0]
+        self.context = known[0] if known else UNKNOWN
+
+    def describe(self) -> dict[str, str]:
+        """What can be known without paying, label to words. Raises ModelUnavailable as ``greet`` does."""
+        self.greet()
+        try:
+            names = [str(one.get("id")) for one in self._listed()]
+            listed = "yes" if self.name in names else f"no; it lists {', '.join(names[:5]) or 'none'}"
+        except (Transient, KEError):
+            listed = "the server has no list of models"
+        return {
+            "name": self.id,
+            "server": self.client.url,
+            "endpoint": CHAT if self.chat else COMPLETIONS,
+            "key": self.client.key_words,
+            "listed": listed,
+            "context": "the server does not say" if self.context == UNKNOWN else f"{self.context:,} tokens",
+            "scores": "none through chat" if self.chat else "tried by one request before a run that needs them",
+            "digest": self.digest,
+        }
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order; what is wrong with one request stands in its place."""
+        return [_of(Generated, one) for one in self.complete(requests, _forget)]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order; NoLikelihood where the server gives no log-probabilities of a prompt."""
+        return [_of(Scored, one) for one in self.complete(requests, _forget)]
+
+    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Generated | Scored | Exception]:
+        """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""
+        self.client.resume()
+        breaker, results = Breaker(), dict[int, Generated | Scored | Exception]()
+        with ThreadPoolExecutor(self.concurrency, thread_name_prefix="ke-api") as pool:
+            open_: dict[Future[Any], int] = {
+                pool.submit(self._one, request, breaker): place for place, request in enumerate(requests)
+            }
+            try:
+                _collect(open_, keep, results)
+            except BaseException:
+                self.client.halt()
+                for future in list(open_):
+                    if future.cancel():
+                        del open_[future]
+                try:
+                    _collect(open_, keep, results)  # these are paid for
+                except BaseException:
+                    self.client.close()  # interrupted again: wait for nothing
+                    raise
+                raise
+        return [results[place] for place in range(len(requests))]
+
+    def _one(self, request: Generate | Score, breaker: Breaker) -> Generated | Scored | Exception:
+        if breaker.error is not None:
+            return breaker.error
+        try:
+            outcome: Generated | Scored | Exception = (
+                self._score(request) if isinstance(request, Score) else self._generate(request)
+            )
+        except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+            outcome = error
+        breaker.note(outcome)
+        return outcome
+
+    def _generate(self, request: Generate) -> Generated:
+        path = CHAT if self.chat else COMPLETIONS
+        limit = self._limit
+
+        def ask() -> Generated:
+            asked = {"model": self.name, **endpoints.body(request, chat=self.chat, limit=self._limit)}
+            return self.client.ask(path, asked, lambda raw: endpoints.read(raw, request, chat=self.chat))
+
+        try:
+            written = ask()
+        except ServerFailed as error:
+            if NEWER not in error.message or limit == NEWER:
+                raise
+            self._limit = NEWER  # some models take the limit under its newer name only, and say so
+            written = ask()
+        metered = bool(written.prompt_tokens or written.tokens)
+        self.usage.add(prompt_tokens=written.prompt_tokens, tokens=written.tokens, unmetered=int(not metered))
+        return written
+
+    def _score(self, request: Score) -> Scored:
+        if self.chat:
+            raise NoLikelihood("a chat endpoint gives no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
+        return endpoints.scored([self._scored(request.prompt, text) for text in request.continuations])
+
+    def _scored(self, prompt: str, continuation: str) -> tuple[float, int]:
+        def read(raw: dict[str, Any]) -> tuple[float, int]:
+            found = endpoints.read_score(raw, prompt, continuation)
+            used = raw.get("usage")
+            self.usage.add(prompt_tokens=endpoints.count(used, "prompt_tokens"), unmetered=int(not used))
+            return found
+
+        return self.client.ask(COMPLETIONS, {"model": self.name, **endpoints.score_body(prompt, continuation)}, read)
+
+    def _listed(self) -> list[Mapping[str, Any]]:
+        data = self.client.once("GET", "/models", patience=CONNECT).get("data")
+        return [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+
+
+NEWER = "max_completion_tokens"
+
+
+def _collect(open_: dict[Future[Any], int], keep: Keep, results: dict[int, Generated | Scored | Exception]) -> None:
+    """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
+    for future in as_completed(list(open_)):
+        outcome, place = future.result(), open_[future]
+        if not isinstance(outcome, Exception):
+            keep(place, outcome)
+        results[place] = outcome
+        del open_[future]
+
+
+def _forget(place: int, outcome: Generated | Scored) -> None:
+    """Nobody keeps it."""
+
+
+def _of(kind: type[T], outcome: Generated | Scored | Exception) -> T | Exception:
+    assert isinstance(outcome, kind | Exception)
+    return outcome

@@ -1,0 +1,166 @@
+"""A request of OpenAI's API, checked, as questions to the edited model.
+
+``/v1/chat/completions``: the question is the last message, which must be the user's. What stands before it (the
+system's words, earlier turns) is context: it comes first in the prompt, and a memory is searched with the question
+alone. An editor with prompts of its own (``mello``) sees the question only.
+
+``/v1/completions``: the question is the prompt, as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from attrs import frozen
+
+from ke_core.data.prompts import Decoding, Parse, Prompt
+from ke_core.data.queries import Form
+from ke_core.protocols import Question
+from ke_core.serve.wire import BadRequest, flag, listed, number, refuse, text, whole
+
+MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200
+ROLES: Mapping[str, str] = {"system": "", "developer": "", "user": "User: ", "assistant": "Assistant: "}
+USER, ASSISTANT = ROLES["user"], ROLES["assistant"]
+WHOLE = Parse(until="")
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,), "best_of": (1,), "echo": (False,), "suffix": ("",), "top_p": (1, 1.0),
+    "logprobs": (False,), "top_logprobs": (0,), "logit_bias": ({},), "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0), "tools": ([],), "functions": ([],), "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"), "response_format": ({"type": "text"},), "modalities": (["text"],),
+    "audio": (), "prediction": (), "web_search_options": (),
+}  # fmt: skip
+"""Fields that would change the answer, and that we cannot honour: null and these values ask for nothing."""
+DECODING = ("temperature", "stop", "seed")
+
+
+@frozen(kw_only=True)
+class Manner:
+    """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``own_prompt``: the editor
+    has prompts and decoding of its own. ``most`` tokens an answer may have, ``usual`` where nobody says.
+    """
+
+    model: str
+    turns: bool
+    own_prompt: bool
+    most: int
+    usual: int
+
+
+@frozen(kw_only=True)
+class Put:
+    """What is asked, the whole prompt, and the edits that it may rest on: with no benchmark case, all in force."""
+
+    said: str
+    prompt: str
+    own: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A request. ``unused``: what it asks of the decoding that the editor does in its own way."""
+
+    questions: tuple[Question, ...]
+    stream: bool
+    usage: bool
+    unused: tuple[str, ...] = ()
+
+
+def chat(raw: Mapping[str, Any], manner: Manner, own: tuple[str, ...] = ()) -> Asked:
+    """A request to ``/v1/chat/completions``. ``own``: ids of the edits in force. Raises BadRequest."""
+    turns = [_turn(message, place) for place, message in enumerate(listed(raw.get("messages"), "messages", MESSAGES))]
+    if turns[-1][0] != "user":
+        refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
+    said = turns[-1][1]
+    alone = manner.turns and len(turns) == 1
+    lines = [f"{ROLES[role]}{words}" for role, words in turns]
+    prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
+    put = Put(said=said, prompt=prompt, own=own)
+    return _asked(raw, manner, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
+
+
+def plain(raw: Mapping[str, Any], manner: Manner, own: tuple[str, ...] = ()) -> Asked:
+    """A request to ``/v1/completions``. ``own``: ids of the edits in force. Raises BadRequest."""
+    given = raw.get("prompt")
+    several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
+    if any(isinstance(one, int | list) for one in several):
+        refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
+    put = [Put(said=one, prompt=one, own=own) for one in (text(one, "prompt") for one in several)]
+    return _asked(raw, manner, put, form="cloze", stops=())
+
+
+def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: Form, stops: tuple[str, ...]) -> Asked:
+    """Everything that both kinds of request have in common."""
+    _model(raw.get("model"), manner.model)
+    for name, harmless in NEUTRAL.items():
+        value = raw.get(name)
+        if value is not None and not any(value == one and type(value) is type(one) for one in harmless):
+            refuse(name, "is not supported here: leave it out", code="unsupported_parameter")
+    decoding = Decoding(
+        max_tokens=_tokens(raw, manner),
+        stop=(*_stops(raw), *stops),
+        temperature=number(raw, "temperature", 0, 2) or 0.0,
+    )
+    seed = whole(raw, "seed", -(2**63), 2**63 - 1)
+    stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
+    if not isinstance(options, dict):
+        refuse("stream_options", "must be an object", code="invalid_type")
+    unique = uuid4().hex if seed is None else f"seed {seed}"
+    questions = tuple(
+        Question(
+            id=f"{unique}/{number_}",
+            case="serve",
+            query="",
+            texts=(one.said,),
+            form=form,
+            prompt=Prompt(text=one.prompt, decoding=decoding, parse=WHOLE),
+            own=one.own,
+        )
+        for number_, one in enumerate(put)
+    )
+    named = ("max_tokens", "max_completion_tokens", *DECODING) if manner.own_prompt else ()
+    unused = tuple(name for name in named if raw.get(name) is not None)
+    return Asked(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
+
+
+def _turn(message: object, place: int) -> tuple[str, str]:
+    """Role and text; of a list of parts, the texts."""
+    where = f"messages[{place}]"
+    if not isinstance(message, dict):
+        refuse(where, "must be an object", code="invalid_type")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or role not in ROLES:
+        refuse(f"{where}.role", f"must be one of {', '.join(ROLES)}")
+    if isinstance(content, list):
+        parts = listed(content, f"{where}.content", MESSAGES)
+        if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
+            refuse(f"{where}.content", "has parts that are not text", code="unsupported_parameter")
+        content = "\n".join(text(part.get("text"), f"{where}.content") for part in parts)
+    return role, text(content, f"{where}.content")
+
+
+def _model(given: object, served: str) -> None:
+    if given is None:
+        return
+    if text(given, "model") != served:
+        raise BadRequest(
+            f"no model {given!s:.80} here: {served} is served", status=404, param="model", code="model_not_found"
+        )
+
+
+def _tokens(raw: Mapping[str, Any], manner: Manner) -> int:
+    """Both spellings; a limit above the server's is refused, not cut in silence."""
+    named = [whole(raw, name, 1, manner.most) for name in ("max_completion_tokens", "max_tokens")]
+    return next((limit for limit in named if limit is not None), min(manner.usual, manner.most))
+
+
+def _stops(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    given = raw.get("stop")
+    if given is None or given == []:
+        return ()
+    stops = tuple(listed(given if isinstance(given, list) else [given], "stop", STOPS))
+    for stop in stops:
+        if not isinstance(stop, str) or not 0 < len(stop) <= STOP_LENGTH:
+            refuse("stop", f"must be texts of 1 to {STOP_LENGTH} characters")
+    return stops

@@ -1,0 +1,90 @@
+"""Questions that arrive together are answered together: one thread has the model, and the engine does the batching."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from attrs import define, field
+
+from ke_core.data.results import Reply
+from ke_core.protocols import Edited, Question
+
+T = TypeVar("T")
+Waiting = tuple[Question, "asyncio.Future[Reply]"]
+
+
+@define
+class Batcher:
+    """Everything that touches the edited model goes through one thread, in turn.
+
+    A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
+    under load batches fill by themselves. ``most`` go in one call. ``batches`` and ``questions`` count what
+    was answered.
+    """
+
+    edited: Edited
+    window: float
+    most: int
+    batches: int = 0
+    questions: int = 0
+    _waiting: list[Waiting] = field(factory=list, init=False)
+    _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
+    _turns: asyncio.Task[None] | None = field(default=None, init=False)
+
+    async def answer(self, questions: Sequence[Question]) -> list[Reply]:
+        """One reply a question, in order. Raises what ``Edited.answer`` raises."""
+        loop = asyncio.get_running_loop()
+        replies = [loop.create_future() for _question in questions]
+        self._waiting += zip(questions, replies, strict=True)
+        if self._turns is None or self._turns.done():
+            self._turns = loop.create_task(self._take_turns())
+        return list(await asyncio.gather(*replies))
+
+    async def alone(self, work: Callable[[], T]) -> T:
+        """Run ``work`` between two batches."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """Let the thread go; what it is doing it finishes."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _take_turns(self) -> None:
+        while self._waiting:
+            # Also between batches: those who were just answered may ask again, and would else form a second group
+            # that takes turns with the first, each of half the size.
+            await asyncio.sleep(self.window)
+            batch = self._next()
+            if batch:
+                await self._together(batch)
+
+    def _next(self) -> list[Waiting]:
+        """The next batch. Of two questions with one id (and so one seed) the second waits for the next one."""
+        batch: dict[str, Waiting] = {}
+        left: list[Waiting] = []
+        for one in self._waiting:
+            if one[1].cancelled():
+                continue
+            if len(batch) < self.most and one[0].id not in batch:
+                batch[one[0].id] = one
+            else:
+                left.append(one)
+        self._waiting = left
+        return list(batch.values())
+
+    async def _together(self, batch: Sequence[Waiting]) -> None:
+        questions = [question for question, _reply in batch]
+        try:
+            replies = await self.alone(lambda: self.edited.answer(questions))
+        except Exception as error:  # noqa: BLE001  a bug in an editor: everyone who waits is told
+            for _question, reply in batch:
+                if not reply.done():
+                    reply.set_exception(error)
+            return
+        self.batches += 1
+        self.questions += len(batch)
+        for (_question, reply), said in zip(batch, replies, strict=True):
+            if not reply.done():
+                reply.set_result(said)

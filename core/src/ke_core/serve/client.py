@@ -1,0 +1,78 @@
+"""The other side of ``/edits``: what ``ke serve edits`` sends to a server that runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
+
+from attrs import field, frozen
+
+from ke_core.errors import KEError
+
+PATIENCE = 600.0  # seconds: a long list is embedded before the server answers
+
+
+@frozen(kw_only=True)
+class Client:
+    """``url`` is the server's, with or without ``/v1``; ``token`` is sent if there is one."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+    def add(self, edits: Sequence[Mapping[str, Any]], *, replace: bool = False) -> dict[str, Any]:
+        """Put edits in force: all or none. Raises KEError with the server's own words."""
+        return self._send("edits", {"edits": list(edits), "replace": replace})
+
+    def remove(self, names: Sequence[str]) -> dict[str, Any]:
+        """Take edits off by id or by statement: all or none. Raises KEError."""
+        return self._send("edits/remove", {"edits": list(names)})
+
+    def edits(self) -> Iterator[dict[str, str]]:
+        """Every edit in force, in order. Raises KEError."""
+        offset, count = 0, 1
+        while offset < count:
+            page = self._send(f"edits?{urlencode({'offset': offset})}")
+            yield from page["data"]
+            offset, count = offset + max(1, len(page["data"])), page["count"]
+
+    def _send(self, path: str, body: object = None) -> dict[str, Any]:
+        base = self.url.rstrip("/").removesuffix("/v1")
+        if urlsplit(base).scheme not in ("http", "https"):
+            raise KEError(f"{self.url} is not the address of a server", hint="e.g. --url http://127.0.0.1:8000")
+        request = Request(f"{base}/{path}", headers={"Content-Type": "application/json"})  # noqa: S310  http(s), see above
+        if body is not None:
+            request.data = json.dumps(body).encode()
+        if self.token:
+            request.add_header("Authorization", f"Bearer {self.token}")
+        local = urlsplit(base).hostname in ("127.0.0.1", "localhost", "::1")
+        opener = build_opener(ProxyHandler({})) if local else build_opener()  # a proxy would look on its own machine
+        try:
+            with opener.open(request, timeout=PATIENCE) as answer:
+                found = json.loads(answer.read())
+        except HTTPError as error:
+            with error:
+                raise KEError(f"{base} says: {_said(error)}", hint=_hint(error.code)) from error
+        except (OSError, HTTPException) as error:
+            why = getattr(error, "reason", None) or error
+            raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error
+        except ValueError as error:
+            raise KEError(f"{base} does not answer as ke serve does", hint="see --url") from error
+        if not isinstance(found, dict):
+            raise KEError(f"{base} does not answer as ke serve does", hint="see --url")
+        return found
+
+
+def _said(error: HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"]["message"])
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"{error.code} {error.reason}"
+
+
+def _hint(status: int) -> str:
+    return "set KE_SERVE_TOKEN to the server's token" if status == 401 else ""

@@ -1,0 +1,136 @@
+"""From names and options to an edited model that can be served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.errors import BadConfig, UnsupportedEdit
+from ke_core.models.resolve import find
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.protocols import Edited, Editor, Progress, Session
+from ke_core.run.components import Options, choose
+from ke_core.run.session import ModelChoice, open_session
+from ke_core.serve.bank import Bank, held, read_bank, write_bank
+from ke_core.specs import EditorSpec
+
+WRITABLE = (".jsonl", ".ndjson")
+
+
+@frozen(kw_only=True)
+class ServeRequest:
+    """What ``ke serve`` was asked for. ``edits``: read at the start. ``state``: read instead of it once it exists."""
+
+    editor: str
+    model: ModelChoice
+    options: Options = field(factory=dict)
+    edits: Path | None = None
+    state: Path | None = None
+    seed: int = 0
+
+
+@frozen(kw_only=True)
+class Served:
+    """An edited model, the edits in force, and the file that changes are written to, if there is one.
+
+    ``turns``: the model puts a prompt as a turn of a chat. A chat endpoint (``openai:``) is told to go on with a text.
+    """
+
+    session: Session[Any]
+    spec: EditorSpec
+    editor: Editor
+    edited: Edited
+    bank: Bank
+    state: Path | None
+    turns: bool
+
+    def keep(self) -> None:
+        """Write down what is in force. Raises KEError, and then the file is as it was."""
+        if self.state is not None:
+            write_bank(self.state, self.bank)
+
+
+@contextmanager
+def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[Served]:
+    """Load the model, make the edits, and hold both for as long as the context is open.
+
+    Raises KEErrors: unknown names, a file that cannot be read or that another server holds, edits that the editor
+    cannot make (each with its reason).
+    """
+    spec = catalog.spec("editor", request.editor)
+    assert isinstance(spec, EditorSpec)
+    reject_unused(request.options, [spec])
+    own = {**spec.served, **request.options.get(spec.prefix, {})}
+    chosen = choose(catalog, "editor", request.editor, {spec.prefix: own})
+    if not spec.needs_model:
+        raise BadConfig(f"editor {spec.name} answers without a model: there is nothing to serve")
+    if gold := spec.oracle(chosen.config):
+        raise BadConfig(
+            f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
+            hint=f"ke show editor {spec.name} lists its options",
+        )
+    state = _state(request)
+    with held(state) if state else nullcontext():
+        source = state if state is not None and state.exists() else request.edits
+        bank = read_bank(source) if source else Bank()
+        editor: Editor = chosen.build()
+        source_spec, how = find(request.model.reference, request.model.how, catalog)
+        model = request.model.load(catalog, progress)
+        # what people ask a server stays in memory: no completion is kept on disk
+        session = open_session(model, seed=request.seed, progress=progress, material={}, remember=False)
+        edits = [one.edit for one in bank.edits.values()]
+        editor.check(session, ())  # raises for a model that it cannot edit at all
+        check(editor, session, edits, name=spec.name)
+        with edited_model(spec, editor, session, edits) as edited:
+            yield Served(
+                session=session,
+                spec=spec,
+                editor=editor,
+                edited=edited,
+                bank=bank,
+                state=state,
+                turns=how.chat and not source_spec.remote,
+            )
+
+
+def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
+    """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
+    refused = editor.check(session, edits)
+    if refused:
+        said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
+        raise UnsupportedEdit(
+            f"{name} cannot make {len(refused)} of {len(edits)} edits",
+            details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
+            hint="mend or leave out these edits; nothing was done",
+        )
+
+
+@contextmanager
+def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
+    """The edits made: together, or one on top of another where the editor takes one at a time."""
+    with ExitStack() as stack:
+        groups = [[edit] for edit in edits] if spec.one_at_a_time and edits else [list(edits)]
+        for group in session.progress.track(groups, "edits"):
+            edited = stack.enter_context(editor.edit(session, group))
+        session.model.state()  # reads the weights afresh: the key of every answer from here on
+        yield edited
+
+
+def _state(request: ServeRequest) -> Path | None:
+    """The file that is written to: ``--state``, else ``--edits`` if it is in the form that is written."""
+    if request.state is not None or request.edits is None:
+        path = request.state
+    elif request.edits.suffix.lower() in WRITABLE:
+        path = request.edits
+    else:
+        raise BadConfig(
+            f"changes are written as JSON lines, and {request.edits} is another kind of file",
+            hint="say --state FILE.jsonl: it begins with these edits and keeps every change",
+        )
+    return path

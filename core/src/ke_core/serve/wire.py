@@ -1,0 +1,107 @@
+"""The vocabulary of OpenAI's API that we speak: JSON in, errors out, and how a field is checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from attrs import define
+
+
+@define
+class BadRequest(Exception):
+    """A request that cannot be answered: an HTTP status, and OpenAI's error object."""
+
+    message: str
+    status: int = 400
+    param: str | None = None
+    code: str | None = None
+    kind: str = "invalid_request_error"
+    retry_after: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        """OpenAI's error shape."""
+        return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+def refuse(param: str, what: str, *, code: str = "invalid_value") -> NoReturn:
+    """Raise BadRequest about one field."""
+    raise BadRequest(f"{param} {what}", param=param, code=code)
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """A JSON object in UTF-8, with texts that are texts and numbers that are numbers. Raises BadRequest."""
+    try:
+        raw = json.loads(body.decode(), parse_constant=_no_number)
+        json.dumps(raw, ensure_ascii=False).encode()  # a lone surrogate is no text: no tokenizer takes it
+    except UnicodeError as error:
+        raise BadRequest("the request body is not valid UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise BadRequest(f"the request body is not JSON: {why[:200]}") from error
+    if not isinstance(raw, dict):
+        raise BadRequest("the request body is not a JSON object")
+    return raw
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
+    """A whole number within bounds; None where it is absent or null."""
+    value = raw.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        refuse(name, f"must be a whole number, not {_short(value)}", code="invalid_type")
+    if not low <= value <= high:
+        refuse(name, f"must be from {low} to {high}, not {_short(value)}")
+    return value
+
+
+def number(raw: Mapping[str, Any], name: str, low: float, high: float) -> float | None:
+    """A number within bounds; None where it is absent or null."""
+    value = raw.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        refuse(name, f"must be a number, not {_short(value)}", code="invalid_type")
+    if not low <= value <= high:
+        refuse(name, f"must be from {low:g} to {high:g}, not {_short(value)}")
+    return float(value)
+
+
+def flag(raw: Mapping[str, Any], name: str) -> bool:
+    """True or false; false where it is absent or null."""
+    value = raw.get(name)
+    if value is not None and not isinstance(value, bool):
+        refuse(name, f"must be true or false, not {_short(value)}", code="invalid_type")
+    return bool(value)
+
+
+def text(value: object, name: str) -> str:
+    """A text that is not blank."""
+    if not isinstance(value, str):
+        refuse(name, f"must be a text, not {_short(value)}", code="invalid_type")
+    if not value.strip():
+        refuse(name, "is empty")
+    return value
+
+
+def listed(value: object, name: str, most: int) -> Sequence[Any]:
+    """A list of at least one and at most ``most``."""
+    if not isinstance(value, list):
+        refuse(name, f"must be a list, not {_short(value)}", code="invalid_type")
+    if not value:
+        refuse(name, "is empty")
+    if len(value) > most:
+        refuse(name, f"has {len(value)} items, and at most {most} are taken")
+    return value
+
+
+def _short(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
+        return "a number of more than 30 digits"
+    return json.dumps(value, ensure_ascii=False)[:60]

@@ -1,0 +1,167 @@
+"""``--model openai:M``: a run on a server, interrupted and taken up again, priced, and refused where it cannot be."""
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ke_core.plugin import Likelihood, MetricSpec, hookimpl
+
+BESIDE = Path(__file__).parents[1] / "models/api/conftest.py"
+
+
+@pytest.fixture(scope="session")
+def rude():
+    """The misbehaving server of the model's own tests: tests have no package to import it from."""
+    spec = importlib.util.spec_from_file_location("ke_core_rude_server", BESIDE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def serve(rude, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", rude.KEY)
+    running = []
+
+    def start(answer=lambda _n, body: rude.completion(f" {body['prompt'][-3:]}"), **more):
+        running.append(rude.Rude(answer, **more))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.close()
+
+
+def run(server, *more, out="done"):
+    return ("eval", "--editor", "sayer", "--dataset", "toy", "-o", "sayer.word=", "--model", "openai:m",
+            "--base-url", server.url, "--out", out, *more)  # fmt: skip
+
+
+def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude):
+    server = serve()
+    status, out, err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    assert status == 0, err
+    n = len(server.asked)
+    assert n == len(set(server.prompts)) > 10
+    words = f"asked of the server now: {n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated"
+    assert f"{words}, which cost {n * (5 * 2 + 2 * 10) / 1e6:.4f}" in err
+    assert f"m behind {server.url}, through plain completions" in " ".join(out.split())
+    spec = json.loads(Path("done/run.json").read_text())["spec"]["model"]
+    assert (spec["source"], spec["id"], spec["base_url"], spec["dtype"]) == ("openai", "m", server.url, "")
+    kept = "".join(path.read_text(errors="replace") for path in Path().rglob("*") if path.is_file())
+    assert rude.KEY not in kept + out + err
+
+
+def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
+    def answer(n, body):
+        if n == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
+    assert ke(*run(server, "--concurrency", "2"))[0] == 130
+    first = len(server.asked)
+    assert first < 12
+    status, _out, _err = ke(*run(server, "--concurrency", "2"))
+    assert status == 0
+    assert len(server.asked) > first
+    assert max(Counter(server.prompts).values()) == 1
+    whole = serve()
+    assert ke(*run(whole, out="whole"))[0] == 0
+    assert Counter(whole.prompts) == Counter(server.prompts)
+
+
+def test_a_run_that_is_over_asks_nothing_when_it_is_started_again(ke, serve):
+    server = serve()
+    assert ke(*run(server))[0] == 0
+    n = len(server.asked)
+    assert ke(*run(server))[0] == 0
+    assert ke(*run(server, out="elsewhere"))[0] == 0  # another folder: from the cache
+    assert len(server.asked) == n
+
+
+def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_later(ke, serve, rude, monkeypatch):
+    from ke_core.models.api import client
+
+    monkeypatch.setattr(
+        client.Patience.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
+    )
+    broken = [True]
+    server = serve(lambda n, body: (500, {}, {}) if n > 1 and broken[0] else rude.completion(f" {body['prompt'][-3:]}"))
+    status, _out, err = ke(*run(server, "--concurrency", "1"))
+    assert status == 2
+    assert "the same failure 10 times in a row: ServerDown: the server answers 500, at the last of 2 tries" in err
+    failed = Counter(server.prompts[2:])
+    broken[0] = False
+    assert ke(*run(server, "--concurrency", "1"))[0] == 0
+    paid = Counter(server.prompts)
+    paid.subtract(failed)
+    assert max(paid.values()) == 1
+
+
+def test_refusals_of_content_are_failures_that_do_not_stop_the_run(ke, serve):
+    refused = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
+    status, out, _err = ke(*run(serve(lambda _n, _body: refused)))
+    assert status == 1
+    assert "ContentRefused" in out
+
+
+def test_a_server_that_is_down_is_one_line(ke, serve):
+    server = serve()
+    server.close()
+    status, _out, err = ke(*run(server))
+    assert status == 2
+    assert err.startswith(f"error: cannot reach {server.url}")
+
+
+def test_an_editor_of_weights_is_refused_before_anything_is_asked(ke, serve):
+    server = serve()
+    command = ("eval", "--editor", "surgeon", "--dataset", "toy", "--model", "openai:m", "--base-url", server.url)
+    status, _out, err = ke(*command)
+    assert status == 2
+    assert "surgeon changes weights, and openai:m has none here" in err
+    assert not server.asked
+
+
+class Scores:
+    """A metric that asks every model for a probability."""
+
+    @hookimpl
+    def ke_metrics(self):
+        ask = Likelihood(id="", case="", query="p", prompt="The tower is in", continuations=(" Rome",))
+        from attrs import make_class
+
+        return [
+            MetricSpec(name="chance", summary="asks", config=make_class("Nothing", [], kw_only=True),
+                       build=lambda _config: type("M", (), {"model_values": lambda self, record: ()})(),
+                       asks=lambda _config: (ask,))
+        ]  # fmt: skip
+
+
+def test_a_metric_that_needs_log_probabilities_is_refused_before_the_run_where_the_server_ignores_them(
+    ke, serve, plugins
+):
+    plugins.register(Scores(), "scores")
+    server = serve()
+    status, _out, err = ke(*run(server, "--metric", "accuracy", "--metric", "chance"))
+    assert status == 2
+    assert "metric chance needs log-probabilities, and openai:m gives none: the server gives no log-prob" in err
+    assert len(server.asked) == 1
+    assert not Path("done").exists()
+
+
+def test_info_says_what_the_server_tells(ke, serve, rude):
+    server = serve(listing=(200, {"data": [{"id": "m", "context_length": 2048}]}, {}))
+    status, out, _err = ke("models", "info", "openai:m", "--base-url", server.url, "--chat")
+    assert status == 0
+    for part in ("openai:m", server.url, "/chat/completions", "2,048 tokens", "its key is the one in OPENAI_API_KEY"):
+        assert part in out
+    assert rude.KEY not in out
+    assert not server.asked

@@ -1,0 +1,56 @@
+"""Oracle material made from cases: every question taken apart, with what was right before the edits."""
+
+from __future__ import annotations
+
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.subquestions import SubQuestion, sub_questions
+
+
+def gold(name):
+    return Gold(entities=(Entity(label=name),))
+
+
+CITY = Query(
+    id="city", texts=("In which city?",), cloze="It is in", gold=gold("Rome"), stale=gold("Paris"), edit="moved"
+)
+MAYOR = Query(id="mayor", texts=("Who rules Rome?",), gold=gold("Gualtieri"))
+OLD_CITY = Query(id="city", texts=("In which city?",), cloze="It is in", gold=gold("Paris"))
+OLD_MAYOR = Query(id="old", texts=("Who rules Paris?",), cloze="Paris is ruled by", gold=gold("Hidalgo"))
+MULTI = Query(
+    id="multi", texts=("Who rules its city?",), gold=gold("Gualtieri"),
+    hops=(CITY, MAYOR), hops_before=(OLD_CITY, OLD_MAYOR),
+)  # fmt: skip
+CASE = Case(
+    id="1",
+    probes=(
+        Probe(id="efficacy", aspect="efficacy", queries=(CITY,)),
+        Probe(id="before", aspect="instance", queries=(OLD_MAYOR,), phase="before"),
+        Probe(id="multi", aspect="multi-hop", queries=(MULTI,), phase="both"),
+    ),
+)
+PARIS = SubQuestion(question="In which city?", answer="Paris", statement="It is in Paris")
+
+
+def test_tentative_answers_are_those_of_the_old_world() -> None:
+    hops = sub_questions([CASE])["1/multi"]
+    assert hops["after"] == (
+        PARIS,
+        SubQuestion(question="Who rules Rome?", answer="Gualtieri", statement="Gualtieri"),
+    )
+    assert hops["before"] == (
+        PARIS,
+        SubQuestion(question="Who rules Paris?", answer="Hidalgo", statement="Paris is ruled by Hidalgo"),
+    )
+
+
+def test_a_single_hop_is_its_own_only_sub_question() -> None:
+    assert sub_questions([CASE])["1/city"] == {"after": (PARIS,), "before": (PARIS,)}
+
+
+def test_only_what_an_edited_model_is_asked_is_taken_apart() -> None:
+    assert set(sub_questions([CASE])) == {"1/city", "1/multi"}
+
+
+def test_v16_no_edited_object_stands_in_a_tentative_answer() -> None:
+    assert "Rome" not in {hop.answer for hops in sub_questions([CASE]).values() for hop in hops["after"]}

@@ -1,0 +1,323 @@
+"""Whatever a server does, each request ends as one clear line, and the key is in none of them."""
+
+import logging
+import re
+import time
+from email.utils import formatdate
+
+import pytest
+
+from ke_core.engine.advance import failure
+from ke_core.errors import ContentRefused, ContextOverflow, KEError, ModelUnavailable, ServerFailed
+from ke_core.models.api import client
+from ke_core.models.api.faults import ServerDown, ServerRefused
+from ke_core.models.api.model import DOWN
+from ke_core.models.api.spec import build
+from ke_core.requests import Generate, Generated
+from ke_core.specs import ModelRequest
+
+ONE = [Generate(prompt="The capital of France is", max_tokens=4)]
+MANY = [Generate(prompt=f"{n}", max_tokens=4) for n in range(60)]
+
+
+def line(error):
+    """The error as a reply's failure: one line, with its kind."""
+    assert isinstance(error, KEError)
+    failed = failure(error)
+    assert "\n" not in failed.message
+    return f"{failed.error}: {failed.message}"
+
+
+def drip(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    for _byte in range(200):
+        handler.wfile.write(b" ")
+        time.sleep(0.02)
+
+
+def cut_off(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b'{"choices": [{"te')
+
+
+def torn_stream(handler):
+    handler.send_response(200)
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    handler.wfile.write(b'10\r\n{"choices": [{"t\r\n')
+
+
+def hang_up(handler):
+    handler.connection.close()
+
+
+def test_a_server_that_is_down_is_said_at_once(serve, say):
+    server = serve(say.completion())
+    server.close()
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"cannot reach http://127\.0\.0\.1:") as caught:
+        build(ModelRequest(id="m", base_url=server.url))
+    assert time.monotonic() - started < 5
+    assert "start the server" in caught.value.hint
+
+
+def test_a_server_that_goes_down_fails_the_requests_and_is_not_asked_for_ever(serve, ask, say):
+    server = serve(say.completion())
+    model = ask(server, concurrency=4)
+    assert isinstance(model.generate(ONE)[0], Generated)
+    server.close()
+    model.client._http.close()
+    model = ask(server, concurrency=4)
+    lines = {line(error) for error in model.generate(MANY)}
+    assert len(lines) == 1
+    assert re.match(r"ServerDown: cannot reach \S+: .*, at the last of 3 tries", lines.pop())
+
+
+def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
+    server = serve((500, {"error": {"message": "out of memory"}}, {}))
+    errors = ask(server, concurrency=2).generate(MANY)
+    assert {line(error) for error in errors} == {
+        "ServerDown: the server answers 500: out of memory, at the last of 3 tries"
+    }
+    assert len(server.asked) <= 3 * (DOWN + 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda _handler: time.sleep(1), "no answer within 0.2 s"),
+        (drip, "no whole answer within the time limit"),
+        (cut_off, "broke off"),
+        (torn_stream, "broke off"),
+        (hang_up, "broke off|cannot reach"),
+        (b"<html>busy</html>", "is not JSON"),
+        (b"", "is not JSON"),
+        (b"[1, 2]", "is not a JSON object"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"choices": []}', "holds no choice"),
+        (b'{"choices": [null]}', "holds no choice"),
+        (b'{"choices": [{"finish_reason": "stop"}]}', "holds no text"),
+        (b'{"id": "x"}', "holds no choice"),
+        ({"error": {"message": "engine died"}}, "engine died"),
+        ((502, b"<html><h1>Bad Gateway</h1></html>", {}), "the server answers 502: Bad Gateway"),
+    ],
+)
+def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answer, words):
+    server = serve(lambda _n, _body: answer)
+    (error,) = ask(server, timeout=0.2).generate(ONE)
+    assert isinstance(error, ServerDown)
+    assert re.search(words, line(error))
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    "first",
+    [cut_off, hang_up, b"{", b'{"choices": []}', (500, {}, {}), (429, {}, {}), (503, b"", {"Retry-After": "0"})],
+)
+def test_what_goes_wrong_once_is_tried_again(serve, ask, say, first):
+    server = serve(lambda n, _body: first if n == 0 else say.completion())
+    model = ask(server)
+    (written,) = model.generate(ONE)
+    assert written.text == " Paris"
+    assert (model.usage.requests, model.usage.retries) == (1, 1)
+
+
+def test_an_endless_answer_is_given_up(serve, ask, monkeypatch):
+    monkeypatch.setattr(client, "LARGEST", 1000)
+    (error,) = ask(serve(b" " * 5000)).generate(ONE)
+    assert "an answer of more than" in line(error)
+
+
+@pytest.mark.parametrize("wait", [lambda: "0.4", lambda: formatdate(time.time() + 2, usegmt=True)])
+def test_retry_after_is_waited_for_in_seconds_or_as_a_date_and_by_all(serve, ask, say, wait):
+    server = serve(lambda n, _body: (429, {}, {"Retry-After": wait()}) if n == 0 else say.completion())
+    model = ask(server, concurrency=1)
+    assert all(isinstance(one, Generated) for one in model.generate(MANY[:3]))
+    assert server.times[1] - server.times[0] >= 0.35
+    assert model.usage.retries == 1
+
+
+def test_429_without_retry_after_backs_off_and_then_fails(serve, ask):
+    server = serve((429, {"error": {"message": "slow down"}}, {}))
+    (error,) = ask(server).generate(ONE)
+    assert line(error) == "ServerDown: the server answers 429: slow down, at the last of 3 tries"
+    assert server.times[2] - server.times[0] >= 0.015
+
+
+def test_a_retry_after_of_hours_is_not_waited_for(serve, ask):
+    server = serve((429, {}, {"Retry-After": "86400"}))
+    started = time.monotonic()
+    (error,) = ask(server).generate(ONE)
+    assert isinstance(error, ServerDown)
+    assert time.monotonic() - started < 2
+    assert len(server.asked) == 1
+
+
+def test_an_empty_account_is_not_tried_again(serve, ask):
+    server = serve((429, {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}, {}))
+    errors = ask(server, concurrency=1).generate(MANY)
+    assert {line(error) for error in errors} == {
+        "ServerRefused: the account has nothing left (429): You exceeded your quota"
+    }
+    assert len(server.asked) == 1
+
+
+def test_a_refused_key_is_said_before_anything_is_asked_and_never_shown(serve, say):
+    refusal = {"error": {"message": f"Incorrect API key provided: {say.KEY}"}}
+    server = serve(say.completion(), listing=(401, refusal, {}))
+    with pytest.raises(
+        ModelUnavailable, match=r"refuses the request \(401\); its key is the one in OPENAI_API_KEY"
+    ) as e:
+        build(ModelRequest(id="m", base_url=server.url))
+    assert say.KEY not in f"{e.value} {e.value.hint} {e.value!r}"
+    assert "[OPENAI_API_KEY]" in str(e.value)
+    assert not server.asked
+
+
+def test_a_key_that_is_not_set_is_said(serve, ask, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    server = serve((401, {"detail": "who are you?"}, {}))
+    errors = ask(server, concurrency=1).generate(MANY)
+    assert {line(error) for error in errors} == {
+        "ServerRefused: the server refuses the request (401); no key was sent: OPENAI_API_KEY is not set: who are you?"
+    }
+    assert len(server.asked) == 1  # the others would have been refused too
+    assert not any("Authorization" in headers for headers in server.headers)
+
+
+def test_a_server_that_lists_no_models_may_still_serve(serve, say):
+    for listing in ((404, {}, {}), (500, b"CacheNotFound", {}), (403, {}, {}), b"{", {"data": None}, hang_up):
+        server = serve(say.completion(), listing=listing)
+        assert build(ModelRequest(id="m", base_url=server.url)).generate(ONE)[0].text == " Paris"
+
+
+def test_the_context_is_the_listed_one(serve, say):
+    server = serve(say.completion(), listing={"data": [{"id": "other"}, {"id": "m", "max_model_len": 4096}]})
+    assert build(ModelRequest(id="m", base_url=server.url)).context == 4096
+
+
+def test_a_model_that_is_not_there_is_said_once(serve, ask):
+    server = serve((404, {"error": {"message": "The model `m` does not exist"}}, {}))
+    errors = ask(server, concurrency=1).generate(MANY)
+    assert {line(error) for error in errors} == {
+        "ServerRefused: the server knows no such model or endpoint (404): The model `m` does not exist"
+    }
+    assert "--chat" in errors[0].hint
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "This model's maximum context length is 4097 tokens, however you requested 9000 tokens"),
+        (400, "The decoder prompt (length 9000) is longer than the maximum model length of 2048."),
+        (400, "the request exceeds the available context size, try increasing it"),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 2048: the input is too long"),
+        (413, "payload too large"),
+    ],
+)
+def test_a_prompt_over_the_context_is_a_context_overflow_of_that_request_alone(serve, ask, say, status, words):
+    server = serve(
+        lambda _n, body: (status, {"error": {"message": words}}, {}) if len(body["prompt"]) > 9 else say.completion()
+    )
+    short, long, last = ask(server).generate([MANY[0], *ONE, MANY[1]])
+    assert isinstance(long, ContextOverflow)
+    assert words in line(long)
+    assert short.text == last.text == " Paris"
+
+
+@pytest.mark.parametrize(
+    ("chat", "answer"),
+    [
+        (False, {"choices": [{"text": "", "finish_reason": "content_filter"}]}),
+        (True, {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}),
+        (True, {"choices": [{"message": {"content": None, "refusal": "I won't."}, "finish_reason": "stop"}]}),
+        (True, (400, {"error": {"code": "content_filter", "message": "filtered by the content policy"}}, {})),
+    ],
+)
+def test_a_content_refusal_is_a_failure_of_its_own_kind(serve, ask, chat, answer):
+    server = serve(lambda _n, _body: answer)
+    (error,) = ask(server, chat=chat).generate(ONE)
+    assert isinstance(error, ContentRefused)
+    assert failure(error).particular  # however many in a row, they do not stop the run
+    assert len(server.asked) == 1
+
+
+def test_any_other_refusal_is_this_requests_own(serve, ask):
+    server = serve((400, {"error": {"message": "Unsupported value: 'temperature'"}}, {}))
+    errors = ask(server).generate(MANY[:3])
+    assert {line(error) for error in errors} == {
+        "ServerFailed: the server refuses the request (400): Unsupported value: 'temperature'"
+    }
+    assert len(server.asked) == 3
+
+
+def test_a_redirect_is_not_followed_so_that_the_key_goes_nowhere_else(serve, ask, say):
+    other = serve(say.completion())
+    server = serve((307, {}, {"Location": f"{other.url}/completions"}))
+    (error,) = ask(server).generate(ONE)
+    assert isinstance(error, ServerRefused)
+    assert not other.headers
+
+
+def test_the_key_is_sent_and_stands_in_no_text_log_or_error(serve, ask, say, caplog):
+    answers = [
+        (400, {"error": {"message": f"bad header Bearer {say.KEY}"}}, {}),
+        (500, f"<p>{say.KEY}</p>".encode(), {}),
+        f"no JSON {say.KEY}".encode(),
+        say.completion(f" {say.KEY}"),
+    ]
+    with caplog.at_level(logging.DEBUG):
+        for answer in answers:
+            server = serve(answer)
+            model = ask(server)
+            (outcome,) = model.generate(ONE)
+            assert say.KEY not in f"{outcome!r} {outcome} {getattr(outcome, 'hint', '')}"
+            assert server.headers[0]["Authorization"] == f"Bearer {say.KEY}"
+            assert say.KEY not in f"{model!r} {model.client!r} {model.describe()} {model.digest}"
+            if isinstance(outcome, Exception):
+                assert outcome.__cause__ is None
+                assert (
+                    outcome.__suppress_context__
+                    or outcome.__context__ is None
+                    or say.KEY not in str(outcome.__context__)
+                )
+    assert say.KEY not in caplog.text
+
+
+@pytest.mark.parametrize("key", ["two words", "sk-\x01", "schlüssel-geheim"])
+def test_what_cannot_be_a_key_is_refused_without_being_shown(serve, ask, monkeypatch, key):
+    server = serve({})
+    monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(ModelUnavailable, match="what stands in MY_KEY cannot be a key") as caught:
+        ask(server, api_key_env="MY_KEY")
+    assert key not in str(caught.value)
+
+
+def test_a_line_end_after_the_key_does_no_harm(serve, ask, say, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{say.KEY}\r\n")
+    server = serve(say.completion())
+    assert ask(server).generate(ONE)[0].text == " Paris"
+    assert server.headers[0]["Authorization"] == f"Bearer {say.KEY}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:8000", "ftp://x/v1", "http://", "http://me:secret-word@host/v1", "http://h/v1?key=secret-word", "x"],
+)
+def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url):
+    with pytest.raises(ModelUnavailable, match="is no base URL") as caught:
+        build(ModelRequest(id="m", base_url=url))
+    assert "secret-word" not in str(caught.value)
+
+
+def test_an_unknown_host_is_one_line():
+    with pytest.raises(ModelUnavailable, match=r"cannot reach http://no-such-host\.invalid/v1"):
+        build(ModelRequest(id="m", base_url="http://no-such-host.invalid/v1"))
+
+
+def test_server_errors_are_kerrors():
+    assert issubclass(ServerFailed, KEError)

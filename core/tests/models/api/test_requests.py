@@ -1,0 +1,219 @@
+"""What is sent, how an answer becomes a continuation, and how many requests are under way at once."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.engine.engine import Engine
+from ke_core.errors import BadConfig, KEError, ModelUnavailable
+from ke_core.models.api import spec
+from ke_core.models.api.endpoints import body, instruction, read
+from ke_core.models.api.spec import address, openai_spec
+from ke_core.models.resolve import find
+from ke_core.models.spec import hf_spec
+from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.plugins.manager import Installed
+from ke_core.protocols import LanguageModel, RemoteModel
+from ke_core.requests import Generate, Generated
+from ke_core.specs import ModelRequest
+
+SHOT = "Question: Who wrote It?\nAnswer: King.\n\nQuestion: Who wrote Emma?"
+ASK = Generate(prompt=SHOT, stop=("\nQuestion:", "###"), max_tokens=20)
+
+
+def test_a_plain_completion_sends_the_prompt_as_it_stands():
+    assert body(ASK, chat=False) == {
+        "prompt": SHOT, "max_tokens": 20, "temperature": 0.0, "stream": False, "stop": ["\nQuestion:", "###"],
+    }  # fmt: skip
+
+
+def test_a_chat_sends_one_user_turn_with_an_instruction():
+    sent = body(ASK, chat=True)
+    assert sent["messages"] == [{"role": "user", "content": instruction() + SHOT}]
+    assert "prompt" not in sent
+
+
+def test_a_sampled_request_sends_its_seed_and_top_k_and_a_greedy_one_does_not():
+    sampled = body(evolve(ASK, temperature=0.7, top_k=5, seed=2**63 + 11), chat=False)
+    assert (sampled["temperature"], sampled["top_k"], sampled["seed"]) == (0.7, 5, 11)
+    assert not {"seed", "top_k"} & set(body(evolve(ASK, seed=3, top_k=5), chat=False))
+
+
+def test_no_more_than_four_stop_strings_are_sent_and_all_are_enforced(say):
+    many = evolve(ASK, stop=("a1", "a2", "a3", "a4", "a5"))
+    assert body(many, chat=False)["stop"] == ["a1", "a2", "a3", "a4"]
+    written = read(say.completion(" yes a5 no"), many, chat=False)
+    assert (written.text, written.finish) == (" yes ", "stop")
+
+
+def test_stop_strings_are_enforced_where_the_server_ignores_them(say):
+    written = read(say.completion(" Austen.\nQuestion: Who wrote", finish="length"), ASK, chat=False)
+    assert written == Generated(text=" Austen.", finish="stop", prompt_tokens=5, tokens=2)
+
+
+def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
+    assert read(say.completion(f"{SHOT} Austen."), ASK, chat=False).text == " Austen."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said", "text"),
+    [
+        (SHOT, "Answer: Austen.", "\nAnswer: Austen."),
+        (SHOT, "Question: Who wrote Emma?\nAnswer: Austen.", "\nAnswer: Austen."),
+        (SHOT, f"{SHOT}\nAnswer: Austen.", "\nAnswer: Austen."),
+        (SHOT, "\n\nAnswer: Austen.\n", "\nAnswer: Austen."),
+        (f"{SHOT}\nAnswer:", "Austen.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Answer: Austen.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Question: Who wrote Emma?\nAnswer: Austen.", " Austen."),
+        (f"{SHOT}\nAnswer: ", "Austen.", "Austen."),
+        (f"{SHOT}\n", "Answer: Austen.", "Answer: Austen."),
+        ("The author of Emma is", "Jane Austen.", " Jane Austen."),
+        (SHOT, "Answer: Austen.\nQuestion: Who wrote Ulysses?", "\nAnswer: Austen."),
+        (SHOT, "Question: Who wrote Ulysses?", ""),
+    ],
+)
+def test_a_chat_message_becomes_the_continuation_of_the_prompt(say, prompt, said, text):
+    assert read(say.message(said), evolve(ASK, prompt=prompt), chat=True).text == text
+
+
+def test_a_stop_string_that_is_the_joint_itself_ends_nothing(say):
+    one = evolve(ASK, stop=("\n",))
+    assert read(say.message("Austen.\nShe was English."), one, chat=True).text == "\nAusten."
+
+
+def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
+    parts = [{"type": "text", "text": "Aus"}, {"type": "text", "text": "ten."}]
+    assert read(say.message(parts), evolve(ASK, prompt="by"), chat=True).text == " Austen."
+    thought = read(say.message(None, finish="length"), evolve(ASK, prompt="by "), chat=True)
+    assert (thought.text, thought.finish) == ("", "length")
+
+
+@pytest.mark.parametrize(
+    ("reason", "more", "stop", "finish"),
+    [
+        ("length", {}, (), "length"),
+        ("stop", {}, (), "eos"),
+        ("stop", {}, ("#",), "stop"),
+        ("stop", {"stop_reason": None}, ("#",), "eos"),
+        ("stop", {"stop_reason": "#"}, ("#",), "stop"),
+        (None, {}, (), "eos"),
+    ],
+)
+def test_why_a_text_ended_is_taken_over_as_far_as_the_server_tells(say, reason, more, stop, finish):
+    assert read(say.completion("x", finish=reason, **more), evolve(ASK, stop=stop), chat=False).finish == finish
+
+
+def test_an_answer_longer_than_the_limit_counts_as_cut(say):
+    raw = say.completion("x " * 50) | {"usage": {"prompt_tokens": 5, "completion_tokens": 50}}
+    assert read(raw, ASK, chat=False).finish == "length"
+
+
+def test_results_come_in_order_and_never_more_than_the_limit_at_once(serve, ask, say):
+    def answer(_n, sent):
+        time.sleep(0.02 if int(sent["prompt"]) % 2 else 0.04)
+        return say.completion(f" {sent['prompt']}!")
+
+    server = serve(answer)
+    model = ask(server, concurrency=4)
+    assert isinstance(model, LanguageModel)
+    assert isinstance(model, RemoteModel)
+    written = model.generate([Generate(prompt=str(n)) for n in range(40)])
+    assert [one.text for one in written] == [f" {n}!" for n in range(40)]
+    assert server.most == 4
+    assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (40, 200, 80)
+
+
+def test_each_completion_is_on_the_disk_before_the_last_has_come(serve, ask, say, tmp_path):
+    """A process that is killed has paid for no more than what was under way."""
+    prompts = [str(n) for n in range(20)]
+    found = []
+
+    def answer(n, sent):
+        if n == 19:
+            time.sleep(0.3)  # the others are through
+            keys = [key_of(model.digest, Generate(prompt=prompt)) for prompt in prompts]
+            found.append(len(CompletionCache(tmp_path / "c.sqlite").get(keys)))
+        return say.completion()
+
+    model = ask(serve(answer), concurrency=2)
+    cache = CompletionCache(tmp_path / "c.sqlite")
+    Engine(model, cache=cache).run({prompt: one_call(prompt) for prompt in prompts})
+    assert found == [19]
+    cache.close()
+
+
+def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
+    server = serve(say.completion())
+    cache = CompletionCache()
+    monkeypatch.setattr(cache, "put", lambda _completions: (_ for _ in ()).throw(KEError("no space left")))
+    with pytest.raises(KEError, match="no space left"):
+        Engine(ask(server, concurrency=1), cache=cache).run({str(n): one_call(str(n)) for n in range(50)})
+    assert len(server.asked) < 50
+    cache.close()
+
+
+def one_call(prompt):
+    written = yield Generate(prompt=prompt)
+    return written.text
+
+
+def test_an_answer_without_a_count_is_counted_as_unmetered(serve, ask):
+    model = ask(serve({"choices": [{"text": "x", "finish_reason": "stop"}]}))
+    assert model.generate([ASK])[0].tokens == 0
+    assert model.usage.unmetered == 1
+
+
+def test_the_limit_is_sent_under_its_newer_name_to_models_that_want_it(serve, ask, say):
+    refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
+    server = serve(lambda _n, sent: (400, refusal, {}) if "max_tokens" in sent else say.message("Austen."))
+    model = ask(server, chat=True, concurrency=1)
+    assert [one.text for one in model.generate([evolve(ASK, prompt="by")] * 3)] == [" Austen."] * 3
+    assert ["max_tokens" in sent for _path, sent in server.asked] == [True, False, False, False]
+
+
+def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask):
+    url, other = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+    digest = ask(url).digest
+    assert digest == ask(f"{url}", concurrency=2, timeout=9.0, api_key_env="X").digest
+    assert len({digest, ask(other).digest, ask(url, id="n").digest, ask(url, chat=True).digest}) == 4
+    assert ask(url, id="org/m", revision="v2").name == "org/m@v2"
+
+
+def test_the_usual_address_is_the_public_one_and_a_slash_at_the_end_is_none():
+    assert address("") == spec.PUBLIC
+    assert address("http://h:1/v1/") == "http://h:1/v1"
+
+
+def test_without_the_http_library_one_line_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("ke_core.models.api.") and "spec" not in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(ModelUnavailable, match="need httpx2, which is not installed") as caught:
+        spec.build(ModelRequest(id="m", base_url="http://127.0.0.1:1/v1"))
+    assert caught.value.hint == "pip install 'ke-core[api]'"
+
+
+def test_settings_of_the_other_kind_of_source_are_refused():
+    here = Installed(name="ke-core", module="ke_core.builtin")
+    none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
+    offers = {each.name: Offer(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
+    catalog = Catalog(offers=none | {"model": offers})
+    with pytest.raises(BadConfig, match="--dtype is not for openai:m, which is behind a server"):
+        find("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
+    with pytest.raises(BadConfig, match="--base-url is not for smollm2-135m, which is loaded here") as caught:
+        find("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
+    assert "--model openai:smollm2-135m" in caught.value.hint
+    assert find("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
+
+
+def test_nothing_of_it_imports_torch():
+    folder = Path(spec.__file__).parent
+    assert not [
+        file.name
+        for file in folder.glob("*.py")
+        if "import torch" in file.read_text() or "transformers" in file.read_text()
+    ]

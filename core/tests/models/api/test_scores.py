@@ -1,0 +1,56 @@
+"""Log-probabilities come from echoed completions, or there are none: never half of them."""
+
+import pytest
+
+from ke_core.errors import NoLikelihood
+from ke_core.requests import Score
+
+ASK = Score(prompt="The tower is in", continuations=(" Rome", " Paris"))
+
+
+def echo(tokens, logprobs=None):
+    logprobs = [None, *(-float(n) for n in range(1, len(tokens)))] if logprobs is None else logprobs
+    given = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": [0] * len(tokens)}
+    return {"choices": [{"text": "".join(tokens), "logprobs": given, "finish_reason": "length"}], "usage": {}}
+
+
+def test_the_tokens_of_the_continuation_are_summed_without_the_one_generated(serve, ask):
+    server = serve(lambda _n, body: echo(["The", " tower", " is", " in", " Ro", "me", "."])
+                   if "Rome" in body["prompt"] else echo(["The", " tower", " is", " in", " Paris", "!"]))  # fmt: skip
+    (scored,) = ask(server, concurrency=1).score([ASK])
+    assert scored.logprobs == (-4.0 - 5.0, -4.0)
+    assert scored.tokens == (2, 1)
+    path, sent = server.asked[0]
+    assert path == "/v1/completions"
+    assert (sent["prompt"], sent["echo"], sent["logprobs"], sent["max_tokens"]) == ("The tower is in Rome", True, 1, 1)
+
+
+def test_a_token_at_the_beginning_of_texts_does_not_shift_the_rest(serve, ask):
+    server = serve(lambda _n, body: echo(["<s>", body["prompt"][:15], body["prompt"][15:], "."], [None, -9, -0.5, -7]))
+    (scored,) = ask(server).score([ASK])
+    assert scored.logprobs == (-0.5, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"choices": [{"text": "The tower is in Rome."}]}, "ignores 'logprobs'"),
+        ({"choices": [{"text": ".", "logprobs": None}]}, "ignores 'logprobs'"),
+        ({"choices": [{"text": ".", "logprobs": {"content": []}}]}, "ignores 'logprobs'"),
+        (echo(["."], [-0.1]), "ignores 'echo'"),
+        (echo(["The tower", " is in R", "ome"]), "reaches over the end of the prompt"),
+        (echo(["The tower", " is in", " Rom", "e."]), "reaches over the end of the prompt or of the continuation"),
+        (echo(["The tower is in", " Rome", "."], [None, None, -1]), "no log-probability of the first token"),
+    ],
+)
+def test_a_server_that_does_not_give_them_is_found_out(serve, ask, answer, words):
+    (error,) = ask(serve(answer)).score([Score(prompt="The tower is in", continuations=(" Rome",))])
+    assert isinstance(error, NoLikelihood)
+    assert words in str(error)
+
+
+def test_chat_gives_none_and_is_not_asked(serve, ask):
+    server = serve({})
+    (error,) = ask(server, chat=True).score([ASK])
+    assert isinstance(error, NoLikelihood)
+    assert not server.asked

@@ -1,0 +1,212 @@
+"""Edits change while the server runs, and the file remembers them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+
+import pytest
+
+from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
+from ke_core.files import write_atomic
+from ke_core.serve import bank as banks
+from ke_core.serve.bank import read_bank
+from ke_core.serve.client import Client
+
+BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
+
+
+def statements(site):
+    return [one["statement"] for one in site.json("GET", "/edits")[1]["data"]]
+
+
+def test_an_edit_is_in_force_from_the_answer_on_and_gone_after_it_is_removed(site):
+    question = "What is the capital of Bolivia ?"
+    assert "Oruro" not in site.said(question)
+    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA]})
+    (added,) = body["added"]
+    assert (status, added["statement"], body["count"]) == (200, "The capital of Bolivia is Oruro", 3)
+    assert "FACT The capital of Bolivia is Oruro." in site.said(question)
+    status, body = site.json("POST", "/edits/remove", {"edits": [added["id"]]})
+    assert (status, body["removed"], body["count"]) == (200, [added], 2)
+    assert "Oruro" not in site.said(question)
+
+
+def test_a_bare_statement_is_an_edit_and_is_removed_by_its_words(site):
+    assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry."}]})[0] == 200
+    assert "FACT Water is dry." in site.said("Is water dry or is water wet")
+    assert site.json("POST", "/edits/remove", {"edits": ["Water is dry."]})[0] == 200
+    assert len(statements(site)) == 2
+
+
+def test_the_same_edit_twice_is_known(site):
+    site.json("POST", "/edits", {"edits": [BOLIVIA]})
+    _status, body = site.json("POST", "/edits", {"edits": [BOLIVIA, {"statement": "Water is dry"}]})
+    assert (len(body["known"]), len(body["added"]), body["count"]) == (1, 1, 4)
+
+
+def test_an_edit_that_contradicts_one_in_force_replaces_it_only_when_told(site):
+    other = BOLIVIA | {"subject": "Peru", "target_new": "Puno"}
+    status, body = site.json("POST", "/edits", {"edits": [other]})
+    assert (status, body["error"]["code"]) == (409, "Contradiction")
+    assert "The capital of Peru is Cusco" in body["error"]["message"]
+    status, body = site.json("POST", "/edits", {"edits": [other], "replace": True})
+    assert [one["statement"] for one in body["replaced"]] == ["The capital of Peru is Cusco"]
+    assert statements(site) == ["The capital of Chile is Arica", "The capital of Peru is Puno"]
+    assert "Puno" in site.said("The capital of Peru?")
+
+
+@pytest.mark.parametrize(
+    ("edits", "status", "says"),
+    [
+        ([BOLIVIA, {"statement": "The moon is made of cheese"}], 422, "out of reach"),
+        ([BOLIVIA, {"prompt": "x", "subject": "y", "target_new": "z"}], 400, "edits[1]: prompt does not hold"),
+        ([BOLIVIA, {"prompt": "The capital of Peru is", "subject": "Peru"}], 400, "target_new is missing"),
+        ([BOLIVIA, {"statement": 5.5}], 400, "not a text"),
+        ([BOLIVIA, {"statement": " . "}], 400, "statement is missing or empty"),
+        ([BOLIVIA, {"statement": "x" * 3000}], 400, "longer than 2000"),
+        ([BOLIVIA, {"statement": "x", "objekt": "y"}], 400, "objekt"),
+        ([BOLIVIA, {"statement": "x", "date": "soon"}], 400, "date is 'soon'"),
+        ([BOLIVIA, "Water is dry"], 400, "is not an object"),
+        ([BOLIVIA, BOLIVIA | {"target_new": "Sucre"}], 409, "contradicts"),
+        ([], 400, "is empty"),
+        ("Water is dry", 400, "must be a list"),
+    ],
+)
+def test_one_bad_edit_and_none_is_made(site, facts, edits, status, says):
+    before = facts.read_bytes()
+    found, body = site.json("POST", "/edits", {"edits": edits, "replace": True})
+    assert (found, body["error"]["type"]) == (status, "invalid_request_error")
+    assert says in body["error"]["message"]
+    assert len(statements(site)) == 2
+    assert facts.read_bytes() == before
+    assert "Oruro" not in site.said("The capital of Bolivia")
+
+
+def test_one_unknown_name_and_none_is_removed(site):
+    status, body = site.json("POST", "/edits/remove", {"edits": ["The capital of Peru is Cusco", "nobody"]})
+    assert (status, body["error"]["code"]) == (404, "UnknownEdit")
+    assert len(statements(site)) == 2
+
+
+def test_the_list_comes_in_pages(site):
+    _status, body = site.json("GET", "/edits?offset=1&limit=1")
+    assert ([one["statement"] for one in body["data"]], body["count"]) == (["The capital of Chile is Arica"], 2)
+    assert site.json("GET", "/edits?limit=0")[0] == 400
+    assert site.json("GET", "/edits?offset=minus")[0] == 400
+    many = [{"statement": f"Thing {n} is thing"} for n in range(1500)]
+    assert len(Client(url=f"{site.url}/v1").add(many)["added"]) == 1500
+    assert [one["statement"] for one in Client(url=site.url).edits()][-1] == "Thing 1499 is thing"
+    assert len(list(Client(url=site.url).edits())) == 1502
+
+
+def test_a_restart_keeps_the_edits_with_their_dates_and_foreign_fields(tmp_path, start):
+    file = tmp_path / "facts.jsonl"
+    row = {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "neighborhood_prompts": ["x"]}
+    file.write_text(json.dumps(row | {"date": "2026-01-02"}) + "\n")
+    with start(edits=file) as site:
+        site.json("POST", "/edits", {"edits": [BOLIVIA]})
+        before = site.json("GET", "/edits")[1]["data"]
+    assert json.loads(file.read_text().splitlines()[0])["neighborhood_prompts"] == ["x"]
+    with start(edits=file) as site:
+        assert site.json("GET", "/edits")[1]["data"] == before
+        assert "Oruro" in site.said("The capital of Bolivia")
+
+
+def test_a_state_file_is_read_instead_of_the_edits_it_began_with(facts, tmp_path, start):
+    state, first = tmp_path / "state.jsonl", facts.read_bytes()
+    with start(edits=facts, state=state) as site:
+        site.json("POST", "/edits/remove", {"edits": ["The capital of Peru is Cusco"]})
+    with start(edits=facts, state=state) as site:
+        assert statements(site) == ["The capital of Chile is Arica"]
+    assert facts.read_bytes() == first
+    with start(state=tmp_path / "fresh.jsonl") as site:
+        assert statements(site) == []
+
+
+def test_every_edit_can_be_removed_and_a_restart_begins_empty(facts, start):
+    with start(edits=facts) as site:
+        site.json("POST", "/edits/remove", {"edits": statements(site)})
+        assert site.said("Peru?") == "<<User: Peru? / Assistant:>>"
+    with start(edits=facts) as site:
+        assert statements(site) == []
+
+
+def test_a_disk_that_takes_nothing_leaves_model_and_file_as_they_were(site, facts, monkeypatch):
+    before = facts.read_bytes()
+
+    def full(_path, _content):
+        raise KEError("cannot write it: no space left on device")
+
+    monkeypatch.setattr(banks, "write_atomic", full)
+    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True})
+    assert (status, body["error"]["type"]) == (500, "server_error")
+    assert "no space left" in body["error"]["message"]
+    monkeypatch.setattr(banks, "write_atomic", write_atomic)
+    assert facts.read_bytes() == before
+    assert sorted(statements(site)) == ["The capital of Chile is Arica", "The capital of Peru is Cusco"]
+    assert "Cusco" in site.said("The capital of Peru?")
+
+
+def test_edits_change_while_others_ask(site):
+    wrong = []
+
+    def ask():
+        for _turn in range(15):
+            text = site.said("The capital of Bolivia")
+            if "Chile" not in text and "Peru" not in text:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=ask) for _client in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(15):
+        site.json("POST", "/edits", {"edits": [BOLIVIA]})
+        assert site.json("POST", "/edits/remove", {"edits": ["The capital of Bolivia is Oruro"]})[0] == 200, turn
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(statements(site)) == 2
+
+
+def test_a_second_server_does_not_share_the_file(site, facts, start):
+    with pytest.raises(KEError, match="another ke serve keeps its edits in"), start(edits=facts):
+        pass
+
+
+def test_a_csv_needs_a_state_file(tmp_path, start):
+    table = tmp_path / "facts.csv"
+    table.write_text("prompt,subject,target_new\nThe capital of Peru is,Peru,Cusco\n")
+    with pytest.raises(BadConfig, match="another kind of file"), start(edits=table):
+        pass
+    with start(edits=table, state=tmp_path / "state.jsonl") as site:
+        site.json("POST", "/edits", {"edits": [BOLIVIA]})
+        assert len(statements(site)) == 2
+    assert len(read_bank(tmp_path / "state.jsonl")) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "says"),
+    [
+        ('{"statement": "The moon is made of cheese"}', UnsupportedEdit, "1 of 1 edits"),
+        ('{"statement": "x"', BadData, "line 1 is not JSON"),
+        ('{"prompt": "The capital of Peru is", "subject": "Peru"}', BadData, "line 1: target_new"),
+        ('{"statement": "x", "id": "1"}\n{"statement": "y", "id": "1"}', BadData, "contradicts the edit 1"),
+    ],
+)
+def test_a_bad_file_is_refused_before_anything_is_served(tmp_path, start, lines, error, says):
+    file = tmp_path / "facts.jsonl"
+    file.write_text(lines + "\n")
+    with pytest.raises(error, match=says), start(edits=file):
+        pass
+
+
+def test_a_process_killed_in_the_middle_keeps_what_it_has_confirmed(process, facts):
+    child, site = process("--edits", facts)
+    for n in range(20):
+        assert site.json("POST", "/edits", {"edits": [{"statement": f"Thing {n} is a thing"}]})[0] == 200
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    _child, again = process("--edits", facts)
+    assert again.json("GET", "/edits")[1]["count"] == 22

@@ -1,0 +1,65 @@
+"""Editor ``deepedit``: depth-first decoding of thoughts over a memory of edits (Wang et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+
+
+@frozen(kw_only=True)
+class DeepEditConfig:
+    """The published search; where the published run and a sound one differ, ``profile`` says which."""
+
+    profile: Literal["fixed", "paper"] = field(
+        default="fixed",
+        metadata={
+            "help": "paper = the question's own edits only, an unreadable judgement is asked again twice, sampled; "
+            "fixed = every edit in force, greedy throughout, a thought ends with its line"
+        },
+    )
+    facts: Literal["all", "own"] | None = field(
+        default=None,
+        metadata={
+            "help": "edits that are looked through: all in force, or the question's own; "
+            "derived: own (paper) or all (fixed)",
+            "derived": True,
+        },
+    )
+    max_calls: int = field(
+        default=100, validator=validators.ge(1), metadata={"help": "model calls for one question, cached ones too"}
+    )
+    max_tokens: int = field(
+        default=64, validator=validators.ge(1), metadata={"help": "tokens that one thought may have"}
+    )
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
+    prompts: str = field(
+        default="own",
+        metadata={"help": "worked examples: own, or a folder with the eight files of the README", "file": True},
+    )
+
+
+def build(config: DeepEditConfig) -> Editor:
+    """The method of that configuration."""
+    from ke_plugin_deepedit.editor import DeepEdit  # noqa: PLC0415  built late
+
+    return DeepEdit(config=config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``deepedit``."""
+    return [
+        EditorSpec(
+            name="deepedit",
+            summary="depth-first decoding of thoughts under constraints, over a memory of edits",
+            config=DeepEditConfig,
+            build=build,
+            cite="Wang et al. 2024, DeepEdit: Knowledge Editing as Decoding with Constraints",
+            masks=True,
+            own_prompt=True,
+            served={"facts": "all"},
+        )
+    ]

@@ -1,0 +1,57 @@
+"""DeepEdit as an editor: the model stays as it is, the edits go into a memory that its thoughts are checked against."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
+from ke_core.retrieval import MemoryEditor, Remembering
+from ke_plugin_deepedit import DeepEditConfig
+from ke_plugin_deepedit.prompts import read_prompts
+from ke_plugin_deepedit.search import PROFILES, Search
+
+
+class Constrained(Remembering):
+    """A model whose thoughts give way to the edits of a memory."""
+
+    def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
+        prompts = read_prompts(config.prompts)
+        super().__init__(session, edits, encoder=config.encoder)
+        profile = PROFILES[config.profile]
+        self.search = Search(
+            memory=self.memory,
+            prompts=prompts,
+            profile=profile,
+            own_only=profile.own_only if config.facts is None else config.facts == "own",
+            calls=config.max_calls,
+            max_tokens=config.max_tokens,
+        )
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The published search."""
+        return self.search.solve(ask)
+
+    @property
+    def details(self) -> Details:
+        """What the memory holds, whose facts a question sees, and which prompts are used (they may come from files)."""
+        texts = "\0".join(template.text for template in self.search.prompts.values())
+        return {
+            **super().details,
+            "shown": "own" if self.search.own_only else "all",
+            "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(),
+        }
+
+
+@frozen(kw_only=True)
+class DeepEdit(MemoryEditor):
+    """DeepEdit(config).edit(session, edits) is a model that thinks with those edits."""
+
+    config: DeepEditConfig
+
+    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
+        return Constrained(self.config, session, edits)

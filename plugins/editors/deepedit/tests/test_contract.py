@@ -1,0 +1,14 @@
+"""DeepEdit keeps the contract of editors, in both profiles."""
+
+from typing import ClassVar
+
+from ke_core.testing.editor import EditorContract
+
+
+class TestFixed(EditorContract):
+    name = "deepedit"
+
+
+class TestPaper(EditorContract):
+    name = "deepedit"
+    options: ClassVar[dict[str, str]] = {"profile": "paper"}

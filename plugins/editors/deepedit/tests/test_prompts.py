@@ -1,0 +1,90 @@
+"""The eight prompts: their slots, a folder of one's own, and what the engine's cache saves."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.engine.cache import CompletionCache
+from ke_core.engine.engine import Engine
+from ke_core.plugin import BadConfig
+from ke_core.testing.examples import MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_plugin_deepedit import DeepEditConfig, ke_editors
+from ke_plugin_deepedit.editor import DeepEdit
+from ke_plugin_deepedit.prompts import SLOTS, Template, read_prompts
+from ke_plugin_deepedit.talk import yes_or_no
+
+CLOSING = " So the answer is somebody.\n"
+
+
+def folder(path, **changed: str | None):
+    for name, slots in SLOTS.items():
+        text = changed.get(name, f"{name}: " + " ".join(f"{{{slot}}}" for slot in slots))
+        if text is not None:
+            (path / f"{name}.txt").write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_our_own_prompts_have_their_slots_and_end_without_space() -> None:
+    assert set(read_prompts("own")) == set(SLOTS)
+    assert not any(template.text.endswith(" ") for template in read_prompts("own").values())
+
+
+@pytest.mark.parametrize("name", ["exists", "same", "shared", "different"])
+def test_worked_judgements_are_readable_and_of_both_kinds(name) -> None:
+    examples = read_prompts("own")[name].text.split("\n\n")[:-1]
+    assert {yes_or_no(example.rpartition("?")[2]) for example in examples} == {True, False}
+
+
+def test_what_is_put_into_a_slot_is_not_read_for_slots() -> None:
+    assert Template("{first} and {second} {third}")(first="{second}", second="b") == "{second} and b {third}"
+
+
+def test_a_folder_takes_the_place_of_our_prompts(tmp_path) -> None:
+    model = ScriptedModel(["Tower", CLOSING])
+    config = DeepEditConfig(prompts=folder(tmp_path))
+    with DeepEdit(config=config).edit(make_session(model), [MOVE_TOWER]) as edited:
+        edited.answer([question("Where?")])
+        ours = edited.details
+    assert model.prompts == ["entity: Where?", "think: Where?"]
+    with DeepEdit(config=DeepEditConfig()).edit(make_session(model), []) as edited:
+        assert edited.details["prompts_sha256"] != ours["prompts_sha256"]
+
+
+@pytest.mark.parametrize("text", [None, "", "no slot", "{first} {first} {second}"])
+def test_a_folder_with_a_file_that_does_not_fit_is_refused(tmp_path, text) -> None:
+    config = DeepEditConfig(prompts=folder(tmp_path, new=text))
+    with pytest.raises(BadConfig, match=r"new\.txt"), DeepEdit(config=config).edit(make_session(ScriptedModel([])), []):
+        pass
+
+
+def test_a_dataset_brings_no_prompts_for_it() -> None:
+    config = DeepEditConfig(prompts="dataset")
+    with pytest.raises(BadConfig, match="brings no"), DeepEdit(config=config).edit(make_session(ScriptedModel([])), []):
+        pass
+
+
+def test_a_name_of_the_profile_is_on_record() -> None:
+    (spec,) = ke_editors()
+    assert spec.config().profile == "fixed"
+    assert spec.masks
+    assert spec.own_prompt
+
+
+def test_equal_greedy_prompts_are_asked_once() -> None:
+    """The engine's cache does it: within a question, between questions, and for questions that advance together."""
+
+    def say(prompt: str) -> str:
+        return " no" if prompt.endswith("?") else " It is round.#"
+
+    model = ScriptedModel(say)
+    session = make_session(model, encoder=WordEncoder())
+    object.__setattr__(session, "engine", Engine(model, cache=CompletionCache()))
+    asks = [question("Where is it?", name="one"), question("Where is it?", name="two")]
+    with DeepEdit(config=DeepEditConfig()).edit(session, [MOVE_TOWER]) as edited:
+        one, two = edited.answer(asks)
+        sent = len(model.prompts)
+        assert len(set(model.prompts)) == sent < one.cost.calls  # its thoughts repeat themselves
+        edited.answer([question("Where is it?", name="three")])
+    assert len(model.prompts) == sent
+    assert one.cost == two.cost

@@ -1,0 +1,86 @@
+"""GWalk as an editor: the model stays as it is, the edits of the batch become edges of a graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from attrs import astuple, field, frozen
+
+from ke_core.plugin import SUB_QUESTIONS, Ask, Details, Edit, Edited, Encoder, Reply, Session, prompt_text
+from ke_plugin_gwalk import GwalkConfig
+from ke_plugin_gwalk.given import Given
+from ke_plugin_gwalk.graph import EditGraph, unfit
+from ke_plugin_gwalk.threshold import Calibration, calibrate, fixed
+from ke_plugin_gwalk.walk import PROFILES, Prompts, Walk
+
+
+class Walking:
+    """A model with a graph of edits beside it."""
+
+    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: Given | None) -> None:
+        self.session = session
+        self.walk = walk
+        self.given = given
+        self._record = record
+
+    @property
+    def details(self) -> Details:
+        """What the graph holds, the threshold and where it comes from, and what prompts were used."""
+        return {**self.walk.graph.size, "encoder": self.walk.graph.relations.encoder.id, **self._record}
+
+    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+        """One reply an ask, in order; all advance together."""
+        return self.session.engine.answer((self.given or self.walk).solve, asks)
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Take edges out of the graph and put others in."""
+        self.walk.graph.remove(remove)
+        self.walk.graph.add(add)
+
+
+@frozen(kw_only=True)
+class Gwalk:
+    """Gwalk(config).edit(session, edits) is a model that walks questions through a graph of those edits."""
+
+    config: GwalkConfig
+    _calibrations: dict[str, Calibration] = field(factory=dict, init=False, repr=False, eq=False)
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """An edge has one subject, relation and object. Raises BadConfig for a threshold of another encoder."""
+        del session
+        fixed(self.config)
+        return {edit.id: why for edit in edits if (why := unfit(edit))}
+
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
+        """The model is not touched, so there is nothing to give back. Raises BadConfig, UnsupportedEdit."""
+        config, profile = self.config, PROFILES[self.config.profile]
+        threshold, record = fixed(config), dict[str, Any]()
+        encoder = session.encoder(config.encoder)
+        if threshold is None:
+            found = self._calibrated(encoder, bare=profile.bare)
+            threshold, record = found.threshold, {"calibration": found.details}
+        aliases: Mapping[str, Iterable[str]] | None = (
+            session.material["aliases"].value if config.aliases == "oracle" else None
+        )
+        graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases)
+        prompts = Prompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
+        walk = Walk(graph=graph, prompts=prompts, profile=profile, threshold=threshold, max_hops=config.max_hops)
+        graph.add(edits)
+        shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
+        record |= {"threshold": threshold, "examples_sha256": shown}
+        given = (
+            Given(walk=walk, hops=session.material[SUB_QUESTIONS].value) if config.decomposition == "oracle" else None
+        )
+        return nullcontext(Walking(session, walk, record, given=given))
+
+    def _calibrated(self, encoder: Encoder, *, bare: bool) -> Calibration:
+        """Once an encoder, not once a batch."""
+        if encoder.id not in self._calibrations:
+            self._calibrations[encoder.id] = calibrate(encoder, self._text("pairs"), bare=bare)
+        return self._calibrations[encoder.id]
+
+    def _text(self, name: str) -> str:
+        return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")

@@ -1,0 +1,91 @@
+"""Reading what the model wrote: the entity a question starts from, the relations it goes through, an answer.
+
+Only what was written to its end is read. What cannot be read ends the question with a typed outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from ke_core.plugin import Generated
+
+ARROW, END = "->", "answer"
+BRACKETED = re.compile(r"\[([^\]\n]+)\]")
+INITIAL = re.compile(r"\b\w\.$")
+
+
+class Lost(Exception):
+    """The walk cannot go on: ``outcome`` says why, ``said`` is what the model wrote."""
+
+    def __init__(self, outcome: Literal["unparsed", "hop-cap", "length"], said: str) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+        self.said = said.strip()
+
+
+def lost(written: Generated) -> Lost:
+    """Nothing was found in ``written``: because it was cut, or because it is not there."""
+    return Lost("length" if written.finish == "length" else "unparsed", written.text)
+
+
+def bracketed(written: Generated) -> str:
+    """The bracketed span, up to an apostrophe (published); empty where there is none."""
+    found = BRACKETED.search(written.text)
+    return found[1].split("'")[0].strip() if found else ""
+
+
+def named(written: Generated) -> str:
+    """The bracketed span, or the whole line where a model forgets the brackets; without a possessive."""
+    found = BRACKETED.search(written.text)
+    if found is None and written.finish == "length":
+        return ""
+    name = found[1] if found else written.text.strip().strip("[]")
+    return re.sub(r"['\u2019]s$", "", name.strip()).strip()
+
+
+def relations(written: Generated, most: int) -> tuple[str, ...]:
+    """The parenthesised items between arrows, up to ``answer``.
+
+    Raises Lost where there is none, where there are more than ``most``, or where the end was cut off.
+    """
+    found: list[str] = []
+    ended = written.finish != "length"
+    for item in written.text.split(ARROW):
+        words = item.strip()
+        inside = words[1:-1].strip() if words.startswith("(") and words.endswith(")") else ""
+        if (inside or words).casefold().startswith(END) and len(inside or words) <= len(END) + 1:
+            ended = True
+            break
+        if not inside:
+            break
+        found.append(inside)
+    if len(found) > most:
+        raise Lost("hop-cap", written.text)
+    if not found or not ended:
+        raise lost(written)
+    return tuple(found)
+
+
+def after_first_period(written: Generated) -> str:
+    """What follows the first period and space (published). Raises Lost."""
+    _sentence, period, rest = written.text.partition(". ")
+    if not period or not rest.strip() or written.finish == "length":
+        raise lost(written)
+    return rest.strip()
+
+
+def after_slot(written: Generated) -> str:
+    """What follows the sentence with its open place, so that a period in a name cuts nothing. Raises Lost.
+
+    A closing period is not part of an answer, unless it belongs to an initial or stands in "Jr.".
+    """
+    _sentence, slot, rest = written.text.partition("{}")
+    if slot:
+        rest = rest.lstrip(" .")
+    else:
+        _sentence, _period, rest = written.text.partition(". ")
+    name = rest.strip()
+    if not name or written.finish == "length":
+        raise lost(written)
+    return name if INITIAL.search(name) or name.endswith(("Jr.", "Sr.")) else name.removesuffix(".").strip() or name

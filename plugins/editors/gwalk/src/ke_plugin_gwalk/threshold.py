@@ -1,0 +1,97 @@
+"""From which score on a relation counts as found.
+
+The published 0.845 is a raw dot product of Contriever's unnormalised vectors; with another encoder it says nothing.
+There a threshold is calibrated on wordings of everyday relations that belong to no benchmark: what a model might
+write, the relation's name and its sentence. Each phrase is looked up twice: among all relations, where its own
+should be found, and among all but its own, where nothing should be.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ke_core.plugin import BadConfig, Details, Encoder
+from ke_plugin_gwalk import CALIBRATED, PUBLISHED, GwalkConfig
+from ke_plugin_gwalk.graph import wordings
+
+CONTRIEVER, SCORE = "contriever-msmarco", 0.845
+FEWEST = 8  # pairs: fewer tell nothing about the scale of an encoder's scores
+
+
+@frozen(kw_only=True)
+class Calibration:
+    """The threshold, and the mean of the shares of phrases found rightly and refused rightly at it."""
+
+    threshold: float
+    accuracy: float
+    pairs: int
+
+    @property
+    def details(self) -> Details:
+        """For the record."""
+        return {"pairs": self.pairs, "balanced_accuracy": round(self.accuracy, 4)}
+
+
+def fixed(config: GwalkConfig) -> float | None:
+    """The threshold that the options give; None where it is calibrated.
+
+    Raises BadConfig for the published one with an encoder that it was not published for.
+    """
+    if config.threshold == CALIBRATED:
+        return None
+    value = SCORE if config.threshold == PUBLISHED else float(config.threshold)
+    if value == SCORE and PurePath(config.encoder).name != CONTRIEVER:
+        raise BadConfig(
+            f"gwalk.threshold {SCORE} is published for {CONTRIEVER} and means nothing for {config.encoder}",
+            hint="use -o gwalk.threshold=calibrated, or a number of your own for this encoder",
+        )
+    return value
+
+
+def calibrate(encoder: Encoder, pairs: str, *, bare: bool) -> Calibration:
+    """The threshold at which most phrases are found or refused as they should be. Raises BadConfig.
+
+    ``pairs``: a line a relation, ``phrase | name | sentence with {}``. Between two scores the middle is taken; of
+    equally good places the one with the widest gap.
+    """
+    known = _read(pairs)
+    words = [(template,) if bare else wordings(name, template) for _phrase, name, template in known]
+    owner = np.array([at for at, own in enumerate(words) for _word in own])
+    rows = encoder.embed([word for own in words for word in own])
+    scores = encoder.embed([phrase for phrase, _name, _template in known]) @ rows.T
+    own = owner[None, :] == np.arange(len(known))[:, None]
+    best_own = np.where(own, scores, -np.inf).max(axis=1)
+    best_other = np.where(own, -np.inf, scores).max(axis=1)
+    threshold, accuracy = _between(best_own, best_other)
+    return Calibration(threshold=round(threshold, 4), accuracy=accuracy, pairs=len(known))
+
+
+def _between(right: NDArray[np.float32], wrong: NDArray[np.float32]) -> tuple[float, float]:
+    """The place that best tells ``right`` scores, at or above it, from ``wrong`` ones, below it."""
+    marks = np.unique(np.concatenate([right, wrong]).astype(float))
+    low, high = marks[:-1], marks[1:]
+    places = (low + high) / 2 if len(marks) > 1 else marks
+    good = np.array([(np.mean(right >= at) + np.mean(wrong < at)) / 2 for at in places])
+    best = np.flatnonzero(np.isclose(good, good.max()))
+    gaps = (high - low)[best] if len(marks) > 1 else np.zeros(1)
+    chosen = int(best[int(np.argmax(gaps))])
+    return float(places[chosen]), float(good[chosen])
+
+
+def _read(pairs: str) -> list[tuple[str, str, str]]:
+    found: list[tuple[str, str, str]] = []
+    for number, line in enumerate(pairs.splitlines(), start=1):
+        parts = [part.strip() for part in line.split("|")]
+        if len(parts) != 3 or not all(parts) or parts[2].count("{}") != 1:
+            raise BadConfig(
+                f"pairs.txt, line {number}: not a phrase, a name and a sentence with one {{}}",
+                hint="write: phrase | name | sentence with {}",
+            )
+        found.append((parts[0], parts[1], parts[2]))
+    if len(found) < FEWEST:
+        raise BadConfig(f"pairs.txt has {len(found)} relations", hint=f"a calibration needs {FEWEST} or more")
+    return found

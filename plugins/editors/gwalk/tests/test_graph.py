@@ -1,0 +1,178 @@
+"""What the graph holds, finds and hides, and how names are linked."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import Edit, Entity, Fact, Nearest, UnsupportedEdit, contradicting
+from ke_core.testing.fakes import WordEncoder
+from ke_plugin_gwalk.graph import EditGraph, folded, triple_of, unfit
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def graph_of(edits=(), *, bare=False, respell=True, aliases=None) -> EditGraph:
+    graph = EditGraph(WordEncoder(), bare=bare, respell=respell, aliases=aliases)
+    graph.add(edits)
+    return graph
+
+
+def run(procedure):
+    """A procedure that asks for nothing but look-ups."""
+    result = None
+    while True:
+        try:
+            request = procedure.send(result)
+        except StopIteration as end:
+            return end.value
+        assert isinstance(request, Nearest)
+        (result,) = request.memory.search([request.text], k=request.k, hidden=[request.hidden])
+
+
+@pytest.mark.parametrize(("owner", "on_path", "edited"), list(itertools.product([True, False], repeat=3)))
+def test_only_an_edge_on_the_path_that_the_case_did_not_bring_is_absent(
+    edits, edit_of, relations, owner, on_path, edited
+):
+    """numerics.md, section 7: owner x on path x edited case; ``hidden`` is what the run hands over."""
+    mira, _boland = edits
+    graph = graph_of(edits)
+    path = (edit_of(relations[0], "Mira Toll", "Aland").after,) if on_path else ()
+    if owner and edited:
+        path = (mira.after,) if on_path else ()
+    own = frozenset({mira.id}) if owner else NOTHING
+    hidden = contradicting(path, {edit.id: edit for edit in edits}) - own
+    found = graph.find("Mira Toll", "P27", hidden)
+    assert (found is None) == (on_path and not owner)
+
+
+def test_only_the_contradicting_edge_is_hidden(edit_of, relations) -> None:
+    """Acceptance check 11."""
+    arabic, other = edit_of(relations[1], "US", "Arabic"), edit_of(relations[0], "US", "X")
+    path = (edit_of(relations[1], "US", "English").after,)
+    hidden = contradicting(path, {edit.id: edit for edit in (arabic, other)})
+    graph = graph_of([arabic, other])
+    assert graph.find("US", "P37", hidden) is None
+    assert graph.find("US", "P27", hidden).object == "X"
+
+
+def test_m3_the_first_edge_counts_and_a_hidden_one_gives_way(edit_of, relations) -> None:
+    for names in (("b", "a"), ("a", "b")):
+        edits = [edit_of(relations[0], "Mira Toll", name, name=name) for name in names]
+        graph = graph_of(edits)
+        assert graph.find("Mira Toll", "P27", NOTHING).id == names[0]
+        assert graph.find("Mira Toll", "P27", frozenset(names[:1])).id == names[1]
+        assert graph.find("Mira Toll", "P27", frozenset(names)) is None
+
+
+def test_m4_what_no_edit_mentions_is_no_error(edits) -> None:
+    graph = graph_of(edits[:1])
+    assert graph.find("Nobody", "P999", NOTHING) is None
+    assert graph.question("P999", "Nobody") is None
+    assert run(graph_of().relation("citizenship", 0.0)) == (None, 0.0)
+    assert run(graph_of().link("Nobody")) == "Nobody"
+
+
+def test_m5_edges_are_found_by_label_and_hidden_by_edit(edit_of, relations) -> None:
+    """Two things of one name are one in the graph; what is hidden from a case is an edit, so the two do not mix."""
+    car = edit_of(relations[0], "Ford Mustang", "Fiat", name="car")
+    other = evolve(edit_of(relations[0], "Ford Mustang", "Nintendo", name="other"))
+    graph = graph_of([car, other])
+    assert graph.find("Ford Mustang", "P27", frozenset({"car"})).id == "other"
+
+
+def test_a_relation_is_found_by_its_name_or_its_sentence(edits) -> None:
+    graph = graph_of(edits)
+    for phrase, key in {"official language": "P37", "is a citizen of": "P27", "country of citizenship": "P27"}.items():
+        assert run(graph.relation(phrase, 0.9))[0] == key
+    assert run(graph.relation("favourite colour", 0.9))[0] is None
+    published = graph_of(edits, bare=True)
+    assert sorted(text for _id, text in published.relations.facts) == [
+        "The official language of {} is",
+        "{} is a citizen of",
+    ]
+
+
+def test_only_relations_of_edits_in_force_are_known(edits) -> None:
+    graph = graph_of(edits)
+    assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
+    graph.remove(["mira", "not there"])
+    assert graph.size == {"facts": 1, "relations": 1, "entities": 3}
+    assert run(graph.relation("country of citizenship", 0.5))[0] is None
+    assert graph.find("Mira Toll", "P27", NOTHING) is None
+    assert run(graph.link("mira toll")) == "mira toll"
+    assert graph.question("P27", "x") is None
+    graph.add(edits)
+    assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
+    graph.add(edits)
+    assert graph.size["facts"] == 2
+    graph.remove(["boland", "mira"])
+    assert graph.size == {"facts": 0, "relations": 0, "entities": 0}
+    assert len(graph.relations) == 0
+
+
+def test_a_shared_relation_stays_while_one_edit_needs_it(edit_of, relations) -> None:
+    one, two = (edit_of(relations[0], name, "Boland") for name in ("One", "Two"))
+    graph = graph_of([one, two])
+    graph.remove([one.id])
+    assert run(graph.relation("country of citizenship", 0.9))[0] == "P27"
+    assert run(graph.link("boland")) == "Boland"
+
+
+def test_a_question_is_the_relations_own_or_made_from_the_edits(edits, relations) -> None:
+    graph = graph_of(edits)
+    assert graph.question("P27", "Xena") == "What is the country of Xena?"
+    assert graph.question("P37", "Xena") == "Which official language has Xena?"
+    bare = evolve(edits[1], question=None)
+    assert graph_of([bare]).question("P37", "Xena") is None
+    twice = evolve(edits[1], question="Boland, o Boland, what is thy language?")
+    assert graph_of([twice]).question("P37", "Xena") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "linked"),
+    [("Boland", "Boland"), ("boland.", "Boland"), ("the B\u00f3land", "Boland"), ("Bo land", "Bo land"), ("", "")],
+)
+def test_names_may_be_spelled_a_little_differently(edits, name, linked) -> None:
+    assert run(graph_of(edits).link(name)) == linked
+    assert run(graph_of(edits, respell=False).link(name)) == (name if name != "Boland" else "Boland")
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [("The U.S.A.", "usa"), ("The", "the"), ("...", "..."), ("K\u00f6ln", "koln")]
+)
+def test_a_folded_name(name, plain) -> None:
+    assert folded(name) == plain
+
+
+def test_an_alias_of_a_near_entity_is_linked(edits) -> None:
+    aliases = {"Boland": ("Kingdom of Boland", "BO"), "Elsewhere": ("EW",)}
+    graph = graph_of(edits, aliases=aliases)
+    assert run(graph.link("Kingdom of Boland")) == "Boland"
+    assert run(graph.link("BO")) == "Boland"
+    assert run(graph.link("EW")) == "EW"
+    assert run(graph_of(edits).link("Kingdom of Boland")) == "Kingdom of Boland"
+    graph.remove(["mira", "boland"])
+    assert run(graph.link("BO")) == "BO"
+
+
+def test_v16_the_graph_takes_no_aliases_from_the_edits(edits) -> None:
+    told = evolve(edits[1], after=evolve(edits[1].after, subject=Entity(label="Boland", aliases=("Old Boland",))))
+    assert run(graph_of([told]).link("Old Boland")) == "Old Boland"
+
+
+@pytest.mark.parametrize("objects", [0, 2])
+def test_an_edit_without_one_object_is_no_edge(edits, objects) -> None:
+    after = edits[0].after
+    many = evolve(edits[0], after=Fact(subject=after.subject, relation=after.relation, objects=after.objects * objects))
+    assert unfit(many)
+    with pytest.raises(UnsupportedEdit, match="exactly one object"):
+        triple_of(many, bare=False)
+    with pytest.raises(UnsupportedEdit, match="no triple"):
+        triple_of(Edit(id="t", statement="text"), bare=False)
+    graph = graph_of()
+    with pytest.raises(UnsupportedEdit):
+        graph.add([edits[1], many])
+    assert graph.size["facts"] == 0

@@ -1,0 +1,74 @@
+"""What is read from one line of the model, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Generated
+from ke_plugin_gwalk import reading
+
+
+def said(text: str, finish="stop") -> Generated:
+    return Generated(text=text, finish=finish)
+
+
+@pytest.mark.parametrize(
+    ("text", "published", "sound"),
+    [
+        (" [Mira Toll]", "Mira Toll", "Mira Toll"),
+        (" [Mira Toll's]", "Mira Toll", "Mira Toll"),
+        (" [Mira Toll\u2019s]", "Mira Toll\u2019s", "Mira Toll"),
+        (" [Conan O'Brien]", "Conan O", "Conan O'Brien"),
+        (" [W. G. Sebald] and more", "W. G. Sebald", "W. G. Sebald"),
+        (" Mira Toll", "", "Mira Toll"),
+        (" [Mira", "", "Mira"),
+        ("", "", ""),
+    ],
+)
+def test_the_entity_of_a_question(text, published, sound) -> None:
+    assert (reading.bracketed(said(text)), reading.named(said(text))) == (published, sound)
+
+
+def test_half_a_name_is_none() -> None:
+    assert reading.named(said(" Mira", "length")) == ""
+    assert reading.named(said(" [Mira Toll] is", "length")) == "Mira Toll"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(a)->(b)->answer", ("a", "b")),
+        (" (a) -> (b) -> answer", ("a", "b")),
+        ("(a)->(answer)", ("a",)),
+        ("(a)->Answer.", ("a",)),
+        ("(a)->(answered by)", ("a", "answered by")),
+        ("(a (of b))->answer", ("a (of b)",)),
+        ("(a)->b->(c)", ("a",)),
+        ("(a)", ("a",)),
+    ],
+)
+def test_the_relations_of_a_path(text, found) -> None:
+    assert reading.relations(said(text), 4) == found
+
+
+def test_m2_a_name_with_periods_stays_whole() -> None:
+    """The released stop on token ids cut "W. G. Sebald" at its first period."""
+    for text, name in {
+        " The author of Austerlitz is {}. W. G. Sebald": "W. G. Sebald",
+        " The pen name of W. G. Sebald is {}. Max": "Max",
+        " The son is {}. Martin L. King Jr.": "Martin L. King Jr.",
+        " The agency is {}. The C.I.A.": "The C.I.A.",
+        " The country is {}. Iraq.": "Iraq",
+        " The country is {} Iraq": "Iraq",
+        " The country is Iraq. Iraq": "Iraq",
+    }.items():
+        assert reading.after_slot(said(text)) == name
+    assert reading.after_first_period(said(" The pen name of W. G. Sebald is {}. Max")) == "G. Sebald is {}. Max"
+
+
+@pytest.mark.parametrize("read", [reading.after_slot, reading.after_first_period])
+@pytest.mark.parametrize(("text", "finish", "why"), [("Iraq", "eos", "unparsed"), ("It is {}. Ir", "length", "length")])
+def test_what_cannot_be_read_says_why(read, text, finish, why) -> None:
+    with pytest.raises(reading.Lost) as end:
+        read(said(text, finish))
+    assert end.value.outcome == why

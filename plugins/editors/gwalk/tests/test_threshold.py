@@ -1,0 +1,167 @@
+"""The published threshold belongs to one encoder; for another it is calibrated, or given."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ke_core.plugin import BadConfig, Material
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_plugin_gwalk import GwalkConfig, ke_editors
+from ke_plugin_gwalk.editor import Gwalk
+from ke_plugin_gwalk.threshold import calibrate, fixed
+
+NUMBERS = [f"word{n}" for n in range(10)]
+PAIRS = "\n".join(f"{n} thing | {n} name | {{}} has {n} as" for n in NUMBERS)
+
+
+@pytest.mark.parametrize("threshold", ["published", "0.845"])
+@pytest.mark.parametrize("encoder", ["minilm-l6", "facebook/contriever", "some/folder"])
+def test_the_published_threshold_is_refused_with_another_encoder(threshold, encoder, edits) -> None:
+    editor = Gwalk(config=GwalkConfig(threshold=threshold, encoder=encoder))
+    session = make_session(ScriptedModel([]))
+    with pytest.raises(BadConfig, match=r"0\.845 is published for contriever-msmarco") as refused:
+        editor.check(session, [])
+    assert "gwalk.threshold=calibrated" in (refused.value.hint or "")
+    with pytest.raises(BadConfig):
+        editor.edit(session, edits)
+
+
+@pytest.mark.parametrize("encoder", ["facebook/contriever-msmarco", "contriever-msmarco", "models/contriever-msmarco"])
+def test_the_published_threshold_is_taken_with_its_encoder(encoder) -> None:
+    assert fixed(GwalkConfig(encoder=encoder)) == 0.845
+
+
+def test_a_number_of_ones_own_is_taken_and_on_record(edits) -> None:
+    with Gwalk(config=GwalkConfig(threshold="0.7")).edit(make_session(ScriptedModel([])), edits) as edited:
+        assert edited.details["threshold"] == 0.7
+        assert "calibration" not in edited.details
+
+
+@pytest.mark.parametrize("text", ["", "high", "nan", "inf", "0,7"])
+def test_what_is_no_threshold_is_refused(text) -> None:
+    with pytest.raises(ValueError, match="published, calibrated or a number"):
+        GwalkConfig(threshold=text)
+
+
+def test_a_calibrated_threshold_is_on_record_and_made_once(edits) -> None:
+    class Counting(WordEncoder):
+        calls = 0
+
+        def embed(self, texts):
+            Counting.calls += "architect" in texts
+            return super().embed(texts)
+
+    editor = Gwalk(config=GwalkConfig(threshold="calibrated"))
+    session = make_session(ScriptedModel([]), encoder=Counting())
+    with editor.edit(session, edits) as one, editor.edit(session, []) as two:
+        assert one.details["threshold"] == two.details["threshold"]
+        assert one.details["calibration"]["pairs"] == 52
+        assert 0.5 < one.details["calibration"]["balanced_accuracy"] <= 1
+    assert Counting.calls == 1
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_the_calibrated_threshold_tells_own_relations_from_others(bare) -> None:
+    found = calibrate(WordEncoder(), PAIRS, bare=bare)
+    assert (found.accuracy, found.pairs) == (1.0, 10)
+    assert 0 < found.threshold < 1
+    assert found == calibrate(WordEncoder(), PAIRS, bare=bare)
+
+
+def test_the_scale_of_an_encoder_is_its_own() -> None:
+    class Longer(WordEncoder):
+        def embed(self, texts):
+            return 10 * super().embed(texts)
+
+    plain, longer = calibrate(WordEncoder(), PAIRS, bare=False), calibrate(Longer(), PAIRS, bare=False)
+    assert longer.threshold == pytest.approx(100 * plain.threshold, rel=0.01)
+
+
+def test_an_encoder_that_tells_nothing_apart_still_has_a_threshold() -> None:
+    class Blind:
+        id = "blind"
+
+        def embed(self, texts):
+            return np.ones((len(texts), 2), dtype=np.float32)
+
+    found = calibrate(Blind(), PAIRS, bare=False)
+    assert (found.threshold, found.accuracy) == (2.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "line", ["only words", "a | b", "a | b | c", "a | b | {} c {}", " | b | {} c", "a | b | {} c | d"]
+)
+def test_a_line_that_is_no_pair_is_named(line) -> None:
+    with pytest.raises(BadConfig, match="line 11"):
+        calibrate(WordEncoder(), f"{PAIRS}\n{line}", bare=False)
+
+
+def test_too_few_pairs_are_refused() -> None:
+    with pytest.raises(BadConfig, match="7 relations"):
+        calibrate(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), bare=False)
+
+
+def test_m1_the_variant_is_an_option_and_gold_material_is_named() -> None:
+    (spec,) = ke_editors()
+    assert (spec.config().profile, spec.config().aliases) == ("greedy", "none")
+    assert spec.oracle(GwalkConfig()) == ()
+    assert spec.oracle(GwalkConfig(aliases="oracle")) == ("aliases",)
+    assert spec.masks
+
+
+def test_v16_the_benchmarks_aliases_are_used_only_when_asked_for(edits) -> None:
+    """A session has oracle material only if the specification names it."""
+    material = {"aliases": Material(value={"Boland": ("Old Boland",)}, oracle=True)}
+    session = make_session(ScriptedModel([]), material=material)
+    for aliases, held in (("none", 0), ("oracle", 5)):
+        with Gwalk(config=GwalkConfig(threshold="0.5", aliases=aliases)).edit(session, edits) as edited:
+            assert len(edited.walk.graph.entities) == held
+
+
+def test_details_say_what_made_the_answers(edits) -> None:
+    with Gwalk(config=GwalkConfig(threshold="0.5")).edit(make_session(ScriptedModel([])), edits) as edited:
+        assert json.loads(json.dumps(edited.details)) == edited.details
+        assert (edited.details["facts"], edited.details["encoder"]) == (2, "fake:words-256")
+        edited.change(remove=["mira"])
+        assert edited.details["facts"] == 1
+
+
+# --- prompts ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_prompts_is_shown(tmp_path, ask, edits) -> None:
+    for name in ("subject", "relations", "question", "walk"):
+        (tmp_path / f"{name}.txt").write_text(f"mine: {name}\n", encoding="utf-8")
+    model = ScriptedModel([" [Mira Toll]", "(colour)->answer", " Which?", " It is {}. red"])
+    config = GwalkConfig(threshold="0.6", prompts=str(tmp_path))
+    with Gwalk(config=config).edit(make_session(model), edits) as edited:
+        edited.answer([ask])
+    assert [prompt.split("\n")[0] for prompt in model.prompts] == [
+        f"mine: {name}" for name in ("subject", "relations", "question", "walk")
+    ]
+    (tmp_path / "walk.txt").unlink()
+    with pytest.raises(BadConfig, match=r"walk\.txt"):
+        Gwalk(config=config).edit(make_session(model), edits)
+
+
+def test_every_worked_example_would_itself_be_read() -> None:
+    from ke_core.plugin import Generated, prompt_text
+    from ke_plugin_gwalk import reading
+
+    def examples(name: str, label: str) -> list[Generated]:
+        text = prompt_text("ke_plugin_gwalk", f"{name}.txt", "own", option="gwalk.prompts")
+        lines = [line.removeprefix(label) for line in text.splitlines() if line.startswith(label)]
+        return [Generated(text=line, finish="stop") for line in lines]
+
+    subjects = examples("subject", "Subject:")
+    assert len(subjects) == 4
+    assert all(reading.bracketed(line) == reading.named(line) != "" for line in subjects)
+    paths = [Generated(text=line.text.partition("->")[2], finish="stop") for line in examples("relations", "Path:")]
+    assert [len(reading.relations(path, 4)) for path in paths] == [2, 2, 1, 4]
+    answers = examples("walk", "Generated answer:")
+    assert all(reading.after_slot(line) == reading.after_first_period(line) for line in answers)
+    assert len(answers) == 9
+    assert len(examples("question", "Question:")) == 4

@@ -1,0 +1,51 @@
+"""Editor ``ice``: the edited facts, as sentences to suppose, before every question (Cohen et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+
+
+@frozen(kw_only=True)
+class IceConfig:
+    """The paper edits one fact at a time, so that it is the only one shown: ``--batch 1`` with either of own, all."""
+
+    facts: Literal["own", "all", "retrieved"] = field(
+        default="all",
+        metadata={
+            "help": "facts shown with a question: own = the edits of its own case, all = every edit in force, "
+            "retrieved = the k nearest to the question"
+        },
+    )
+    k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved"})
+    prompts: str = field(
+        default="own",
+        metadata={"help": "the words before the facts: own, or a folder with an opening.txt", "file": True},
+    )
+
+
+def build(config: IceConfig) -> Editor:
+    """The method of that configuration."""
+    from ke_plugin_ice.editor import Ice  # noqa: PLC0415  built late
+
+    return Ice(config=config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``ice``."""
+    return [
+        EditorSpec(
+            name="ice",
+            summary="in-context editing: the edited facts, as sentences to suppose, before every question",
+            config=IceConfig,
+            build=build,
+            cite="Cohen et al. 2024, Evaluating the Ripple Effects of Knowledge Editing in Language Models",
+            masks=True,
+            served={"facts": "retrieved"},
+        )
+    ]

@@ -1,0 +1,140 @@
+"""The demonstrations that can be shown, found by meaning; those that tell of an edit in force are barred."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from attrs import define, field, frozen
+
+from ke_core.plugin import Artifacts, BadData, Edit, Encoder
+from ke_core.retrieval import FactMemory
+from ke_plugin_ike.records import Record
+
+Kind = Literal["copy", "update", "retain"]
+KINDS: tuple[Kind, ...] = ("copy", "update", "retain")
+
+
+@frozen(kw_only=True)
+class Demonstration:
+    """``answer`` follows ``prompt`` after ``fact`` was told; ``record`` is the place of its record in the corpus."""
+
+    record: int
+    kind: Kind
+    fact: str
+    prompt: str
+    answer: str
+
+
+@define(kw_only=True, eq=False)
+class Corpus:
+    """Every demonstration by id, and a memory that finds the nearest ones (fact and prompt together, as published)."""
+
+    records: Sequence[Record]
+    encoder: Encoder
+    artifacts: Artifacts
+    demonstrations: dict[str, Demonstration] = field(init=False)
+    memory: FactMemory = field(init=False)
+    sha256: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        each = (made for number, record in enumerate(self.records) for made in demonstrations(number, record))
+        self.demonstrations = {str(place): demonstration for place, demonstration in enumerate(each)}
+        self.sha256 = hashlib.sha256(repr(self.records).encode()).hexdigest()
+        self.memory = self._remembered()
+
+    @cached_property
+    def widest(self) -> int:
+        """The most demonstrations of one record."""
+        return max(Counter(each.record for each in self.demonstrations.values()).values())
+
+    def of(self, record: int, kind: Kind, barred: frozenset[str]) -> list[Demonstration]:
+        """The demonstrations of that kind that a record has, without those that are barred."""
+        return [self.demonstrations[name] for name in self._by_kind[record, kind] if name not in barred]
+
+    def barred(self, edits: Iterable[Edit]) -> frozenset[str]:
+        """Ids of the demonstrations that name the subject of one of ``edits``, as their own subject or as an object.
+
+        Of an edit that is a statement and nothing else, the statement must not hold their subject or prompt.
+        A record goes as a whole if nothing is left of one of its kinds.
+        """
+        told = Told(edits)
+        named = {name for name, each in self.demonstrations.items() if self._tells(each, told)}
+        for number in range(len(self.records)):
+            rows = {kind: self._by_kind[number, kind] for kind in KINDS}
+            if any(named.issuperset(names) for names in rows.values()):
+                named.update(name for names in rows.values() for name in names)
+        return frozenset(named)
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[int, Kind], list[str]]:
+        found: dict[tuple[int, Kind], list[str]] = {}
+        for name, each in self.demonstrations.items():
+            found.setdefault((each.record, each.kind), []).append(name)
+        return found
+
+    def _tells(self, each: Demonstration, told: Told) -> bool:
+        return told.names(f"{each.fact} {each.prompt} {each.answer}") or any(
+            map(told.states, (each.prompt, self.records[each.record].subject))
+        )
+
+    def _remembered(self) -> FactMemory:
+        """The memory of all demonstrations; embedded once, and kept for the next edits."""
+        key = {"encoder": self.encoder.id, "records_sha256": self.sha256}
+        path: Path = self.artifacts.path("ike-demonstrations", key, ".safetensors")
+        try:
+            return FactMemory.load(path, self.encoder)
+        except BadData:  # not there yet, or damaged
+            memory = FactMemory(
+                self.encoder, ((name, f"{each.fact} {each.prompt}") for name, each in self.demonstrations.items())
+            )
+            memory.save(path)
+            return memory
+
+
+def demonstrations(number: int, record: Record) -> Iterator[Demonstration]:
+    """Every demonstration that a record makes."""
+
+    def one(kind: Kind, prompt: str, answer: str) -> Demonstration:
+        return Demonstration(record=number, kind=kind, fact=record.fact, prompt=prompt, answer=answer)
+
+    yield one("copy", record.prompt, record.object)
+    for paraphrase in record.paraphrases:
+        yield one("update", paraphrase, record.object)
+    for prompt, object_ in record.neighbours:
+        yield one("retain", prompt, object_)
+
+
+class Told:
+    """What edits are about: their subjects' names; where an edit has only a statement, all that is in it."""
+
+    def __init__(self, edits: Iterable[Edit]) -> None:
+        self._names: dict[str, list[list[str]]] = {}  # by first word, so that a text is read once for all of them
+        self._statements: list[str] = []
+        for edit in edits:
+            names = [edit.cloze.subject] if edit.cloze else []
+            names += edit.after.subject.names if edit.after else ()
+            for words in filter(None, (_plain(name).split() for name in dict.fromkeys(names))):
+                self._names.setdefault(words[0], []).append(words)
+            if not names:
+                self._statements.append(f" {_plain(edit.statement)} ")
+
+    def names(self, text: str) -> bool:
+        """Whether ``text`` names a subject: whole words, whatever their case."""
+        words = _plain(text).split()
+        return any(
+            words[at : at + len(name)] == name for at, word in enumerate(words) for name in self._names.get(word, ())
+        )
+
+    def states(self, text: str) -> bool:
+        """Whether ``text`` stands in one of the statements."""
+        return any(f" {_plain(text)} " in told for told in self._statements)
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

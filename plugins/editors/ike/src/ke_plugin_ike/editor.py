@@ -1,0 +1,97 @@
+"""IKE as an editor: the model stays as it is, and each question is asked behind a context made for its edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from ke_core.plugin import (
+    Ask,
+    Decoding,
+    Details,
+    Edit,
+    Edited,
+    Likelihood,
+    Procedure,
+    Prompt,
+    Reply,
+    Session,
+    prompt_text,
+    put,
+)
+from ke_core.retrieval import InContext, MemoryEditor
+from ke_plugin_ike import IkeConfig
+from ke_plugin_ike.context import PROFILES, Context
+from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike.layout import FILE, read_layout
+from ke_plugin_ike.records import read_records
+
+
+class Shown(InContext):
+    """A model that is shown demonstrations and the facts of a question before it."""
+
+    def __init__(self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
+        profile = PROFILES[config.profile]
+        self.context = Context(
+            corpus=Corpus(
+                records=read_records(config.demonstrations),
+                encoder=session.encoder(config.encoder),
+                artifacts=session.artifacts,
+            ),
+            layout=read_layout(prompt_text("ke_plugin_ike", FILE, config.prompts, option="ike.prompts")),
+            profile=profile,
+            k=profile.k if config.k is None else config.k,
+            seed=session.seed,
+        )
+        self.edits: dict[str, Edit] = {}
+        self.barred: frozenset[str] = frozenset()
+        super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """Ask with the context of its facts; a question that no edit is shown for is asked as the benchmark asks it."""
+        shown = yield from self.shown(ask)
+        if shown.facts:
+            query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
+            text = yield from self.context.before(shown.facts, self.barred, query)
+            ask = asked(ask, text)
+        return shown.on_record((yield from put(ask)))
+
+    @property
+    def details(self) -> Details:
+        """What is shown: the facts, how many demonstrations, and of how many records they are chosen."""
+        corpus = self.context.corpus
+        free = {each.record for name, each in corpus.demonstrations.items() if name not in self.barred}
+        return {
+            **super().details,
+            "demonstrations": self.context.k,
+            "records_free": len(free),
+            "demonstrations_sha256": corpus.sha256,
+        }
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Take edits out and put others in; no demonstration tells of one that is in force."""
+        super().change(add=add, remove=remove)
+        known = self.edits | {edit.id: edit for edit in reversed(add)}
+        self.edits = {name: self.edits.get(name, known[name]) for name in self.facts}
+        self.barred = self.context.corpus.barred(self.edits.values())
+
+
+def asked(ask: Ask, text: str) -> Ask:
+    """``ask`` with ``text`` for its prompt. An answer is a line; whole continuations are scored, not tokens (V2)."""
+    if isinstance(ask, Likelihood):
+        return evolve(ask, prompt=text)
+    decoding = Decoding(max_tokens=ask.prompt.decoding.max_tokens, stop=("\n",))
+    return evolve(ask, prompt=Prompt(text=text, decoding=decoding))
+
+
+@frozen(kw_only=True)
+class Ike(MemoryEditor):
+    """Ike(config).edit(session, edits) is a model that is told those edits in its prompt."""
+
+    config: IkeConfig
+
+    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """The model behind its context. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
+        return Shown(self.config, session, edits)

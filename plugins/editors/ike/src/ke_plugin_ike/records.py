@@ -1,0 +1,99 @@
+"""The records that demonstrations are made of: one JSON object a line.
+
+::
+
+    {"subject": "Hamlet", "prompt": "The author of Hamlet is", "object": "Jane Austen",
+     "paraphrases": ["Who wrote Hamlet?"],
+     "neighbours": [{"prompt": "The author of Faust is", "object": "Johann Wolfgang von Goethe"}]}
+
+``object`` is what the demonstrated edit says; a neighbour's is true and stays so. Keys that are not named here are
+left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import BadData
+
+OWN = "own"
+FILE = "demonstrations.jsonl"
+
+
+@frozen(kw_only=True)
+class Record:
+    """An edit to demonstrate: ``prompt`` stops where the object begins. Neighbours are pairs of prompt and object."""
+
+    subject: str
+    prompt: str
+    object: str
+    paraphrases: tuple[str, ...]
+    neighbours: tuple[tuple[str, str], ...]
+
+    @property
+    def fact(self) -> str:
+        """The edit as a sentence."""
+        return f"{self.prompt} {self.object}"
+
+
+def read_records(source: str) -> tuple[Record, ...]:
+    """Every record of a file, or of this package's own. Raises BadData, which names file, line and field."""
+    found = tuple(
+        _record(line, f"{source}, line {number}") for number, line in enumerate(_lines(source), 1) if line.strip()
+    )
+    if not found:
+        raise BadData(f"{source} holds no demonstration", hint="one JSON record a line")
+    return found
+
+
+def _lines(source: str) -> list[str]:
+    if source == OWN:
+        return files("ke_plugin_ike").joinpath(FILE).read_text(encoding="utf-8").splitlines()
+    try:
+        return Path(source).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadData(
+            f"the demonstrations {source} cannot be read", hint=f"ike.demonstrations: a UTF-8 file, or {OWN}"
+        ) from error
+
+
+def _record(line: str, where: str) -> Record:
+    try:
+        raw = json.loads(line)
+    except ValueError as error:
+        raise _bad(where, "is not JSON") from error
+    return Record(
+        subject=_text(raw, "subject", where),
+        prompt=_text(raw, "prompt", where),
+        object=_text(raw, "object", where),
+        paraphrases=tuple(
+            _text({"paraphrases": text}, "paraphrases", where) for text in _list(raw, "paraphrases", where)
+        ),
+        neighbours=tuple(
+            (_text(each, "prompt", f"{where}, neighbours"), _text(each, "object", f"{where}, neighbours"))
+            for each in _list(raw, "neighbours", where)
+        ),
+    )
+
+
+def _text(raw: Any, field: str, where: str) -> str:
+    value = raw.get(field) if isinstance(raw, dict) else None
+    if not isinstance(value, str) or not value.strip():
+        raise _bad(where, f"{field} is no text")
+    return " ".join(value.split())  # a line break would end the demonstration
+
+
+def _list(raw: Any, field: str, where: str) -> list[Any]:
+    value = raw.get(field)
+    if not isinstance(value, list) or not value:
+        raise _bad(where, f"{field} is no list, or an empty one")
+    return value
+
+
+def _bad(where: str, what: str) -> BadData:
+    return BadData(f"{where}: {what}", hint="see the README of ke-plugin-ike for the format")

@@ -1,0 +1,340 @@
+"""What stands in the prompt: which demonstrations, in which order, and which facts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from attrs import evolve
+
+from ke_core.errors import ContextOverflow
+from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood, Scored
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_plugin_ike import IkeConfig, ke_editors
+from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike.editor import Ike
+from ke_plugin_ike.records import read_records
+
+ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
+FACT = MOVE_TOWER.statement
+END = " Rome\nUpdate:"
+
+
+def replay(said=END, *, edits=(MOVE_TOWER,), ask=ASK, seed=0, **options):
+    """The reply, and the prompt of the one call."""
+    model = ScriptedModel([said])
+    with Ike(config=IkeConfig(**options)).edit(make_session(model, seed=seed), edits) as edited:
+        (reply,) = edited.answer([ask])
+    return reply, model.prompts[0]
+
+
+def blocks(**kwargs) -> list[str]:
+    return replay(**kwargs)[1].split("\n\n")
+
+
+def kind(block: str) -> str:
+    """Copy, update or retain, from the text alone."""
+    fact, text = (line.partition(": ")[2] for line in block.split("\n"))
+    if text == fact:
+        return "copy"
+    record = next(each for each in read_records("own") if each.fact == fact)
+    return "update" if text in [f"{words} {record.object}" for words in record.paraphrases] else "retain"
+
+
+# --- the paper's context ------------------------------------------------------------------------------------
+
+
+def test_one_copy_to_three_updates_to_four_retains() -> None:
+    shown = blocks()
+    assert Counter(map(kind, shown[:32])) == {"copy": 4, "update": 12, "retain": 16}
+    assert [kind(block) for block in shown[:32]] != sorted(kind(block) for block in shown[:32])
+
+
+def test_after_them_a_copy_of_the_edit_and_then_the_question_under_the_edit() -> None:
+    shown = blocks()
+    assert len(shown) == 32 + 2
+    assert shown[32:] == [f"Update: {FACT}\nText: {FACT}", f"Update: {FACT}\nText: {ASK.texts[0]}"]
+
+
+def test_every_demonstration_is_of_another_record_and_tells_what_its_record_says() -> None:
+    facts = [block.split("\n")[0] for block in blocks()[:32]]
+    assert len(set(facts)) == 32
+    by_fact = {f"Update: {record.fact}": record for record in read_records("own")}
+    for block in blocks()[:32]:
+        record = by_fact[block.split("\n")[0]]
+        text = block.split("\nText: ")[1]
+        changed = [f"{words} {record.object}" for words in (record.prompt, *record.paraphrases)]
+        kept = [f"{prompt} {object_}" for prompt, object_ in record.neighbours]
+        assert text in (*changed, *kept)
+
+
+def test_the_nearest_record_is_last() -> None:
+    near = Edit(id="near", statement="Nairobi is the capital of Peru")
+    session = make_session(EchoModel())
+    encoder = session.encoder("")
+    shown = [block.split("\n")[0].removeprefix("Update: ") for block in blocks(edits=(near,))[:32]]
+    corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
+    barred, scores = corpus.barred([near]), dict[str, float]()
+    for name, text in corpus.memory.facts:
+        if name in barred:
+            continue
+        score = float(encoder.embed([near.statement])[0] @ encoder.embed([text])[0])
+        fact = corpus.demonstrations[name].fact
+        scores[fact] = max(scores.get(fact, -1.0), round(score, 5))
+    assert [scores[fact] for fact in shown] == sorted(scores[fact] for fact in shown)
+    assert scores[shown[-1]] == max(scores.values())
+
+
+def test_the_transcript_is_the_stored_one() -> None:
+    """A change to demonstrations, layout or order shows here: transcripts of old runs then hold other prompts."""
+    assert (
+        hashlib.sha256(replay()[1].encode()).hexdigest()
+        == "600e2dd910ff4911231a9064a006625fe4a7eb1141184cc5805e019b72dab9b1"
+    )
+
+
+def test_all_questions_about_an_edit_share_their_prefix() -> None:
+    one, two = replay()[1], replay(ask=question("Where is it?"))[1]
+    assert one.removesuffix(ASK.texts[0]) == two.removesuffix("Where is it?")
+
+
+def test_the_order_is_drawn_with_the_runs_seed() -> None:
+    assert replay(seed=1)[1] == replay(seed=1)[1] != replay(seed=2)[1]
+
+
+def test_m3_hash_seed_has_no_say() -> None:
+    code = (
+        "from ke_core.testing.examples import *; from ke_core.testing.fakes import *;"
+        "from ke_plugin_ike import IkeConfig; from ke_plugin_ike.editor import Ike;"
+        "model = ScriptedModel(lambda prompt: 'Rome');"
+        "after = Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER, MOVE_GATE]).__enter__();"
+        "after.answer(QUESTIONS); print(repr(model.prompts), after.details)"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert "Eiffel Tower" in runs[0]
+
+
+@pytest.mark.parametrize("k", [0, 1, 8, 16, 500])
+def test_k_demonstrations_or_as_many_as_there_are(k) -> None:
+    shown = blocks(k=k)
+    assert len(shown) == min(k, len(read_records("own"))) + 2
+    if k % 8 == 0 and 0 < k < 100:
+        assert Counter(map(kind, shown[:k])) == {"copy": k // 8, "update": 3 * k // 8, "retain": k // 2}
+
+
+# --- EasyEdit's variant -------------------------------------------------------------------------------------
+
+
+def test_easyedit_shows_the_nearest_of_any_kind_nearest_first_without_a_copy_of_the_edit() -> None:
+    near = Edit(id="near", statement="Nairobi is the capital of Peru")
+    session = make_session(EchoModel())
+    encoder = session.encoder("")
+    shown = blocks(edits=(near,), profile="easyedit")
+    assert len(shown) == 16 + 1
+    assert shown[16] == f"Update: {near.statement}\nText: {ASK.texts[0]}"
+    corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
+    hits = corpus.memory.search([near.statement], k=16, hidden=[corpus.barred([near])])[0]
+    told = [corpus.demonstrations[hit.id] for hit in hits]
+    assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in told]
+
+
+def test_easyedit_without_demonstrations_is_the_fact_and_the_question() -> None:
+    assert blocks(profile="easyedit", k=0) == [f"Update: {FACT}\nText: {ASK.texts[0]}"]
+
+
+def test_the_variant_is_an_option_and_so_on_record() -> None:
+    (spec,) = ke_editors()
+    assert spec.config().profile == "paper"
+    for profile, k in {"paper": 32, "easyedit": 16}.items():
+        with Ike(config=IkeConfig(profile=profile)).edit(make_session(EchoModel()), []) as after:
+            assert after.details["demonstrations"] == k
+
+
+# --- which facts are shown ----------------------------------------------------------------------------------
+
+BOTH = (MOVE_TOWER, MOVE_GATE)
+
+
+def facts_of(**kwargs) -> list[str]:
+    return [line.removeprefix("Update: ") for line in blocks(k=0, **kwargs)[-1].split("\n")[:-1]]
+
+
+def test_the_nearest_edits_are_shown_the_nearest_first_and_are_on_record() -> None:
+    assert facts_of(edits=BOTH[::-1]) == [MOVE_TOWER.statement, MOVE_GATE.statement]
+    assert facts_of(edits=BOTH, top=1) == [MOVE_TOWER.statement]
+    reply, _prompt = replay(edits=BOTH, top=1)
+    assert [(step.kind, step.retrieved) for step in reply.steps] == [("retrieved", (MOVE_TOWER.id,))]
+
+
+def test_every_fact_that_is_shown_is_copied_once() -> None:
+    copies = [f"Update: {edit.statement}\nText: {edit.statement}" for edit in BOTH]
+    assert blocks(edits=BOTH, k=0)[:-1] == copies
+
+
+def test_own_facts_are_those_of_the_case_in_its_order() -> None:
+    ask = evolve(ASK, own=(MOVE_GATE.id, MOVE_TOWER.id))
+    assert facts_of(edits=BOTH, facts="own") == [MOVE_TOWER.statement]
+    assert facts_of(edits=BOTH, facts="own", ask=ask) == [MOVE_GATE.statement, MOVE_TOWER.statement]
+
+
+def test_v16_the_cases_own_edits_are_used_only_where_the_option_says_so() -> None:
+    strange = question("Who are you?", own=(MOVE_GATE.id,))
+    assert facts_of(edits=BOTH, ask=strange, top=1) == facts_of(edits=BOTH, ask=evolve(strange, own=()), top=1)
+    (spec,) = ke_editors()
+    assert spec.config().facts == "retrieved"
+    assert spec.oracle(spec.config()) == ()
+
+
+@pytest.mark.parametrize("facts", ["retrieved", "own"])
+def test_hidden_facts_are_not_shown(facts) -> None:
+    ask = evolve(ASK, own=(MOVE_GATE.id, MOVE_TOWER.id), hidden=frozenset({MOVE_TOWER.id}))
+    assert facts_of(edits=BOTH, ask=ask, facts=facts) == [MOVE_GATE.statement]
+
+
+@pytest.mark.parametrize(
+    ("edits", "changes"),
+    [((), {}), ((MOVE_TOWER,), {"hidden": frozenset({MOVE_TOWER.id})})],
+    ids=["empty", "hidden"],
+)
+def test_without_a_fact_the_question_is_asked_as_the_benchmark_asks_it(edits, changes) -> None:
+    for facts in ("retrieved", "own"):
+        reply, prompt = replay(edits=edits, ask=evolve(ASK, **changes), facts=facts)
+        assert prompt == ASK.prompt.text
+        assert (reply.outcome, reply.text) == ("answered", "Rome")
+
+
+def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
+    model = ScriptedModel(lambda _prompt: END)
+    with Ike(config=IkeConfig(k=0)).edit(make_session(model), [MOVE_GATE]) as after:
+        after.answer([ASK])
+        after.change(add=[MOVE_TOWER])
+        after.answer([ASK])
+        after.change(remove=[MOVE_GATE.id])
+        after.answer([ASK])
+    assert [[edit.id for edit in BOTH if edit.statement in prompt] for prompt in model.prompts] == [
+        [MOVE_GATE.id],
+        [MOVE_TOWER.id, MOVE_GATE.id],
+        [MOVE_TOWER.id],
+    ]
+
+
+# --- answers ------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_is_the_line_and_the_limit_is_the_benchmarks() -> None:
+    model = ScriptedModel([" Rome \nUpdate: nonsense"])
+    with Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER]) as after:
+        (reply,) = after.answer([ASK])
+    assert (reply.outcome, reply.text) == ("answered", "Rome")
+    (request,) = model.requests
+    assert (request.stop, request.max_tokens, request.temperature) == (("\n",), 8, 0.0)
+
+
+@pytest.mark.parametrize("said", ["", "\n", "  \nUpdate: x"])
+def test_a_model_that_writes_no_answer_is_unparsed(said) -> None:
+    reply, _prompt = replay(said)
+    assert (reply.outcome, reply.text) == ("unparsed", "")
+
+
+def test_an_answer_as_long_as_the_limit_counts_as_far_as_it_goes() -> None:
+    """As the unedited model's does: a short prompt without a marker (``ke_core.engine.direct.read``)."""
+    reply, _prompt = replay(" a b c d e f g h i j k")
+    assert (reply.outcome, reply.text) == ("answered", "a b c d e f g")
+
+
+def test_a_prompt_longer_than_the_context_is_a_failure_and_never_cut() -> None:
+    pytest.importorskip("torch")
+    from ke_core.testing.tiny import tiny_model
+
+    model = tiny_model("llama")
+    with Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER]) as after:
+        (reply,) = after.answer([ASK])
+        scored = Likelihood(id="l", case="c", texts=("It is",), prompt="It is", continuations=(" a", " b"))
+        (also,) = after.answer([scored])
+    assert isinstance(reply, Failure)
+    assert reply.error == also.error == ContextOverflow.__name__
+    with Ike(config=IkeConfig(k=4)).edit(make_session(model), [MOVE_TOWER]) as after:
+        assert isinstance(after.answer([ASK])[0], Answer)
+
+
+def test_error_of_the_model_is_a_failure() -> None:
+    reply, _prompt = replay(TimeoutError("no answer"))
+    assert reply == Failure(error="TimeoutError", message="no answer")
+
+
+class Reader(EchoModel):
+    """A perfect model: what the last fact says is certain, if it is given whole and with its space."""
+
+    def __init__(self) -> None:
+        self.scored = []
+
+    def score(self, requests):
+        self.scored += requests
+        return [
+            Scored(
+                logprobs=tuple(0.0 if self.right(request.prompt, text) else -50.0 for text in request.continuations),
+                tokens=(1,) * len(request.continuations),
+            )
+            for request in requests
+        ]
+
+    def right(self, prompt: str, text: str) -> bool:
+        fact = prompt.rpartition("\nText: ")[0].rpartition("Update: ")[2]
+        return not prompt.endswith(" ") and fact.endswith(text)
+
+
+def test_v2_a_perfect_model_prefers_every_new_object() -> None:
+    """Published code compared tokens of "Paris" with predictions of " Paris": a perfect model had 0 or one half."""
+    for edit, words in ((MOVE_TOWER, (" Rome", " Paris")), (MOVE_GATE, (" Madrid", " Berlin"))):
+        asks = [
+            Likelihood(id=text, case="c", texts=(text,), prompt=f"Q: {text}\nA:", continuations=words)
+            for text in (edit.cloze.prompt, edit.question)
+        ]
+        model = Reader()
+        with Ike(config=IkeConfig()).edit(make_session(model), [edit]) as after:
+            replies = after.answer(asks)
+        assert [reply.logprobs for reply in replies] == [(0.0, -50.0)] * 2
+        for request, ask in zip(model.scored, asks, strict=True):
+            assert request.prompt.endswith(f"Update: {edit.statement}\nText: {ask.texts[0]}")
+            assert request.continuations == words
+
+
+def test_v2_a_text_without_wordings_is_scored_after_its_own_prompt() -> None:
+    model = Reader()
+    ask = Likelihood(id="l", case="", prompt="The sea was", continuations=(" calm that day",))
+    with Ike(config=IkeConfig(k=0)).edit(make_session(model), [MOVE_TOWER]) as after:
+        after.answer([ask])
+    assert model.scored[0].prompt.endswith("Text: The sea was")
+
+
+# --- how a demonstration reads ------------------------------------------------------------------------------
+
+
+def test_a_folder_says_how_a_demonstration_reads(tmp_path) -> None:
+    (tmp_path / "demonstration.txt").write_text("It is now so that {fact}.\n- {prompt} {answer}\n", encoding="utf-8")
+    shown = blocks(prompts=str(tmp_path), k=1)
+    assert shown[-2:] == [f"It is now so that {FACT}.\n- {FACT}", f"It is now so that {FACT}.\n- {ASK.texts[0]}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{fact}", "a\n{prompt} {answer}", "{fact}\n{answer} {prompt}", "{fact}\n\n{prompt} {answer}"]
+)
+def test_a_folder_without_a_usable_demonstration_is_refused(tmp_path, text) -> None:
+    (tmp_path / "demonstration.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(BadConfig, match=r"ike\.prompts"):
+        blocks(prompts=str(tmp_path))

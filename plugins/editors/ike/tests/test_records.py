@@ -1,0 +1,224 @@
+"""Where demonstrations come from, what a bad file is told, and that none tells of an edit in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ke_core.plugin import BadData, Cloze, Edit
+from ke_core.testing.examples import MOVE_TOWER, city_edit, question
+from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
+from ke_plugin_ike import IkeConfig
+from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike.editor import Ike
+from ke_plugin_ike.records import read_records
+
+ROOT = Path(__file__).parents[4]
+OURS = read_records("own")
+GOOD = {
+    "subject": "Hamlet",
+    "prompt": "The author of Hamlet is",
+    "object": "Jane Austen",
+    "paraphrases": ["Who wrote Hamlet?"],
+    "neighbours": [{"prompt": "The author of Faust is", "object": "Goethe"}],
+}
+
+
+def written(path: Path, *records: object) -> str:
+    file = path / "mine.jsonl"
+    file.write_text("\n".join(json.dumps(record) for record in records), encoding="utf-8")
+    return str(file)
+
+
+def corpus(records=OURS) -> Corpus:
+    session = make_session(EchoModel())
+    return Corpus(records=records, encoder=session.encoder(""), artifacts=session.artifacts)
+
+
+def about(subject: str, statement: str = "") -> Edit:
+    """An edit that names its subject; with a statement, one that has nothing else."""
+    if statement:
+        return Edit(id=statement, statement=statement)
+    return Edit(id=subject, statement=f"{subject} is new", cloze=Cloze(template="{} is", subject=subject))
+
+
+def records_left(free: Corpus, edits: list[Edit]) -> set[int]:
+    """The records that can still be demonstrated."""
+    barred = free.barred(edits)
+    return {each.record for name, each in free.demonstrations.items() if name not in barred}
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+
+def test_our_own_records_are_more_than_are_shown_and_change_something() -> None:
+    assert len(OURS) >= 4 * 32
+    facts = {record.fact for record in OURS}
+    assert len(facts) == len(OURS)
+    for record in OURS:
+        assert record.subject.casefold() in record.prompt.casefold()
+        assert all(f"{prompt} {object_}" not in facts for prompt, object_ in record.neighbours)
+
+
+@pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="the script is in the repository")
+def test_our_own_records_are_what_the_script_makes(tmp_path) -> None:
+    out = tmp_path / "made.jsonl"
+    subprocess.run(
+        [sys.executable, str(ROOT / "scripts/build_ike_demonstrations.py"), str(out)], check=True, timeout=120
+    )
+    assert read_records(str(out)) == OURS
+
+
+def test_a_file_takes_the_place_of_our_records(tmp_path) -> None:
+    model = ScriptedModel(["Rome"])
+    config = IkeConfig(demonstrations=written(tmp_path, {**GOOD, "case_id": 7}))
+    with Ike(config=config).edit(make_session(model), [MOVE_TOWER]) as after:
+        after.answer([question("Where?")])
+        assert after.details["records_free"] == 1
+    first, *_rest = model.prompts[0].split("\n\n")
+    assert first.startswith("Update: The author of Hamlet is Jane Austen\nText: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"subject": None}, "line 2: subject"),
+        ({"prompt": " "}, "line 2: prompt"),
+        ({"object": 7}, "line 2: object"),
+        ({"paraphrases": []}, "line 2: paraphrases"),
+        ({"paraphrases": [""]}, "line 2: paraphrases"),
+        ({"paraphrases": "Who?"}, "line 2: paraphrases"),
+        ({"neighbours": []}, "line 2: neighbours"),
+        ({"neighbours": ["x"]}, "line 2, neighbours: prompt"),
+        ({"neighbours": [{"prompt": "x is"}]}, "line 2, neighbours: object"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_named_by_line_and_field(tmp_path, changes, message) -> None:
+    with pytest.raises(BadData, match=message):
+        read_records(written(tmp_path, GOOD, GOOD | changes))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\xfe", b"{", b"[1]", b'"text"', b"7"])
+def test_a_file_that_holds_no_records_is_refused(tmp_path, content) -> None:
+    file = tmp_path / "mine.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    config = IkeConfig(demonstrations=str(file))
+    with pytest.raises(BadData, match=r"mine\.jsonl"), Ike(config=config).edit(make_session(EchoModel()), []):
+        pass
+
+
+def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
+    (record,) = read_records(written(tmp_path, GOOD | {"object": "Jane\n\nAusten"}))
+    assert record.object == "Jane Austen"
+
+
+# --- never the evaluated edits ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edit", [about("Norway"), about("NORWAY")])
+def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
+    free = corpus()
+    barred = free.barred([edit])
+    for name, each in free.demonstrations.items():
+        assert name in barred or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
+    assert barred != frozenset(free.demonstrations)
+
+
+def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
+    free = corpus()
+    barred = free.barred([about("", "The capital of Norway is Lima")])
+    kept = [each for name, each in free.demonstrations.items() if name not in barred]
+    assert barred
+    assert not any("The capital of Norway" in f"{each.fact} {each.prompt}" for each in kept)
+
+
+def test_a_name_within_another_word_bars_nothing() -> None:
+    free = corpus()
+    assert free.barred([about("Nor"), about("Egy")]) == frozenset()
+
+
+def test_aliases_of_a_subject_count() -> None:
+    from ke_core.plugin import Entity
+
+    free = corpus()
+    aliased = city_edit(Entity(label="Kingdom of Norway", aliases=("Norway",)), Entity(label="a"), Entity(label="b"))
+    assert free.barred([aliased])
+
+
+def test_a_record_with_nothing_left_to_retain_is_barred_as_a_whole(tmp_path) -> None:
+    free = corpus(read_records(written(tmp_path, GOOD)))
+    assert free.barred([about("Faust")]) == frozenset(free.demonstrations)
+    assert free.barred([about("Macbeth")]) == frozenset()
+
+
+def test_a_barred_record_is_not_shown_and_comes_back_with_the_edit_gone() -> None:
+    model = ScriptedModel(lambda _prompt: "Rome")
+    norway = about("Norway")
+    with Ike(config=IkeConfig(k=500)).edit(make_session(model), [MOVE_TOWER]) as after:
+        every = after.details["records_free"]
+        after.change(add=[norway])
+        fewer = after.details["records_free"]
+        after.answer([question("Where?")])
+        after.change(remove=[norway.id])
+        assert after.details["records_free"] == every > fewer
+    assert "of Norway" not in model.prompts[0]
+
+
+def test_every_record_barred_leaves_the_facts(tmp_path) -> None:
+    model = ScriptedModel(["Rome"])
+    hamlet = about("Hamlet")
+    with Ike(config=IkeConfig(demonstrations=written(tmp_path, GOOD))).edit(make_session(model), [hamlet]) as after:
+        after.answer([question("Who?")])
+    assert model.prompts[0] == "Update: Hamlet is new\nText: Hamlet is new\n\nUpdate: Hamlet is new\nText: Who?"
+
+
+def test_with_all_edits_of_the_atlas_in_force_only_objects_bar() -> None:
+    """The demonstrations are about countries that no case of it touches; a few of their neighbours are edited."""
+    atlas = pytest.importorskip("ke_plugin_atlas")
+    edits = [edit for case in atlas.build(atlas.AtlasConfig()).cases() for edit in case.edits]
+    free = corpus()
+    edited = {edit.cloze.subject for edit in edits}
+    assert not edited & {record.subject.removeprefix("the ") for record in OURS}
+    assert len(records_left(free, edits)) >= 150
+
+
+@pytest.mark.skipif(
+    not (Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared/data") / "mquake").is_dir(),
+    reason="no MQuAKE here: set KE_DATA_DIR",
+)
+def test_with_all_edits_of_mquake_in_force_enough_demonstrations_are_left() -> None:
+    folder = Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared/data") / "mquake"
+    raw = json.loads((folder / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))
+    subjects = {rewrite["subject"] for case in raw for rewrite in case["requested_rewrite"]}
+    assert len(records_left(corpus(), [about(subject) for subject in sorted(subjects)])) >= 32
+
+
+# --- embedded once ------------------------------------------------------------------------------------------
+
+
+class Counting(WordEncoder):
+    """Counts what it embeds."""
+
+    texts = 0
+
+    def embed(self, texts):
+        self.texts += len(texts)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> None:
+    encoder = Counting()
+    for _again in range(3):
+        session = make_session(EchoModel(), encoder=encoder, root=tmp_path)
+        Corpus(records=OURS, encoder=encoder, artifacts=session.artifacts)
+        if damage:
+            for path in tmp_path.rglob("*.safetensors"):
+                path.write_bytes(b"no")
+    assert encoder.texts == (3 if damage else 1) * sum(2 + len(r.paraphrases) + len(r.neighbours) - 1 for r in OURS)

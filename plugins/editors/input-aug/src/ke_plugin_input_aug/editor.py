@@ -1,0 +1,106 @@
+"""Input augmentation, the InputAug of Hua et al. 2024: what was edited stands beside the question.
+
+::
+
+    ...                          an instruction, and worked examples of this form
+    Facts: ...                   the counterfactual facts, as sentences; "none" where there are none
+    Question: ...
+    Thoughts: ...                with ``mode=cot``: the model, a step a sentence
+    Answer: ...                  the model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from ke_core.plugin import (
+    Ask,
+    Decoding,
+    Details,
+    Edit,
+    Edited,
+    Likelihood,
+    NoLikelihood,
+    Parse,
+    Procedure,
+    Prompt,
+    Question,
+    Reply,
+    Session,
+    prompt_text,
+    put,
+)
+from ke_core.retrieval import Choice, InContext, MemoryEditor, Shown, before_prompt
+from ke_plugin_input_aug import InputAugConfig
+
+NO_FACTS = "none"
+FACTS: Mapping[str, Choice] = {"oracle": "own", "all": "all", "retrieved": "retrieved", "none": "none"}
+
+
+@frozen(kw_only=True)
+class Mode:
+    """How an answer is asked for: what the model starts with, how far it may write, where its answer stands."""
+
+    begins: str
+    decoding: Decoding
+    parse: Parse
+
+
+MODES = {
+    "direct": Mode(begins="Answer:", decoding=Decoding(max_tokens=24, stop=("\n",)), parse=Parse()),
+    "cot": Mode(
+        begins="Thoughts:",
+        decoding=Decoding(max_tokens=200, stop=("\n\n", "\nFacts:", "\nQuestion:")),
+        parse=Parse(after="Answer:", until="\n"),
+    ),
+}
+
+
+class Augmented(InContext):
+    """A model that is given facts with each question."""
+
+    def __init__(self, config: InputAugConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
+        super().__init__(session, edits, choice=FACTS[config.facts], k=config.k, encoder=config.encoder)
+        mode = MODES[config.mode]
+        tokens = config.max_tokens or mode.decoding.max_tokens
+        self.mode = evolve(mode, decoding=evolve(mode.decoding, max_tokens=tokens))
+        self.examples = prompt_text(
+            "ke_plugin_input_aug", f"{config.mode}.txt", config.prompts, option="input-aug.prompts"
+        )
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """Ask with the facts before the question."""
+        shown: Shown = yield from self.shown(ask)
+        facts = f"Facts: {shown.sentences or NO_FACTS}\n"
+        asked = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
+        reply: Reply = yield from put(asked)
+        return shown.on_record(reply)
+
+    def _question(self, ask: Question, facts: str) -> Ask:
+        text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
+        return evolve(ask, prompt=Prompt(text=text, decoding=self.mode.decoding, parse=self.mode.parse))
+
+    def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
+        """The benchmark's own prompt behind the facts; after a chain of thought there is no such thing."""
+        if self.mode.parse.after:
+            raise NoLikelihood("input-aug gives no log-probabilities after a chain of thought", hint="use mode=direct")
+        return before_prompt(ask, facts)
+
+    @property
+    def details(self) -> Details:
+        """The facts, and how long an answer may be."""
+        return {**super().details, "max_tokens": self.mode.decoding.max_tokens}
+
+
+@frozen(kw_only=True)
+class InputAug(MemoryEditor):
+    """InputAug(config).edit(session, edits) is a model that is given those edits with its questions."""
+
+    config: InputAugConfig
+
+    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
+        return Augmented(self.config, session, edits)

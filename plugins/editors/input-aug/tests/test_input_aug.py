@@ -1,0 +1,165 @@
+"""What is given with a question, in both modes, and what is read of the answer."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import BadConfig, Failure, Likelihood, Scored
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_plugin_input_aug import InputAugConfig, ke_editors
+from ke_plugin_input_aug.editor import InputAug
+
+ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
+TOWER, GATE = "Eiffel Tower is located in Rome.", "Brandenburg Gate is located in Madrid."
+BOTH = pytest.mark.parametrize("mode", ["direct", "cot"])
+
+
+def editing(model, edits=(MOVE_GATE, MOVE_TOWER), **options):
+    return InputAug(config=InputAugConfig(**options)).edit(make_session(model), edits)
+
+
+def asked(said=" Rome", ask=ASK, edits=(MOVE_GATE, MOVE_TOWER), **options):
+    model = ScriptedModel([said])
+    with editing(model, edits, **options) as edited:
+        (reply,) = edited.answer([ask])
+    (request,) = model.requests
+    return reply, request
+
+
+def last_block(request) -> list[str]:
+    return request.prompt.split("\n\n")[-1].split("\n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [("oracle", TOWER), ("all", f"{GATE} {TOWER}"), ("retrieved", f"{TOWER} {GATE}"), ("none", "none")],
+)
+@pytest.mark.parametrize(("mode", "begins"), [("direct", "Answer:"), ("cot", "Thoughts:")])
+def test_facts_come_before_the_question(mode, begins, facts, shown) -> None:
+    _reply, request = asked(mode=mode, facts=facts)
+    assert last_block(request) == [f"Facts: {shown}", f"Question: {ASK.texts[0]}", begins]
+
+
+@BOTH
+def test_the_control_differs_in_its_facts_alone(mode) -> None:
+    with_facts, without = asked(mode=mode)[1], asked(mode=mode, facts="none")[1]
+    assert with_facts.prompt.replace(TOWER, "none") == without.prompt
+    assert evolve(with_facts, prompt="") == evolve(without, prompt="")
+
+
+@BOTH
+def test_a_case_without_edits_in_force_is_asked_as_the_control(mode) -> None:
+    assert asked(mode=mode, ask=evolve(ASK, own=()))[1] == asked(mode=mode, facts="none")[1]
+    assert asked(mode=mode, edits=())[1] == asked(mode=mode, facts="none")[1]
+
+
+@pytest.mark.parametrize("facts", ["oracle", "all", "retrieved"])
+def test_hidden_facts_are_not_given(facts) -> None:
+    ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))
+    assert last_block(asked(ask=ask, facts=facts)[1])[0] == f"Facts: {TOWER}"
+
+
+def test_what_was_retrieved_is_on_record() -> None:
+    reply, _request = asked(facts="retrieved", k=1)
+    assert [(step.kind, step.retrieved) for step in reply.steps] == [("retrieved", (MOVE_TOWER.id,))]
+    assert asked()[0].steps == ()
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "outcome", "text"),
+    [
+        ("direct", " Rome\nFacts: more", "answered", "Rome"),
+        ("direct", "", "unparsed", ""),
+        ("cot", " By the facts, it is in Rome.\nAnswer: Rome", "answered", "Rome"),
+        ("cot", " By the facts, it is in Rome.\nAnswer: Rome\n\nFacts: none\nAnswer: Oslo", "answered", "Rome"),
+        ("cot", " By the facts, it is in Rome.", "unparsed", ""),
+        ("cot", " on and on" * 200, "length", ""),
+    ],
+)
+def test_what_is_read_of_the_answer(mode, said, outcome, text) -> None:
+    reply, _request = asked(said, mode=mode)
+    assert (reply.outcome, reply.text) == (outcome, text)
+
+
+def test_v3_an_answer_in_the_worked_examples_is_no_answer() -> None:
+    reply, request = asked(" I do not know.", mode="cot")
+    assert "Answer: Quito" in request.prompt
+    assert (reply.outcome, reply.text) == ("unparsed", "")
+
+
+@pytest.mark.parametrize(("mode", "tokens"), [("direct", 24), ("cot", 200)])
+def test_tokens_of_an_answer(mode, tokens) -> None:
+    assert asked(mode=mode)[1].max_tokens == tokens
+    assert asked(mode=mode, max_tokens=7)[1].max_tokens == 7
+    assert asked(mode=mode)[1].temperature == 0
+
+
+def test_log_probabilities_are_those_behind_the_facts() -> None:
+    class Scoring(EchoModel):
+        def score(self, requests):
+            self.asked = requests
+            return super().score(requests)
+
+    ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome",), own=(MOVE_TOWER.id,))
+    model = Scoring()
+    with editing(model) as edited:
+        (reply,) = edited.answer([ask])
+    assert isinstance(reply, Scored)
+    assert model.asked[0].prompt == f"Facts: {TOWER}\nThe tower is in"
+    with editing(model, mode="cot") as edited:
+        (reply,) = edited.answer([ask])
+    assert isinstance(reply, Failure)
+    assert reply.unscored
+
+
+@BOTH
+def test_v16_which_edits_are_the_cases_own_is_on_record_as_oracle(mode) -> None:
+    (spec,) = ke_editors()
+    assert spec.config(mode=mode).facts == "oracle"
+    assert "oracle" in spec.config.__attrs_attrs__.facts.metadata["help"]
+
+
+@BOTH
+def test_worked_examples_have_the_form_that_is_asked_and_would_be_read(mode) -> None:
+    text = (files("ke_plugin_input_aug") / "prompts" / f"{mode}.txt").read_text(encoding="utf-8").strip()
+    instruction, *blocks = text.split("\n\n")
+    assert "\n" not in instruction
+    assert len(blocks) == 4
+    labels = ["Facts", "Question", "Thoughts", "Answer"] if mode == "cot" else ["Facts", "Question", "Answer"]
+    for block in blocks:
+        assert [line.split(":")[0] for line in block.split("\n")] == labels
+        said = block.split("Thoughts:" if mode == "cot" else "Answer:")[1]
+        assert asked(said, mode=mode)[0].text == block.split("Answer: ")[1]
+    assert sum(block.startswith("Facts: none\n") for block in blocks) == 1
+
+
+@BOTH
+def test_prompts_of_ones_own(tmp_path, mode) -> None:
+    (tmp_path / f"{mode}.txt").write_text("Answer.\n", encoding="utf-8")
+    assert asked(mode=mode, prompts=str(tmp_path))[1].prompt.startswith("Answer.\n\nFacts: ")
+
+
+@BOTH
+@pytest.mark.parametrize("content", [None, b" \n", b"\xff"])
+def test_unusable_prompts_are_refused(tmp_path, mode, content) -> None:
+    if content is not None:
+        (tmp_path / f"{mode}.txt").write_bytes(content)
+    with (
+        pytest.raises(BadConfig, match=rf"{mode}\.txt"),
+        editing(ScriptedModel([]), mode=mode, prompts=str(tmp_path)),
+    ):
+        pass
+
+
+def test_a_prompt_over_the_context_is_a_failure_of_that_question() -> None:
+    from ke_core.errors import ContextOverflow
+
+    model = ScriptedModel(lambda prompt: ContextOverflow("too long") if GATE in prompt else " Rome")
+    with editing(model, facts="all") as edited:
+        long, short = edited.answer([ASK, evolve(ASK, id="other", hidden=frozenset({MOVE_GATE.id}))])
+    assert long == Failure(error="ContextOverflow", message="too long")
+    assert short.text == "Rome"

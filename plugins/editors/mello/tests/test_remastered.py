@@ -1,0 +1,72 @@
+"""The port of MQuAKE-Remastered, quirk by quirk (reference/editors_memory.md, section 2; pitfalls M1, M2)."""
+
+from __future__ import annotations
+
+from ke_core.plugin import Step
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_plugin_mello import MelloConfig
+from ke_plugin_mello.editor import Mello
+
+ASK = question("Who is the mayor of the city of the Eiffel Tower?")
+FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact:"
+
+
+class Watched(WordEncoder):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def embed(self, texts):
+        self.seen += texts
+        return super().embed(texts)
+
+
+def replay(*script, edits=(MOVE_TOWER, MOVE_GATE), encoder=None):
+    model = ScriptedModel(script)
+    session = make_session(model, encoder=encoder)
+    with Mello(config=MelloConfig(profile="remastered")).edit(session, edits) as edited:
+        (reply,) = edited.answer([ASK])
+    assert len(model.prompts) == len(script)
+    return reply, model
+
+
+def test_the_look_up_keeps_the_label_and_the_fact_has_no_period() -> None:
+    encoder = Watched()
+    reply, model = replay(FIRST, "\nFinal answer: Rome", encoder=encoder)
+    assert encoder.seen[-1] == "Subquestion: In which city is the Eiffel Tower?"
+    assert reply.steps[0].text == "In which city is the Eiffel Tower?"
+    assert model.prompts[1].endswith("\nRetrieved fact: Eiffel Tower is located in Rome\n")
+
+
+def test_an_empty_memory_has_its_own_sentence() -> None:
+    _reply, model = replay(FIRST, "\nFinal answer: Rome", edits=())
+    assert model.prompts[1].endswith("\nRetrieved fact: There is no fact\n")
+
+
+def test_m2_the_period_at_the_end_goes_and_no_other() -> None:
+    assert replay("\nFinal answer: W. G. Sebald.\nmore")[0].text == "W. G. Sebald"
+
+
+def test_what_follows_an_invented_question_is_cut() -> None:
+    said = "\nI wonder.\nQuestion: Who?\nSubquestion: Who?\nGenerated answer: He.\nRetrieved fact:"
+    reply, _model = replay(said)
+    assert (reply.outcome, reply.raw) == ("unparsed", "\nI wonder.")
+
+
+def test_a_turn_that_the_limit_cut_counts_as_it_stands() -> None:
+    long = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in" + " very" * 60
+    reply, _model = replay(long, "\nFinal answer: Rome and" + " on" * 60)
+    assert reply.outcome == "answered"
+    assert reply.steps[0].retrieved == (MOVE_TOWER.id,)
+
+
+def test_a_cut_turn_without_a_subquestion_is_length() -> None:
+    reply, _model = replay("and on" * 60)
+    assert (reply.outcome, [step.kind for step in reply.steps]) == ("length", ["unparsed"])
+
+
+def test_four_calls_are_all_there_are() -> None:
+    reply, _model = replay(FIRST, FIRST, FIRST, FIRST)
+    assert (reply.outcome, len(reply.steps)) == ("hop-cap", 4)
+    assert all(isinstance(step, Step) for step in reply.steps)

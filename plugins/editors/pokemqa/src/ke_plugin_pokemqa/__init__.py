@@ -1,0 +1,105 @@
+"""Editor ``pokemqa``: a memory of edits behind a trained scope detector (Gu et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+
+CITE = (
+    "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
+    "ACL 2024, https://arxiv.org/abs/2312.15194"
+)
+
+
+@frozen(kw_only=True)
+class PokemqaConfig:
+    """The paper's loop and detector; where ours differ from the released ones, ``loop`` and ``profile`` say which."""
+
+    detector: Literal["trained", "nearest"] = field(
+        default="trained",
+        metadata={
+            "help": "what says whether an edit answers a sub-question: trained = the two-stage scope detector of "
+            "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold"
+        },
+    )
+    profile: Literal["small", "published"] = field(
+        default="small",
+        metadata={
+            "help": "the trained detector: small = on vectors of a frozen encoder, a minute on a processor; "
+            "published = two distilbert-base-cased, fine-tuned as a whole"
+        },
+    )
+    encoder: str | None = field(
+        default=None,
+        metadata={
+            "help": "sentence encoder of the memory; derived: minilm-l6 (small), distilbert-base-cased (published)",
+            "derived": True,
+        },
+    )
+    checkpoint: str = field(
+        default="",
+        metadata={
+            "help": "folder that ke train pokemqa wrote; empty: the one in the cache for this encoder and profile",
+            "file": True,
+        },
+    )
+    threshold: float | None = field(
+        default=None,
+        metadata={"help": "detector=nearest: least score of a fact; derived: 0.67 for minilm-l6", "derived": True},
+    )
+    loop: Literal["fixed", "published"] = field(
+        default="fixed",
+        metadata={
+            "help": "fixed = a turn ends with its first step, the prompt looks alike with and without an edit; "
+            "published = a turn is read from its end, and without an edit the label lacks its colon"
+        },
+    )
+    knowledge: Literal["none", "dataset"] = field(
+        default="none",
+        metadata={"help": "the knowledge prompt: a line on the question's key entity, from the dataset's entities"},
+    )
+    max_calls: int = field(default=5, validator=validators.ge(1), metadata={"help": "model calls for one question"})
+    max_tokens: int = field(
+        default=200, validator=validators.ge(1), metadata={"help": "tokens that one call may generate"}
+    )
+    prompts: str = field(
+        default="own",
+        metadata={
+            "help": "worked examples: own, or a folder with plain.txt and, for the knowledge prompt, knowledge.txt",
+            "file": True,
+        },
+    )
+
+
+def build(config: PokemqaConfig) -> Editor:
+    """The method of that configuration."""
+    from ke_plugin_pokemqa.editor import Pokemqa  # noqa: PLC0415  built late
+
+    return Pokemqa(config)
+
+
+def build_trainer(config: PokemqaConfig) -> Trainer:
+    """The trainer; imports torch."""
+    from ke_plugin_pokemqa.training import ScopeTrainer  # noqa: PLC0415  built late
+
+    return ScopeTrainer(config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Offer ``pokemqa``."""
+    return [
+        EditorSpec(
+            name="pokemqa",
+            summary="facts in a memory behind a trained scope detector, consulted sub-question by sub-question",
+            config=PokemqaConfig,
+            build=build,
+            cite=CITE,
+            masks=True,
+            own_prompt=True,
+            trainer=TrainerSpec(build=build_trainer, needs_model=False),
+        )
+    ]

@@ -1,0 +1,105 @@
+"""PokeMQA as an editor: the model stays as it is, the edits go into a memory behind the scope detector."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ke_core.plugin import Ask, BadConfig, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
+from ke_core.retrieval import FactMemory, MemoryEditor, Remembering
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.loop import Loop
+from ke_plugin_pokemqa.profiles import PROFILES
+from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
+from ke_plugin_pokemqa.turns import WAYS
+
+ENTITIES = "question-entities"
+"""Material for the knowledge prompt: question to what is said of its key entity ("X, a person.")."""
+THRESHOLDS = {"minilm-l6": 0.67}
+"""Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
+
+
+class Recalling(Remembering):
+    """A model with a memory of edits beside it, and a detector before the memory."""
+
+    def __init__(
+        self,
+        config: PokemqaConfig,
+        session: Session[Any],
+        edits: Sequence[Edit],
+        *,
+        memory: FactMemory,
+        detector: Details,
+    ) -> None:
+        super().__init__(session, edits, memory=memory)
+        self.detector = detector
+        known = _entities(session) if config.knowledge == "dataset" else {}
+        self.loop = Loop(
+            memory=memory,
+            examples=_examples("plain.txt", config),
+            knowing=_examples("knowledge.txt", config) if known else "",
+            entities=known,
+            way=WAYS[config.loop],
+            calls=config.max_calls,
+            max_tokens=config.max_tokens,
+        )
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The paper's loop."""
+        return self.loop.solve(ask)
+
+    @property
+    def details(self) -> Details:
+        """What the memory holds, what stands before it, and which worked examples are shown."""
+        shown = hashlib.sha256(f"{self.loop.examples}\0{self.loop.knowing}".encode()).hexdigest()
+        return {**super().details, "detector": dict(self.detector), "examples_sha256": shown}
+
+
+class Pokemqa(MemoryEditor):
+    """Pokemqa(config).edit(session, edits) is a model that consults a memory of those edits."""
+
+    def __init__(self, config: PokemqaConfig) -> None:
+        self.config = config
+
+    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """The model beside a memory. Raises BadConfig without a detector, or where an option does not fit."""
+        memory, detector = self._memory(session)
+        return Recalling(self.config, session, edits, memory=memory, detector=detector)
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Every edit has a statement, and that is all it takes. Raises BadConfig without a detector."""
+        del edits
+        self._memory(session)
+        return {}
+
+    def _memory(self, session: Session[Any]) -> tuple[FactMemory, Details]:
+        """An empty memory, and what is said of its detector."""
+        if self.config.detector == "nearest":
+            name = self.config.encoder or PROFILES[self.config.profile].encoder
+            threshold = self.config.threshold if self.config.threshold is not None else THRESHOLDS.get(name)
+            if threshold is None:
+                raise BadConfig(
+                    f"pokemqa.detector=nearest has no threshold for the encoder {name}",
+                    hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py finds one",
+                )
+            return NearestMemory(session.encoder(name), threshold), {"kind": "nearest", "threshold": threshold}
+        from ke_plugin_pokemqa.trained import trained  # noqa: PLC0415  torch, which nearest does not need
+
+        found = trained(session, self.config)
+        checkpoint = found.checkpoint
+        said = {"step": checkpoint.step, "minutes": checkpoint.seconds / 60, **checkpoint.about}
+        return ScopeMemory(found.detector), {"kind": "trained", "trained": said}
+
+
+def _examples(file: str, config: PokemqaConfig) -> str:
+    return prompt_text("ke_plugin_pokemqa", file, config.prompts, option="pokemqa.prompts")
+
+
+def _entities(session: Session[Any]) -> Mapping[str, str]:
+    if ENTITIES not in session.material:
+        raise BadConfig(
+            f"pokemqa.knowledge=dataset: this dataset brings no {ENTITIES}", hint="leave pokemqa.knowledge at none"
+        )
+    found: Mapping[str, str] = session.material[ENTITIES].value
+    return found

@@ -1,0 +1,103 @@
+"""One of the two networks in training: its optimiser, its validations, when it stops. Saved whole, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from ke_plugin_pokemqa.profiles import Schedule
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+class Learner:
+    """``things``: what one time through deals out (pairs, records). ``best``: the weights that validated best.
+
+    ``step``: how many steps are behind it. ``merit``: of the last validation.
+    """
+
+    def __init__(self, name: str, module: nn.Module, schedule: Schedule, things: int) -> None:
+        self.name, self.module, self.schedule = name, module, schedule
+        self.batch = min(schedule.batch, things)
+        self.epoch_steps = things // self.batch
+        self.step = self.stale = 0
+        self.loss = self.merit = 0.0
+        self.highest = -math.inf
+        self.stopped = False
+        self.parameters = dict(module.named_parameters())
+        self.adam = Adam(self.parameters.values(), lr=schedule.lr)
+        self.best = self._weights()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The epoch, and the batch in it, that comes next."""
+        return divmod(self.step, self.epoch_steps)
+
+    def advance(self, loss_of: Callable[[], Tensor], merit_of: Callable[[], float], *, seed: int) -> None:
+        """Validate where it is time to (the first time before anything is learned), then take one step.
+
+        Dropout draws from the seed and the number of the step.
+        """
+        epoch, batch = self.place
+        if not self.stopped and batch == 0 and epoch % self.schedule.validate == 0:
+            self._validate(merit_of)
+            self.stopped = self.stale >= self.schedule.patience or epoch >= self.schedule.epochs
+        if self.stopped:
+            return
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.manual_seed(int(np.random.SeedSequence([seed, self.step]).generate_state(1)[0]))
+            self.module.train()
+            loss = loss_of()
+            self.adam.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+            self.adam.step()
+        self.step += 1
+        self.loss = float(loss.detach())
+
+    def tensors(self) -> dict[str, Any]:
+        """Everything, as NumPy arrays by name."""
+        found: dict[str, Tensor] = {}
+        for name, parameter in self.parameters.items():
+            found[f"{self.name}.now.{name}"] = parameter
+            found[f"{self.name}.best.{name}"] = self.best[name]
+            found |= {f"{self.name}.{kind}.{name}": value for kind, value in self.adam.state[parameter].items()}
+        numbers = [self.step, self.stale, self.loss, self.merit, self.highest, self.stopped]
+        arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in found.items()}
+        return arrays | {f"{self.name}.numbers": np.array(numbers, dtype=np.float64)}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Go on from what ``tensors`` gave."""
+        step, stale, self.loss, self.merit, self.highest, stopped = saved[f"{self.name}.numbers"].tolist()
+        self.step, self.stale, self.stopped = int(step), int(stale), bool(stopped)
+        load_weights(self.module, saved, f"{self.name}.now.")
+        for name, parameter in self.parameters.items():
+            self.best[name] = torch.from_numpy(saved[f"{self.name}.best.{name}"].copy()).to(parameter.device)
+            kept = {kind: f"{self.name}.{kind}.{name}" for kind in MOMENTS if f"{self.name}.{kind}.{name}" in saved}
+            for kind, where in kept.items():
+                value = torch.from_numpy(np.array(saved[where]))
+                self.adam.state[parameter][kind] = value if kind == "step" else value.to(parameter.device)
+
+    def _validate(self, merit_of: Callable[[], float]) -> None:
+        self.module.eval()
+        with torch.no_grad():
+            self.merit = merit_of()
+        if self.merit > self.highest:
+            self.highest, self.stale, self.best = self.merit, 0, self._weights()
+        else:
+            self.stale += 1
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+
+def load_weights(module: nn.Module, saved: Mapping[str, Any], prefix: str) -> None:
+    """Put the arrays whose names begin with ``prefix`` into the parameters of that name."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(torch.from_numpy(np.array(saved[prefix + name])))

@@ -1,0 +1,97 @@
+"""PokeMQA's loop (Gu et al. 2024, section 3): the model takes a question apart, a detector says which edit answers.
+
+::
+
+    Question: ...                      given, after worked examples
+    (the key entity: ...)              given, with the knowledge prompt
+    Subquestion: ...                   the model
+    Generated answer: ...              the edit in scope of the sub-question; if there is none, the model
+    ... is: ...                        the model: the entity that this leads to
+    Subquestion: ...                   the model, and so on
+    Final answer: ...                  the model
+
+Unlike MeLLo's there is no tentative answer and no self-check: what is in scope is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import evolve, field, frozen
+
+from ke_core.plugin import (
+    Answer,
+    Ask,
+    Generate,
+    Generated,
+    Hit,
+    Nearest,
+    NoLikelihood,
+    Procedure,
+    Question,
+    Reply,
+    Step,
+)
+from ke_core.retrieval import FactMemory
+from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
+
+ENTITY = "Key entity:"
+
+
+@frozen(kw_only=True)
+class Loop:
+    """The loop over one memory, whose search gives the one edit in scope or none.
+
+    ``examples`` and ``knowing``: the worked examples without and with a key entity. ``entities``: question to what is
+    said of its key entity; a question that is not there is asked plainly.
+    """
+
+    memory: FactMemory
+    examples: str
+    knowing: str = ""
+    entities: Mapping[str, str] = field(factory=dict)
+    way: Way
+    calls: int
+    max_tokens: int
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
+        start = self.start(ask)
+        state, steps = start, list[Step]()
+        for _call in range(self.calls):
+            written: Generated = yield Generate(prompt=state, stop=self.way.stop, max_tokens=self.max_tokens)
+            turn = self.way.read(written)
+            state += turn.text
+            raw = state[len(start) :]
+            steps = _reached(steps, turn.reached or turn.final or "")
+            if turn.final is not None:
+                steps.append(Step(kind="final", text=turn.final))
+                return Answer(text=turn.final, raw=raw, steps=tuple(steps))
+            if turn.subquestion is None:
+                steps.append(Step(kind="unparsed", text=turn.text.strip()))
+                cut = written.finish == "length"
+                return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
+            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=turn.subquestion, k=1, hidden=ask.hidden)
+            steps.append(
+                Step(
+                    kind="subquestion",
+                    text=turn.subquestion,
+                    retrieved=tuple(hit.id for hit in hits),
+                    scores=tuple(hit.score for hit in hits),
+                )
+            )
+            state = f"{state.rstrip()}\n{f'{FACT} {hits[0].text}.' if hits else self.way.unknown}"
+        return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
+
+    def start(self, ask: Ask) -> str:
+        """The worked examples and the question. Raises NoLikelihood."""
+        if not isinstance(ask, Question):
+            raise NoLikelihood("pokemqa answers in words and gives no log-probabilities")
+        asked = f"{QUESTION} {ask.texts[0]}"
+        known = self.entities.get(ask.texts[0])
+        return f"{self.knowing}\n\n{asked}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{asked}"
+
+
+def _reached(steps: Sequence[Step], answer: str) -> list[Step]:
+    """The steps, the last hop with the answer that came of it."""
+    return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps and answer else list(steps)

@@ -1,0 +1,154 @@
+"""The detector's networks, by number of text: on the vectors of a frozen encoder, or fine-tuned as a whole."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ke_core.plugin import BadConfig, Encoder
+from ke_core.retrieval import SentenceEncoder
+from ke_plugin_pokemqa.words import FEATURES, Words
+
+WIDTH, SHARED = 64, 32
+LONGEST = 256  # tokens, as published
+
+
+class Networks(Protocol):
+    """Both are trained apart, each by its own optimiser."""
+
+    @property
+    def pre(self) -> nn.Module:
+        """The pre-detector."""
+        ...
+
+    @property
+    def judge(self) -> nn.Module:
+        """The disambiguator."""
+        ...
+
+    def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
+        """Where the pre-detector puts those texts, statements if ``edits``: [n, d]."""
+        ...
+
+    def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
+        """What the disambiguator says of each pair, [n, 2]; class 0 is in scope."""
+        ...
+
+
+class Shift(nn.Module):
+    """A point is scale * (vector + offset) for statements, scale * vector for questions; it begins as the vector."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(()))
+        self.offset = nn.Parameter(torch.zeros(size))
+
+    def forward(self, vectors: Tensor, *, edits: bool) -> Tensor:
+        """Points [n, d]."""
+        moved: Tensor = self.log_scale.exp() * (vectors + self.offset if edits else vectors)
+        return moved
+
+
+class PairJudge(nn.Module):
+    """Two layers on |a - b| and a * b of both vectors' projections, their cosine, and the words they share."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.edit, self.question = nn.Linear(size, SHARED), nn.Linear(size, SHARED)
+        self.hidden = nn.Linear(2 * SHARED + 1 + FEATURES, WIDTH)
+        self.out = nn.Linear(WIDTH, 2)
+
+    def forward(self, edits: Tensor, questions: Tensor, overlap: Tensor) -> Tensor:
+        """Logits [n, 2] of vectors [n, d] and shares of words [n, FEATURES]."""
+        a, b = self.edit(edits), self.question(questions)
+        cosine = nn.functional.cosine_similarity(edits, questions)[:, None]
+        seen = torch.cat([(a - b).abs(), a * b, cosine, overlap], dim=1)
+        said: Tensor = self.out(self.hidden(seen).relu())
+        return said
+
+
+class Head:
+    """Small networks over ``vectors`` [n, d] of ``texts``, which stay as they are."""
+
+    def __init__(self, texts: Sequence[str], vectors: Tensor, words: Words, *, seed: int = 0) -> None:
+        self.texts, self.vectors, self.words = texts, vectors, words
+        self.pre = Shift(vectors.shape[1])
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.judge = PairJudge(vectors.shape[1])
+
+    def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
+        """See ``Networks``."""
+        found: Tensor = self.pre(self.vectors[list(texts)], edits=edits)
+        return found
+
+    def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
+        """See ``Networks``."""
+        one, other = list(edits), list(questions)
+        overlap = self.words.overlap([self.texts[at] for at in one], [self.texts[at] for at in other])
+        found: Tensor = self.judge(self.vectors[one], self.vectors[other], torch.from_numpy(overlap))
+        return found
+
+
+class FirstToken(nn.Module):
+    """An encoder's last state of the first token, to be fine-tuned."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(encoder.model).requires_grad_(requires_grad=True)
+        self.tokenizer = encoder.tokenizer
+        self.longest = min(LONGEST, encoder.longest)
+
+    def forward(self, *texts: list[str]) -> Tensor:
+        """[n, d], of texts or of pairs of texts."""
+        read = self.tokenizer(*texts, truncation=True, max_length=self.longest, padding=True, return_tensors="pt")
+        found: Tensor = self.model(**read.to(self.model.device)).last_hidden_state[:, 0]
+        return found
+
+
+class CrossJudge(nn.Module):
+    """Reads ``edit [SEP] question``; a dense layer and two logits on top, as DistilBERT's classifier has."""
+
+    def __init__(self, encoder: SentenceEncoder, *, seed: int = 0) -> None:
+        super().__init__()
+        self.encoder = FirstToken(encoder)
+        size, device = encoder.model.config.hidden_size, encoder.model.device
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Dropout(0.2), nn.Linear(size, 2)).to(device)
+
+    def forward(self, edits: list[str], questions: list[str]) -> Tensor:
+        """Logits [n, 2]."""
+        found: Tensor = self.head(self.encoder(edits, questions))
+        return found
+
+
+class Whole:
+    """Two copies of the encoder, each fine-tuned as a whole: the published detector."""
+
+    def __init__(self, texts: Sequence[str], encoder: Encoder, *, seed: int = 0) -> None:
+        real = fine_tunable(encoder)
+        self.texts = texts
+        self.pre, self.judge = FirstToken(real), CrossJudge(real, seed=seed)
+
+    def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
+        """See ``Networks``; statements and questions are read alike."""
+        del edits
+        found: Tensor = self.pre([self.texts[at] for at in texts])
+        return found
+
+    def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
+        """See ``Networks``."""
+        found: Tensor = self.judge([self.texts[at] for at in edits], [self.texts[at] for at in questions])
+        return found
+
+
+def fine_tunable(encoder: Any) -> SentenceEncoder:
+    """The encoder, if it is a model that can be trained. Raises BadConfig."""
+    if not isinstance(encoder, SentenceEncoder):
+        raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=small")
+    return encoder

@@ -1,0 +1,121 @@
+"""The two-stage scope detector at work, over a memory of statements (Gu et al. 2024, section 3.2). No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
+from ke_core.plugin import Encoder, Hit
+from ke_core.retrieval import FactMemory
+
+Vectors = NDArray[np.float32]
+HALF = 0.5
+SCORES = 2**24  # probabilities computed at once (64 MiB)
+DECIMALS = 6  # of a probability, when probabilities are compared
+
+
+@frozen(kw_only=True, eq=False)
+class Side:
+    """One side of several pairs: texts, and their vectors [n, d]."""
+
+    texts: Sequence[str]
+    vectors: Vectors
+
+
+@frozen(kw_only=True, eq=False)
+class Detector:
+    """``encoder`` reads statements and questions; p(e, q) = exp(-scale^2 |e + offset - q|^2) is the pre-detector.
+
+    ``offset``: [d]. ``judge``: the disambiguator's probabilities [n] that each edit answers each question.
+    ``confirm``: it is also asked about a sole candidate; as published, it is not.
+    """
+
+    encoder: Encoder
+    scale: float
+    offset: Vectors
+    judge: Callable[[Side, Side], Vectors]
+    confirm: bool
+
+
+def probabilities(edits: Vectors, questions: Vectors, scale: float, offset: Vectors) -> Vectors:
+    """p(e, q), [questions, edits], without a table of differences: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b."""
+    own = (edits * edits).sum(1) + 2 * (edits @ offset) + float(offset @ offset)
+    asked = (questions * questions).sum(1) - 2 * (questions @ offset)
+    squared = np.maximum(own[None] + asked[:, None] - 2 * (questions @ edits.T), 0)
+    found: Vectors = np.exp(-(np.float32(scale) ** 2) * squared)
+    return found
+
+
+class ScopeMemory(FactMemory):
+    """A memory that finds the one edit in scope of a question, or none. Statements are embedded once."""
+
+    def __init__(self, detector: Detector) -> None:
+        self.detector = detector
+        super().__init__(detector.encoder)
+
+    def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
+        """At most one edit a text, its score the last probability that was asked for. ``k`` can be only 1.
+
+        No candidate with p >= 1/2: none. One: that, if the detector does not ask for confirmation. Else the one that
+        the disambiguator finds most probable, if that is 1/2 at least; among equals the first put in.
+        """
+        assert k == 1, "one edit is in scope, or none"
+        if not self or not texts:
+            return [() for _ in texts]
+        asked = Side(texts=texts, vectors=self.encoder.embed(texts))
+        found: list[tuple[Hit, ...]] = []
+        together = max(1, SCORES // len(self._vectors))
+        for start in range(0, len(texts), together):
+            part = slice(start, start + together)
+            found += self._in_scope(Side(texts=texts[part], vectors=asked.vectors[part]), hidden[part])
+        return found
+
+    def _in_scope(self, asked: Side, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
+        detector = self.detector
+        near = probabilities(self._vectors, asked.vectors, detector.scale, detector.offset)
+        near[:, self._empty] = 0
+        for line, unseen in zip(near, hidden, strict=True):
+            line[[self._row[name] for name in unseen if name in self._row]] = 0
+        candidates = [np.flatnonzero(line >= HALF) for line in near]
+        unsure = [at for at, rows in enumerate(candidates) if len(rows) > (not detector.confirm)]
+        judged = iter(self._judged(asked, unsure, candidates))
+        return [
+            self._best(rows, next(judged) if at in set(unsure) else near[at, rows])
+            for at, rows in enumerate(candidates)
+        ]
+
+    def _judged(self, asked: Side, unsure: Sequence[int], candidates: Sequence[NDArray[np.int64]]) -> list[Vectors]:
+        """The disambiguator's probabilities of all candidates of all those questions, in one call."""
+        if not unsure:
+            return []
+        rows = np.concatenate([candidates[at] for at in unsure])
+        whose = np.repeat(unsure, [len(candidates[at]) for at in unsure])
+        edits = Side(texts=[self._facts[row][1] for row in rows], vectors=self._vectors[rows])
+        questions = Side(texts=[asked.texts[at] for at in whose], vectors=asked.vectors[whose])
+        probable = self.detector.judge(edits, questions)
+        return np.split(probable, np.cumsum([len(candidates[at]) for at in unsure])[:-1])
+
+    def _best(self, rows: NDArray[np.int64], probable: Vectors) -> tuple[Hit, ...]:
+        if not len(rows):
+            return ()
+        best = int(np.argmax(np.round(probable, DECIMALS)))
+        if probable[best] < HALF:
+            return ()
+        name, text = self._facts[int(rows[best])]
+        return (Hit(id=name, text=text, score=float(probable[best])),)
+
+
+class NearestMemory(FactMemory):
+    """The plain baseline: the nearest statement, if its score reaches ``threshold``."""
+
+    def __init__(self, encoder: Encoder, threshold: float) -> None:
+        self.threshold = threshold
+        super().__init__(encoder)
+
+    def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
+        """As many as ``k`` edits a text, best first."""
+        found = super().search(texts, k=k, hidden=hidden)
+        return [tuple(hit for hit in hits if hit.score >= self.threshold) for hits in found]

@@ -1,0 +1,203 @@
+"""``ke train pokemqa``: the pre-detector and the disambiguator, a step of each at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.learner import Learner
+from ke_plugin_pokemqa.lessons import Lessons, Numbers, lessons_of, negatives, order
+from ke_plugin_pokemqa.losses import judge_loss, merit, pre_detector_loss, scope
+from ke_plugin_pokemqa.networks import Head, Networks, Whole, fine_tunable
+from ke_plugin_pokemqa.profiles import PROFILES, Recipe
+from ke_plugin_pokemqa.words import Words, counted
+
+RIVALS = 10
+"""Other edits that a validation question is put to the disambiguator with."""
+CHUNK = 1024
+"""Texts embedded, or pairs judged, at once."""
+
+
+class ScopeTrainer:
+    """``ke_core.plugin.Trainer`` of ``pokemqa``. No language model is needed."""
+
+    def __init__(self, config: PokemqaConfig) -> None:
+        self.profile = config.profile
+        self.made = PROFILES[config.profile]
+        self.name = config.encoder or self.made.encoder
+
+    def place(self, session: Session[Any]) -> Mapping[str, Any]:
+        """The encoder, and what is trained on it."""
+        return {"encoder": session.encoder(self.name).id, "profile": self.profile}
+
+    def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
+        """The profile's settings. Raises BadConfig for an encoder that cannot be trained so."""
+        if self.made.tune == "all":
+            fine_tunable(session.encoder(self.name))
+        return self.made.as_json() | {"encoder": self.name}
+
+    def start(
+        self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
+    ) -> Training:
+        """Read every text once (small), and begin, or go on. Raises BadData."""
+        lessons = lessons_of(examples, session.seed)
+        encoder = session.encoder(self.name)
+        learned = [lessons.edits[lessons.train], lessons.question[lessons.pairs_of(lessons.train)]]
+        words = counted(lessons.texts[at] for at in np.unique(np.concatenate(learned)))
+        networks: Networks
+        if self.made.tune == "head":
+            vectors = torch.from_numpy(_vectors(session, encoder, lessons.texts))
+            networks = Head(lessons.texts, vectors, words, seed=session.seed)
+        else:
+            networks = Whole(lessons.texts, encoder, seed=session.seed)
+        return ScopeTraining(networks, lessons, self.made, words=words, seed=session.seed, saved=saved)
+
+
+class ScopeTraining:
+    """A training between two steps."""
+
+    def __init__(
+        self,
+        networks: Networks,
+        lessons: Lessons,
+        recipe: Recipe,
+        *,
+        words: Words,
+        seed: int = 0,
+        saved: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.networks, self.lessons, self.made, self.words, self.seed = networks, lessons, recipe, words, seed
+        self.step = 0
+        self.pairs = lessons.pairs_of(lessons.train)
+        self.pre = Learner("pre", networks.pre, recipe.pre, len(self.pairs))
+        self.judge = Learner("judge", networks.judge, recipe.judge, len(lessons.train))
+        self.rivals = _rivals(lessons, seed)
+        if saved is not None:
+            self.step = int(saved["step"])
+            for learner in (self.pre, self.judge):
+                learner.load(saved)
+
+    def advance(self) -> TrainStep:
+        """One step of each network that still learns. Raises EditFailed where a loss is not finite."""
+        self.pre.advance(self._pre_loss, self._pre_merit, seed=self.seed)
+        self.judge.advance(self._judge_loss, self._judge_merit, seed=self.seed)
+        self.step += 1
+        losses = {"pre": self.pre.loss, "judge": self.judge.loss}
+        if not np.isfinite(list(losses.values())).all():
+            raise EditFailed(f"a loss of pokemqa's detector is not finite at step {self.step}: {losses}")
+        numbers = losses | {"pre_merit": self.pre.merit, "judge_merit": self.judge.merit}
+        return TrainStep(step=self.step, loss=sum(losses.values()), numbers=numbers)
+
+    def finished(self) -> bool:
+        """Whether both have stopped: no better validation for a while, or all epochs."""
+        return self.pre.stopped and self.judge.stopped
+
+    def tensors(self) -> Mapping[str, Any]:
+        """Both networks as they are and at their best, their optimisers, and the words."""
+        known = {"words.counts": self.words.counts, "words.texts": np.array(self.words.texts)}
+        return self.pre.tensors() | self.judge.tensors() | known | {"step": np.array(self.step)}
+
+    def _pre_loss(self) -> Tensor:
+        """Positive pairs, each with negatives from the batch."""
+        epoch, batch = self.pre.place
+        size = self.pre.batch
+        some = self.pairs[order(len(self.pairs), epoch, seed=self.seed, part=1)[batch * size : (batch + 1) * size]]
+        records = self.lessons.record[some]
+        rng = np.random.default_rng([self.seed, 2, self.pre.step])
+        wrong = negatives(self.lessons.family[records], self.made.negatives, rng)
+        edits = self.networks.points(self.lessons.edits[records].tolist(), edits=True)
+        questions = self.networks.points(self.lessons.question[some].tolist(), edits=False)
+        return pre_detector_loss(edits, questions, questions[torch.from_numpy(wrong)])
+
+    def _judge_loss(self) -> Tensor:
+        """Each (edit, question) of some records, and as many with another record's question."""
+        epoch, batch = self.judge.place
+        size, train = self.judge.batch, self.lessons.train
+        records = train[order(len(train), epoch, seed=self.seed, part=3)[batch * size : (batch + 1) * size]]
+        some = self.lessons.pairs_of(records)
+        edits, asked = self.lessons.edits[self.lessons.record[some]], self.lessons.question[some]
+        wrong = asked[self._wrong(some, edits, asked)]
+        logits = self.networks.logits([*edits.tolist(), *edits.tolist()], [*asked.tolist(), *wrong.tolist()])
+        return judge_loss(logits, positives=len(some), kind=self.made.loss)
+
+    def _wrong(self, some: Numbers, edits: Numbers, asked: Numbers) -> Numbers:
+        """For each pair the place in the batch of a question that its edit does not answer, [n]."""
+        families = self.lessons.family[self.lessons.record[some]]
+        rng = np.random.default_rng([self.seed, 4, self.judge.step])
+        if not self.made.hard:
+            return negatives(families, 1, rng)[:, 0]
+        with torch.no_grad():
+            points = self.networks.points(edits.tolist(), edits=True)
+            apart = torch.cdist(points, self.networks.points(asked.tolist(), edits=False)).cpu().numpy()
+        apart[families[:, None] == families] = np.inf
+        others = int(np.isfinite(apart).sum(1).min())
+        if not others:
+            return negatives(families, 1, rng)[:, 0]
+        near = np.argsort(apart, axis=1, kind="stable")[:, : min(self.made.hard, others)]
+        found: Numbers = near[np.arange(len(some)), rng.integers(near.shape[1], size=len(some))]
+        return found
+
+    def _pre_merit(self) -> float:
+        """Every validation question against every validation edit."""
+        lessons = self.lessons
+        some = lessons.pairs_of(lessons.valid)
+        edits = _chunked(self.networks, lessons.edits[lessons.valid], edits=True)
+        questions = _chunked(self.networks, lessons.question[some], edits=False)
+        own, rival = [], []
+        for start in range(0, len(some), CHUNK):
+            part = some[start : start + CHUNK]
+            p = torch.exp(-torch.cdist(questions[start : start + CHUNK], edits).pow(2))
+            family = lessons.family[lessons.record[part]][:, None] == lessons.family[lessons.valid]
+            mine = torch.from_numpy(np.searchsorted(lessons.valid, lessons.record[part]))
+            own.append(scope(edits[mine], questions[start : start + CHUNK]))
+            rival.append(p.masked_fill(torch.from_numpy(family).to(p.device), 0).amax(1))
+        return merit(torch.cat(own), torch.cat(rival))
+
+    def _judge_merit(self) -> float:
+        """Every validation question with its own edit, and with other edits."""
+        some, rivals = self.rivals
+        asked = np.repeat(self.lessons.question[some], 1 + RIVALS)
+        edits = np.concatenate([self.lessons.edits[self.lessons.record[some]][:, None], rivals], axis=1).ravel()
+        found = [
+            self.networks.logits(edits[start : start + CHUNK].tolist(), asked[start : start + CHUNK].tolist())
+            for start in range(0, len(asked), CHUNK)
+        ]
+        p = torch.cat(found).softmax(dim=1)[:, 0].reshape(-1, 1 + RIVALS)
+        return merit(p[:, 0], p[:, 1:].amax(1))
+
+
+def _rivals(lessons: Lessons, seed: int) -> tuple[Numbers, Numbers]:
+    """Validation pairs [n], and for each the statements of ``RIVALS`` edits of other families, drawn once."""
+    some = lessons.pairs_of(lessons.valid)
+    rng = np.random.default_rng([seed, 5])
+    drawn = rng.integers(len(lessons.edits), size=(len(some), RIVALS))
+    family = lessons.family[lessons.record[some]][:, None]
+    while (wrong := lessons.family[drawn] == family).any():
+        drawn[wrong] = rng.integers(len(lessons.edits), size=int(wrong.sum()))
+    return some, lessons.edits[drawn]
+
+
+def _chunked(networks: Networks, texts: Numbers, *, edits: bool) -> Tensor:
+    parts = [texts[start : start + CHUNK].tolist() for start in range(0, len(texts), CHUNK)]
+    return torch.cat([networks.points(part, edits=edits) for part in parts])
+
+
+def _vectors(session: Session[Any], encoder: Encoder, texts: Sequence[str]) -> Any:
+    """The texts' vectors, float32 [n, d]; read once and kept, since that takes longer than the training."""
+    listed = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
+    path = session.artifacts.path("sentence-vectors", {"encoder": encoder.id, "texts": listed}, ".npy")
+    if not path.exists():
+        starts = session.progress.track(range(0, len(texts), CHUNK), "reading the examples", -(-len(texts) // CHUNK))
+        vectors = np.concatenate([encoder.embed(texts[start : start + CHUNK]) for start in starts])
+        new = path.with_name(f".{path.stem}-{os.getpid()}.npy")
+        np.save(new, vectors)
+        new.replace(path)  # whole, or not there
+    return np.load(path)

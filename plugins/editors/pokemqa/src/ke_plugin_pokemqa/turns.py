@@ -1,0 +1,74 @@
+"""Reading one turn of the model: what it wrote between two look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from ke_core.plugin import Generated
+
+QUESTION, SUBQUESTION = "Question:", "Subquestion:"
+FACT, FINAL = "Generated answer:", "Final answer:"
+REACHED = " is: "
+"""Ends the sentence in which a turn names the entity that the fact led to."""
+LINES = 3
+"""Of a turn, as published: its own answer if no edit was found, the entity reached, the next sub-question."""
+
+
+@frozen(kw_only=True)
+class Turn:
+    """``text`` is what is kept of the turn. It ends with a final answer, with a sub-question, or with neither.
+
+    ``reached``: the answer to the sub-question before it, if the turn names one.
+    """
+
+    text: str
+    final: str | None = None
+    subquestion: str | None = None
+    reached: str = ""
+
+
+def last_line(written: Generated) -> Turn:
+    """As published: the last line is the final answer; or there are at most three, the last a sub-question."""
+    lines = [line.strip() for line in written.text.splitlines() if line.strip()]
+    if written.finish == "length" or not lines:
+        return Turn(text=written.text)
+    return _turn(written.text, lines, within=LINES)
+
+
+def first_step(written: Generated) -> Turn:
+    """The first final answer or sub-question; the turn ends there. A line that the token limit cut does not count."""
+    lines = written.text.splitlines(keepends=True)
+    for end, line in enumerate(lines[:-1] if written.finish == "length" else lines, start=1):
+        if line.strip().startswith((SUBQUESTION, FINAL)):
+            return _turn("".join(lines[:end]), [kept.strip() for kept in lines[:end]], within=len(lines))
+    return Turn(text=written.text)
+
+
+def _turn(text: str, lines: list[str], *, within: int) -> Turn:
+    reached = next((line.rpartition(REACHED)[2].rstrip(".") for line in lines[:-1] if REACHED in line), "")
+    if lines[-1].startswith(FINAL):
+        return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), reached=reached)
+    if lines[-1].startswith(SUBQUESTION) and len(lines) <= within:
+        return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), reached=reached)
+    return Turn(text=text)
+
+
+@frozen(kw_only=True)
+class Way:
+    """Where the published loop and a sound one differ.
+
+    ``unknown``: what ends the prompt where no edit is in scope. Published, it lacks its colon, so that the prompt's
+    form tells whether an edit was found (M10). ``stop``: an untuned model goes on to invent the next example.
+    """
+
+    read: Callable[[Generated], Turn]
+    unknown: str
+    stop: tuple[str, ...]
+
+
+WAYS: Mapping[str, Way] = {
+    "published": Way(read=last_line, unknown="Generated answer", stop=(FACT, "\n\n")),
+    "fixed": Way(read=first_step, unknown=FACT, stop=(FACT, "\n\n", f"\n{QUESTION}")),
+}

@@ -1,0 +1,30 @@
+"""PokeMQA keeps the contract of editors, with its trained detector and with the plain baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from ke_core.testing.editor import EditorContract
+
+
+class TestNearest(EditorContract):
+    name = "pokemqa"
+    options: ClassVar[dict[str, str]] = {"detector": "nearest"}
+
+
+class TestTrained(EditorContract):
+    name = "pokemqa"
+
+    @pytest.fixture(autouse=True)
+    def _detector(self, kit, tmp_path: Path) -> None:
+        training = kit.begin(tmp_path)
+        training.advance()
+        kit.leave(tmp_path, training.tensors())
+
+
+class TestPublishedLoop(EditorContract):
+    name = "pokemqa"
+    options: ClassVar[dict[str, str]] = {"detector": "nearest", "loop": "published"}

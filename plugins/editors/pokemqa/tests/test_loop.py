@@ -1,0 +1,220 @@
+"""Replays of the loop with a scripted model: how it goes on, how it ends, and with how many calls."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.editor import ENTITIES, Pokemqa
+
+TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
+FIRST = "\nSubquestion: In which city is Eiffel Tower located?\nGenerated answer: Made up."
+UNKNOWN = "\nSo the entity reached is: Rome\nSubquestion: Who governs it?\nGenerated answer:"
+OWN = " Roberto Gualtieri governs it.\nSo the entity reached is: Gualtieri\nFinal answer: Gualtieri"
+FINAL = "\nSo the entity reached is: Rome.\nFinal answer: Rome"
+BOTH = pytest.mark.parametrize("loop", ["fixed", "published"])
+
+
+def hop(n: int) -> str:
+    return f"\nSo the entity reached is: {n}\nSubquestion: Step {n}?\nGenerated answer: Answer {n}."
+
+
+def edited(model, edits=(MOVE_TOWER, MOVE_GATE), *, material=None, **options):
+    config = PokemqaConfig(detector="nearest", threshold=0.6, **options)
+    return Pokemqa(config).edit(make_session(model, material=material), edits)
+
+
+def replay(*script, ask=TOWER, **options):
+    """The reply and the model, whose script must be used up."""
+    model = ScriptedModel(script)
+    with edited(model, **options) as after:
+        (reply,) = after.answer([ask])
+    assert len(model.prompts) == len(script)
+    return reply, model
+
+
+def outcome(*script, **options) -> tuple[str, str]:
+    reply, _model = replay(*script, **options)
+    assert isinstance(reply, Answer)
+    return reply.outcome, reply.text
+
+
+def test_an_edited_hop_and_one_that_is_not() -> None:
+    reply, model = replay(FIRST, UNKNOWN, OWN)
+    assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
+    assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
+        ("subquestion", "In which city is Eiffel Tower located?", (MOVE_TOWER.id,), "Rome"),
+        ("subquestion", "Who governs it?", (), "Gualtieri"),
+        ("final", "Gualtieri", (), ""),
+    ]
+    asked = f"\n\nQuestion: {TOWER.texts[0]}"
+    assert model.prompts[0].endswith(asked)
+    assert model.prompts[2].removeprefix(model.prompts[0]) == (
+        "\nSubquestion: In which city is Eiffel Tower located?"
+        "\nGenerated answer: Eiffel Tower is located in Rome."
+        "\nSo the entity reached is: Rome"
+        "\nSubquestion: Who governs it?"
+        "\nGenerated answer:"
+    )
+    assert reply.raw == (model.prompts[2] + OWN).removeprefix(model.prompts[0])
+
+
+def test_m10_the_prompt_looks_alike_with_and_without_an_edit() -> None:
+    """The released loop leaves the colon out where it found no edit."""
+    _reply, model = replay(FIRST, UNKNOWN, OWN)
+    assert "\nGenerated answer: Eiffel" in model.prompts[1]
+    assert model.prompts[2].endswith("\nGenerated answer:")
+    _reply, model = replay(FIRST, UNKNOWN, OWN, loop="published")
+    assert model.prompts[2].endswith("\nGenerated answer")
+
+
+@BOTH
+def test_settings_of_every_call(loop) -> None:
+    _reply, model = replay(FIRST, FINAL, loop=loop)
+    for request in model.requests:
+        assert (request.max_tokens, request.temperature) == (200, 0.0)
+        assert request.stop[:2] == ("Generated answer:", "\n\n")
+
+
+@BOTH
+def test_final_answer_at_the_first_call(loop) -> None:
+    reply, _model = replay("\nFinal answer: Rome", loop=loop)
+    assert reply.steps == (Step(kind="final", text="Rome"),)
+    assert reply.cost == Cost(calls=1, prompt_tokens=reply.cost.prompt_tokens, tokens=3)
+
+
+@BOTH
+def test_four_hops_are_finished_with_five_calls(loop) -> None:
+    assert outcome(hop(1), hop(2), hop(3), hop(4), FINAL, loop=loop) == ("answered", "Rome")
+
+
+@BOTH
+def test_a_model_that_never_ends_stops_at_the_cap(loop) -> None:
+    model = ScriptedModel(lambda _prompt: FIRST)
+    with edited(model, loop=loop) as after:
+        (reply,) = after.answer([TOWER])
+    assert (reply.outcome, reply.text, len(model.prompts)) == ("hop-cap", "", 5)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n\nSubquestion: Late?", "Rome", "\nSub-question: In which city?\nGenerated answer: Paris."],
+    ids=["nothing", "blank line first", "one line", "label"],
+)
+def test_a_model_that_never_writes_the_format_is_unparsed(text, loop) -> None:
+    reply, _model = replay(text, loop=loop)
+    assert (reply.outcome, reply.text) == ("unparsed", "")
+    assert [step.kind for step in reply.steps] == ["unparsed"]
+
+
+def test_more_than_three_lines_before_a_subquestion_are_unparsed_as_published() -> None:
+    long = "\nOne.\nTwo.\nThree.\nSubquestion: Who governs it?\nGenerated answer:"
+    assert outcome(long, loop="published") == ("unparsed", "")
+    assert outcome(long, FINAL) == ("answered", "Rome")
+
+
+def test_a_model_that_forgets_the_label_is_looked_up_for_all_the_same() -> None:
+    said = "\nSubquestion: In which city is Eiffel Tower located?\nIt is in Paris.\nFinal answer: Paris"
+    reply, _model = replay(said, FINAL)
+    assert reply.steps[0].retrieved == (MOVE_TOWER.id,)
+    assert outcome(said, loop="published") == ("answered", "Paris")
+
+
+def test_an_invented_example_is_cut_off() -> None:
+    assert outcome("\nFinal answer: Rome\nQuestion: Who?\nFinal answer: Oslo") == ("answered", "Rome")
+    assert outcome("\nFinal answer: Rome\n\nQuestion: Who?\nFinal answer: Oslo", loop="published")[1] == "Rome"
+
+
+@BOTH
+def test_half_a_line_is_length(loop) -> None:
+    assert outcome("\nFinal answer: New York", max_tokens=3, loop=loop) == ("length", "")
+    assert outcome("\nSubquestion: In which city is it", max_tokens=4, loop=loop) == ("length", "")
+
+
+def test_whole_lines_before_the_limit_count() -> None:
+    assert outcome("\nFinal answer: Rome\nand so on and so on", max_tokens=5) == ("answered", "Rome")
+
+
+@BOTH
+def test_empty_memory_leaves_every_hop_to_the_model(loop) -> None:
+    reply, _model = replay(FIRST, OWN, edits=(), loop=loop)
+    assert (reply.text, reply.steps[0].retrieved, reply.steps[0].scores) == ("Gualtieri", (), ())
+
+
+def test_hidden_facts_are_not_retrieved() -> None:
+    reply, _model = replay(FIRST, OWN, ask=evolve(TOWER, hidden=frozenset({MOVE_TOWER.id})))
+    assert reply.steps[0].retrieved == ()
+
+
+def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
+    with edited(ScriptedModel([FIRST, FINAL] * 3), [MOVE_GATE]) as after:
+        found = []
+        for change in ({}, {"add": [MOVE_TOWER]}, {"remove": [MOVE_TOWER.id]}):
+            after.change(**change)
+            found.append(after.answer([TOWER])[0].steps[0].retrieved)
+    assert found == [(), (MOVE_TOWER.id,), ()]
+
+
+def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
+    model = ScriptedModel(lambda prompt: TimeoutError("no answer") if prompt.endswith("broken?") else FINAL)
+    with edited(model) as after:
+        good, bad = after.answer([TOWER, question("broken?")])
+    assert good.text == "Rome"
+    assert bad == Failure(error="TimeoutError", message="no answer")
+
+
+def test_log_probabilities_are_a_failure() -> None:
+    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
+    assert reply.unscored
+
+
+# --- worked examples and the knowledge prompt --------------------------------------------------------------
+
+
+def shown(file: str, tmp_path=None, **options) -> str:
+    known = {ENTITIES: Material(value={TOWER.texts[0]: "Eiffel Tower, a tower."})}
+    _reply, model = replay(FINAL, material=known, knowledge="dataset" if file == "knowledge" else "none", **options)
+    return model.prompts[0]
+
+
+@pytest.mark.parametrize("file", ["plain", "knowledge"])
+def test_every_example_would_itself_be_parsed(file) -> None:
+    """Replaying each worked example through the loop gives its own final answer."""
+    *blocks, asked = shown(file).split("\n\n")
+    assert len(blocks) == 4
+    assert ("Key entity: Eiffel Tower, a tower." in asked) == (file == "knowledge")
+    for block in blocks:
+        turns = block.split("\nSubquestion", 1)[1].split("Generated answer:")
+        script = ["\nSubquestion" + turns[0], *("\n" + turn.split("\n", 1)[1] for turn in turns[1:])]
+        reply, _model = replay(*script)
+        assert reply.outcome == "answered"
+        assert block.endswith(f"Final answer: {reply.text}")
+        assert all(step.answer for step in reply.steps[:-1])
+        assert ("Key entity: " in block) == (file == "knowledge")
+
+
+def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
+    model = ScriptedModel([FINAL])
+    known = {ENTITIES: Material(value={"Another question?": "X, a person."})}
+    with edited(model, material=known, knowledge="dataset") as after:
+        after.answer([TOWER])
+    assert "Key entity" not in model.prompts[0]
+
+
+def test_a_dataset_without_entities_is_refused_when_they_are_asked_for() -> None:
+    with pytest.raises(BadConfig, match="brings no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
+        pass
+
+
+def test_prompts_of_a_folder(tmp_path) -> None:
+    (tmp_path / "plain.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
+    assert shown("plain", prompts=str(tmp_path)).startswith("Question: mine\nFinal answer: yes\n\nQuestion: Who")
+    with pytest.raises(BadConfig, match=r"knowledge\.txt"):
+        shown("knowledge", prompts=str(tmp_path))
+    with pytest.raises(BadConfig, match=r"plain\.txt"):
+        shown("plain", prompts=str(tmp_path / "none"))

@@ -1,0 +1,107 @@
+"""Retrieval accuracy (MQuAKE, Table 14) comes out of a run of gwalk: its steps feed the metric multi-hop.
+
+The scripted model takes every question apart as the benchmark does, and knows the world as it was. What is then
+retrieved, and masked from controls, is the graph's doing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from ke_core.data.masking import EditBank, contradicting
+from ke_core.data.queries import Case
+from ke_core.data.results import CaseRecord, Judgement, Outcome, Verdict
+from ke_core.plugin import Answer, Edit, Query, distinct
+from ke_core.protocols import Question
+from ke_core.testing.examples import question
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_atlas.cases import cases
+from ke_plugin_gwalk import GwalkConfig
+from ke_plugin_gwalk.editor import Gwalk
+from ke_plugin_multi_hop.metric import MultiHop
+
+SOME = cases()[:40]
+
+
+def asked(case: Case) -> Iterator[Query]:
+    """The queries of the edited model."""
+    yield from {q.id: q for probe in case.probes if probe.asked("after") for q in probe.queries}.values()
+
+
+def facts_of(case: Case, query: Query):
+    """The chain behind a query, as the benchmark has it after editing."""
+    if query.hops:
+        return case.facts_after
+    return [fact for fact in case.facts_after if query.cloze and fact.text.startswith(query.cloze)][:1]
+
+
+def perfect(found: tuple[Case, ...]) -> ScriptedModel:
+    """Names the first subject and the relations of every question, and knows the hops that no edit touches."""
+    start, path, world = {}, {}, {}
+    for case in found:
+        for fact in (*case.facts_after, *case.facts_before):
+            asks = (fact.relation.question or "{}").replace("{}", fact.subject.label)
+            world.setdefault(asks, fact.objects[0].label)
+        for query in asked(case):
+            chain = facts_of(case, query)
+            start[query.texts[0]] = chain[0].subject.label
+            path[query.texts[0]] = "->".join(f"({fact.relation.label})" for fact in chain) + "->answer"
+
+    def answer(prompt: str) -> str:
+        lines = prompt.rsplit("\n\n", 1)[1].splitlines()
+        text = lines[0].removeprefix("Question: ")
+        if lines[-1] == "Subject:":
+            return f" [{start[text]}]"
+        if lines[-1].startswith("Path:"):
+            return path[text]
+        return f" It is {{}}. {world[lines[-2].removeprefix('Subquestion: ')]}"
+
+    return ScriptedModel(answer)
+
+
+def run(found: tuple[Case, ...], edits: tuple[Edit, ...], *, mask: bool) -> dict[str, list[float]]:
+    """The metric's values over all cases, edited together."""
+    bank = EditBank(edits)
+    questions: list[Question] = []
+    for case in found:
+        hidden = contradicting(case.facts_after, bank) if mask else frozenset()
+        own = tuple(edit.id for edit in case.edits)
+        questions += [
+            question(query.texts[0], own=own, hidden=hidden, name=f"{case.id}/{query.id}") for query in asked(case)
+        ]
+    with Gwalk(config=GwalkConfig(threshold="0.9")).edit(make_session(perfect(found)), edits) as edited:
+        replies = dict(zip((ask.query for ask in questions), edited.answer(questions), strict=True))
+    values: dict[str, list[float]] = defaultdict(list)
+    for case in found:
+        outcomes = {}
+        for query in asked(case):
+            reply = replies[f"{case.id}/{query.id}"]
+            assert isinstance(reply, Answer)
+            right = reply.text in {name for entity in query.gold.entities for name in entity.names}
+            verdict = Judgement(verdict=Verdict.RIGHT if right else Verdict.WRONG)
+            outcomes["after", "own", query.id] = Outcome(reply=reply, judgement=verdict)
+        for value in MultiHop().values(CaseRecord(case=case, batch="b", outcomes=outcomes)):
+            if value.value is not None and value.phase == "after":
+                values[value.aspect].append(value.value)
+    return values
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_every_edit_on_the_path_is_retrieved_and_counted(mask) -> None:
+    edits = distinct(edit for case in SOME for edit in case.edits)
+    values = run(SOME, edits, mask=mask)
+    assert len(values["retrieval"]) == len(SOME)
+    assert set(values["retrieval"]) == set(values["edit-retrieval"]) == set(values["edit-wise"]) == {1.0}
+    assert len(values["edit-retrieval"]) == sum(len(case.edits) for case in SOME)
+
+
+def test_an_edit_that_is_not_there_is_not_retrieved() -> None:
+    edits = distinct(edit for case in SOME[1:] for edit in case.edits)
+    gone = {edit.id for edit in SOME[0].edits} - {edit.id for edit in edits}
+    assert gone, "the first case shares all of its edits: take another"
+    values = run(SOME, edits, mask=False)
+    assert values["retrieval"][0] == 0
+    assert set(values["retrieval"]) == {0, 1}

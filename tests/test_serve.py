@@ -1,0 +1,110 @@
+"""``ke serve`` with the memory editors as installed: what they are told while they serve is what they answer with."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+pytest.importorskip("starlette", reason="starlette is not installed: pip install 'ke-core[serve]'")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'ke-core[serve]'")
+
+from ke_core import builtin
+from ke_core.models.spec import NoOptions
+from ke_core.plugin import ModelSpec, hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import bare
+from ke_core.run import session
+from ke_core.run.session import ModelChoice
+from ke_core.serve.asked import Manner
+from ke_core.serve.client import Client
+from ke_core.serve.guarding import Limits
+from ke_core.serve.opening import Served, ServeRequest, opened
+from ke_core.serve.server import Address, serve
+from ke_core.testing.fakes import ScriptedModel, Silence, WordEncoder
+
+FACT = "The capital of Peru is Cusco"
+QUESTION = "What is the capital of Peru?"
+
+
+class Source:
+    """A model source around one function."""
+
+    def __init__(self, say: Callable[[str], str]) -> None:
+        self.say = say
+
+    @hookimpl
+    def ke_models(self) -> list[ModelSpec]:
+        return [ModelSpec(name="fake", summary="fake", config=NoOptions, build=lambda _r: ScriptedModel(self.say))]
+
+
+@contextmanager
+def serving(editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Served]]:
+    package = pytest.importorskip(f"ke_plugin_{editor.replace('-', '_')}", reason=f"{editor} is not installed")
+    monkeypatch.setattr(session, "_encoder", lambda _name: WordEncoder())
+    plugins = bare()
+    for plugin, name in ((builtin, "ke-core"), (package, editor), (Source(say), "fake")):
+        plugins.register(plugin, name)
+    request = ServeRequest(editor=editor, model=ModelChoice(reference="fake:one"))
+    ready, found = threading.Event(), {}
+
+    def listening(url: str, server: object) -> None:
+        found.update(url=url, server=server)
+        ready.set()
+
+    with opened(request, read(plugins), Silence()) as served:
+        manner = Manner(model="fake", turns=served.turns, own_prompt=served.spec.own_prompt, most=500, usual=200)
+        arguments = (served, manner, Address(port=0), Limits())
+        thread = threading.Thread(target=lambda: serve(*arguments, window=0.005, listening=listening), daemon=True)
+        thread.start()
+        assert ready.wait(20)
+        try:
+            yield found["url"], served
+        finally:
+            found["server"].should_exit = True
+            thread.join(20)
+
+
+def ask(url: str, question: str) -> dict:
+    body = json.dumps({"messages": [{"role": "user", "content": question}]}).encode()
+    request = Request(f"{url}/v1/chat/completions", body, {"Content-Type": "application/json"})
+    with build_opener(ProxyHandler({})).open(request, timeout=20) as answer:
+        return json.loads(answer.read())
+
+
+def mello_says(prompt: str) -> str:
+    """One sub-question, then whatever the retrieved fact ends with."""
+    asked = prompt.rpartition("Question: ")[2]
+    if "Retrieved fact:" not in asked:
+        return f"\nSubquestion: {QUESTION}\nGenerated answer: Lima.\nRetrieved fact:"
+    return f"\nFinal answer: {asked.rstrip('.').split()[-1]}"
+
+
+def last_fact(prompt: str) -> str:
+    """The last word of the fact that stands in the prompt, else what the model knows."""
+    return f" {'Cusco' if FACT in prompt else 'Lima'}\nQuestion: and more"
+
+
+@pytest.mark.parametrize(("editor", "say"), [("mello", mello_says), ("ice", last_fact), ("input-aug", last_fact)])
+def test_a_memory_editor_answers_with_the_edits_in_force(
+    editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path
+) -> None:
+    with serving(editor, say, monkeypatch) as (url, served):
+        client = Client(url=url)
+        assert "Cusco" not in ask(url, QUESTION)["choices"][0]["message"]["content"]
+        added = client.add([{"statement": FACT}, *({"statement": f"Thing {n} is blue"} for n in range(50))])
+        answer = ask(url, QUESTION)
+        assert "Cusco" in answer["choices"][0]["message"]["content"]
+        (how,) = answer["ke"]["answers"]
+        assert how["outcome"] == "answered"
+        retrieved = [name for step in how["steps"] for name in step["retrieved"]]
+        assert retrieved[0] == added["added"][0]["id"]
+        assert len(retrieved) < 10  # of 51: no editor puts everything in force before every question
+        client.remove([FACT])
+        assert "Cusco" not in ask(url, QUESTION)["choices"][0]["message"]["content"]
+        assert served.edited.details["facts"] == 50
