@@ -1,15 +1,17 @@
-"""PokeMQA's trained detector against plain nearest neighbour: which hops of MQuAKE-CF-3k are edited?
+"""Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbour.
 
     ke train pokemqa --data ../shared/data/pokemqa/cls-filtered.json --without mquake-cf-3k \\
         --data-dir ../shared/data/mquake --minutes 3
     OMP_NUM_THREADS=1 python benchmarks/scope.py --edits 100 --edits all
 
-The memory holds the edits of the first N cases, or of all. A hop is a distinct question of those cases' edited chains; it
-is edited if the memory holds an edit of its subject and relation (its cloze), whichever case brought it. A detection is
-right if it names such an edit. F1 of those (``right edit``), and of edited against unedited whatever the edit
-(``edited or not``), on one half of the hops; nearest neighbour gets the threshold that is best on the other half,
-the trained detectors are taken as they are. ``--without mquake-cf-3k`` keeps CF-3k's edits and their questions out of the
-training; hops whose question is in the training data all the same are left out here and counted.
+The cases are taken in groups of N, or all at once; the memory holds the edits of one group. A hop is a distinct
+question of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze),
+whichever case brought it; a detection is right if it names such an edit. F1 of those (``right edit``), and of edited
+against unedited whatever the edit (``edited or not``), over all groups, on one half of the hops. Nearest neighbour gets
+the threshold that is best on the other half; the trained detectors are taken as they are.
+
+``--without mquake-cf-3k`` keeps CF-3k's edits, their prompts and their questions out of the training. A hop whose
+question is in the training data all the same is left out here, and counted.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +29,18 @@ import numpy as np
 import torch
 from attrs import evolve, frozen
 
+from ke_core.models.absent import NoModel
 from ke_core.plugin import Session
 from ke_core.retrieval import FactMemory, load_encoder
 from ke_core.run.session import open_session
-from ke_core.models.absent import NoModel
 from ke_core.testing.fakes import Silence
 from ke_plugin_pokemqa import PokemqaConfig
-from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
+from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side
 from ke_plugin_pokemqa.trained import trained
 
 ROOT = Path(__file__).resolve().parents[1]
+Found = tuple[str | None, float]
+"""The prompt of the edit that was found, None for no edit, and its score."""
 
 
 @frozen(kw_only=True)
@@ -49,7 +54,7 @@ class Hop:
 
 @frozen
 class F1:
-    """``right``: with the right edit; ``told``: edited or not; ``detections``, ``wrong``: how many, and of the wrong."""
+    """``right``: F1 with the right edit; ``told``: F1 of edited or not; ``wrong``: hops that got it wrong."""
 
     right: float
     told: float
@@ -64,6 +69,7 @@ class Once:
         self.known: dict[str, Any] = {}
 
     def embed(self, texts: Sequence[str]) -> Any:
+        """Vectors [n, d]."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known |= dict(zip(fresh, self.encoder.embed(fresh), strict=True))
         return np.stack([self.known[text] for text in texts])
@@ -96,24 +102,34 @@ def scored(found: Sequence[str | None], asked: Sequence[Hop]) -> F1:
     both = sum(prompt is not None for prompt in found) + sum(hop.edited for hop in asked)
     right = sum(prompt == hop.prompt for prompt, hop in pairs)
     told = sum(prompt is not None and hop.edited for prompt, hop in pairs)
-    wrong = sum((prompt or hop.prompt if hop.edited else prompt) != (hop.prompt if hop.edited else None) or
-                (hop.edited and prompt is None) for prompt, hop in pairs)  # fmt: skip
+    wrong = sum(prompt != (hop.prompt if hop.edited else None) for prompt, hop in pairs)
     return F1(2 * right / both, 2 * told / both, wrong)
 
 
-def detect(memory: FactMemory, edits: dict[str, str], asked: Sequence[Hop]) -> list[tuple[str | None, float]]:
-    """The prompt of the edit found for each hop, and its score."""
+def detect(memory: FactMemory, edits: dict[str, str], asked: Sequence[Hop]) -> list[Found]:
+    """The prompt of the edit found for each hop, and its score; ``memory`` is filled with the edits first."""
+    memory.add((text, text) for text in edits)
     hits = memory.search([hop.question for hop in asked], k=1, hidden=[frozenset()] * len(asked))
     return [(edits[hit[0].id], hit[0].score) if hit else (None, 0.0) for hit in hits]
 
 
-def best_threshold(found: Sequence[tuple[str | None, float]], asked: Sequence[Hop]) -> float:
+def nearest_first(detector: Detector) -> Callable[[Side, Side], Any]:
+    """Among several candidates the pre-detector's own order, in place of the disambiguator's."""
+
+    def p(edits: Side, questions: Side) -> Any:
+        apart = ((edits.vectors + detector.offset - questions.vectors) ** 2).sum(1)
+        return np.exp(-(detector.scale**2) * apart).clip(min=0.5)  # they are candidates
+
+    return p
+
+
+def best_threshold(found: Sequence[Found], asked: Sequence[Hop]) -> float:
     """The one with the best F1 (right edit) on those hops."""
     tried = [round(0.5 + 0.005 * step, 3) for step in range(100)]
     return max(tried, key=lambda least: scored(cut(found, least), asked).right)
 
 
-def cut(found: Sequence[tuple[str | None, float]], least: float) -> list[str | None]:
+def cut(found: Sequence[Found], least: float) -> list[str | None]:
     return [prompt if score >= least else None for prompt, score in found]
 
 
@@ -122,33 +138,32 @@ def held_out(hop: Hop) -> bool:
     return hashlib.sha256(hop.question.encode()).digest()[0] % 2 == 1
 
 
-def compare(cases: list[dict[str, Any]], seen: frozenset[str], session: Session[Any], checkpoint: str) -> None:
+def compare(
+    groups: Sequence[Sequence[dict[str, Any]]], seen: frozenset[str], session: Session[Any], ours: Detector
+) -> None:
     """Print one table."""
-    edits = statements(cases)
-    asked, left_out = hops(cases, edits, seen)
-    calibrate, test = ([hop for hop in asked if held_out(hop) == side] for side in (True, False))
-    detector = trained(session, PokemqaConfig(checkpoint=checkpoint)).detector
-    fill: Callable[[FactMemory], FactMemory] = lambda memory: (memory.add((text, text) for text in edits), memory)[1]  # noqa: E731
-    nearest = fill(NearestMemory(session.encoder("minilm-l6"), -1.0))
-    threshold = best_threshold(detect(nearest, edits, calibrate), calibrate)
-    as_published = evolve(detector, confirm=False)
-    first = evolve(
-        detector,
-        confirm=False,
-        judge=lambda one, two: -((one.vectors + detector.offset - two.vectors) ** 2).sum(1) + 10,
-    )
-    rows = {f"nearest, threshold {threshold}": scored(cut(detect(nearest, edits, test), threshold), test)}
-    for name, some in {
-        "pre-detector alone": first,
-        "both, sole candidates taken": as_published,
-        "both, sole candidates confirmed": detector,
+    banks = [(edits, *hops(cases, edits, seen)) for cases in groups for edits in [statements(cases)]]
+
+    def over_all(make: Callable[[], FactMemory], *, test: bool) -> tuple[list[Found], list[Hop]]:
+        asked = [[hop for hop in asked if held_out(hop) != test] for _edits, asked, _left in banks]
+        found = [detect(make(), bank[0], some) for bank, some in zip(banks, asked, strict=True)]
+        return [each for some in found for each in some], [hop for some in asked for hop in some]
+
+    def nearest() -> NearestMemory:
+        return NearestMemory(session.encoder("minilm-l6"), -1.0)
+
+    threshold = best_threshold(*over_all(nearest, test=False))
+    found, asked = over_all(nearest, test=True)
+    rows = {f"nearest, threshold {threshold}": scored(cut(found, threshold), asked)}
+    for name, detector in {
+        "pre-detector alone": evolve(ours, confirm=False, judge=nearest_first(ours)),
+        "both, sole candidates taken": evolve(ours, confirm=False),
+        "both, sole candidates confirmed": evolve(ours, confirm=True),
     }.items():
-        found = detect(fill(ScopeMemory(some)), edits, test)
-        rows[name] = scored([prompt for prompt, _score in found], test)
-    print(
-        f"\n{len(cases)} cases, {len(edits)} edits; {len(test)} hops tested, {sum(hop.edited for hop in test)} of them "
-        f"edited; {len(calibrate)} to calibrate on; {left_out} left out"
-    )
+        found, asked = over_all(partial(ScopeMemory, detector), test=True)
+        rows[name] = scored([prompt for prompt, _score in found], asked)
+    edited, left_out = sum(hop.edited for hop in asked), sum(left for *_rest, left in banks)
+    print(f"\n{len(groups)} x {len(groups[0])} cases: {len(asked)} hops, {edited} of them edited; {left_out} left out")
     print(f"{'':34} {'F1 right edit':>14} {'F1 edited or not':>17} {'errors':>7}")
     for name, row in rows.items():
         print(f"{name:34} {100 * row.right:14.2f} {100 * row.told:17.2f} {row.wrong:7}")
@@ -158,7 +173,7 @@ def read_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", default="", metavar="FOLDER", help="default: the one in the cache")
-    parser.add_argument("--edits", action="append", metavar="N|all", help="cases whose edits are in the memory")
+    parser.add_argument("--edits", action="append", metavar="N|all", help="cases in a group")
     parser.add_argument(
         "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
     )
@@ -174,9 +189,11 @@ def main() -> None:
     seen = frozenset(question.casefold() for record in records for question in record["questions"])
     encoder = Once(load_encoder("minilm-l6"))
     session = evolve(open_session(NoModel(), seed=0, progress=Silence(), material={}), encoder=lambda _name: encoder)
+    ours = trained(session, PokemqaConfig(checkpoint=options.checkpoint)).detector
     for number in options.edits or ["100", "all"]:
-        some = cases if number == "all" else cases[: int(number)]
-        compare(some, seen, session, options.checkpoint)
+        size = len(cases) if number == "all" else int(number)
+        groups = [cases[start : start + size] for start in range(0, len(cases), size)]
+        compare(groups, seen, session, ours)
 
 
 if __name__ == "__main__":

@@ -144,6 +144,12 @@ def _intention(job: Job, folder: RunFolder) -> str:
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
 
 
+LOADING = (
+    "dtype", "device", "device_map", "chat", "trust_remote_code", "base_url", "concurrency", "timeout", "api_key_env",
+)  # fmt: skip
+"""Options that say how a model is loaded or reached; a command may have some of them."""
+
+
 def model_choice(given: Mapping[str, Any]) -> ModelChoice:
     """What ``options.model_options`` says. Raises UsageError for a revision given twice."""
     reference, revision = given["model"], given["revision"]
@@ -151,18 +157,7 @@ def model_choice(given: Mapping[str, Any]) -> ModelChoice:
         raise click.UsageError("the revision is given twice: in --model and in --revision")
     return ModelChoice(
         reference=f"{reference}@{revision}" if revision else reference,
-        how=ModelRequest(
-            id="",
-            dtype=given["dtype"],
-            device=given["device"],
-            device_map=given["device_map"],
-            chat=given["chat"],
-            trust_remote_code=given["trust_remote_code"],
-            base_url=given["base_url"],
-            concurrency=given["concurrency"],
-            timeout=given["timeout"],
-            api_key_env=given["api_key_env"],
-        ),
+        how=ModelRequest(id="", **{name: given[name] for name in LOADING if name in given}),
     )
 
 

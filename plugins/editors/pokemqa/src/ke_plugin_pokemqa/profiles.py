@@ -13,6 +13,10 @@ The small one leaves the encoder frozen, so that every training text is read onc
 *Who decides.* As published, the pre-detector is trained on random negatives and lets neighbours through; the
 disambiguator sees only several candidates. Here it also judges a sole candidate (``confirm``), and learns from
 negatives that the pre-detector finds near (``hard``).
+
+*Which weights are kept.* The published validation adds recall (the own edit above all others) and block rate (the best
+other below 1/2). Neither asks that the own edit reaches 1/2, so that a detector that finds nothing validates best.
+Here both are validated by their losses (``select``).
 """
 
 from __future__ import annotations
@@ -40,8 +44,10 @@ class Schedule:
 class Recipe:
     """``tune``: train a head on frozen vectors, or everything. ``negatives``: a positive pair of the pre-detector.
 
-    ``hard``: the disambiguator's negative is one of that many nearest in the batch; 0: any. ``loss``: two-class
-    cross-entropy, or (published) two binary ones. ``confirm``: it also judges a sole candidate.
+    ``select``: what its best weights are told by: the validation loss, or (published) recall and block rate.
+    ``hard``: the disambiguator's negative is one of that many nearest in the batch, and so many nearest validate it;
+    0: any. ``loss``: two-class cross-entropy, or (published) two binary ones. ``confirm``: it also judges a sole
+    candidate.
     """
 
     encoder: str
@@ -49,6 +55,7 @@ class Recipe:
     pre: Schedule
     judge: Schedule
     negatives: int = 20
+    select: Literal["loss", "rates"]
     hard: int
     loss: Literal["two-class", "binary"]
     confirm: bool
@@ -64,6 +71,7 @@ PROFILES = {
         tune="head",
         pre=Schedule(batch=512, lr=1e-2, epochs=30, validate=1, patience=5),
         judge=Schedule(batch=128, lr=2e-3, epochs=60, validate=2, patience=5),
+        select="loss",
         hard=10,
         loss="two-class",
         confirm=True,
@@ -73,6 +81,7 @@ PROFILES = {
         tune="all",
         pre=Schedule(batch=1024, lr=1e-5, epochs=1000, validate=20, patience=5),
         judge=Schedule(batch=256, lr=1e-5, epochs=500, validate=10, patience=10),
+        select="rates",
         hard=0,
         loss="binary",
         confirm=False,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
@@ -79,7 +80,7 @@ class ScopeTraining:
         self.pairs = lessons.pairs_of(lessons.train)
         self.pre = Learner("pre", networks.pre, recipe.pre, len(self.pairs))
         self.judge = Learner("judge", networks.judge, recipe.judge, len(lessons.train))
-        self.rivals = _rivals(lessons, seed)
+        self.rivals = self._near_rivals() if recipe.hard else _rivals(lessons, seed)
         if saved is not None:
             self.step = int(saved["step"])
             for learner in (self.pre, self.judge):
@@ -146,32 +147,61 @@ class ScopeTraining:
         return found
 
     def _pre_merit(self) -> float:
-        """Every validation question against every validation edit."""
+        """Every validation question against every validation edit; or minus the loss, with negatives drawn once."""
         lessons = self.lessons
         some = lessons.pairs_of(lessons.valid)
         edits = _chunked(self.networks, lessons.edits[lessons.valid], edits=True)
         questions = _chunked(self.networks, lessons.question[some], edits=False)
-        own, rival = [], []
+        mine = edits[np.searchsorted(lessons.valid, lessons.record[some])]
+        if self.made.select == "loss":
+            rng = np.random.default_rng([self.seed, 6])
+            wrong = negatives(lessons.family[lessons.record[some]], self.made.negatives, rng)
+            return -float(pre_detector_loss(mine, questions, questions[torch.from_numpy(wrong)]))
+        rival = []
         for start in range(0, len(some), CHUNK):
-            part = some[start : start + CHUNK]
             p = torch.exp(-torch.cdist(questions[start : start + CHUNK], edits).pow(2))
-            family = lessons.family[lessons.record[part]][:, None] == lessons.family[lessons.valid]
-            mine = torch.from_numpy(np.searchsorted(lessons.valid, lessons.record[part]))
-            own.append(scope(edits[mine], questions[start : start + CHUNK]))
-            rival.append(p.masked_fill(torch.from_numpy(family).to(p.device), 0).amax(1))
-        return merit(torch.cat(own), torch.cat(rival))
+            own = torch.from_numpy(self._same(some[start : start + CHUNK], lessons.valid)).to(p.device)
+            rival.append(p.masked_fill(own, 0).amax(1))
+        return merit(scope(mine, questions), torch.cat(rival))
 
     def _judge_merit(self) -> float:
-        """Every validation question with its own edit, and with other edits."""
+        """Every validation question with its own edit, and with other edits; or minus the loss of that."""
         some, rivals = self.rivals
-        asked = np.repeat(self.lessons.question[some], 1 + RIVALS)
+        width = 1 + rivals.shape[1]
+        asked = np.repeat(self.lessons.question[some], width)
         edits = np.concatenate([self.lessons.edits[self.lessons.record[some]][:, None], rivals], axis=1).ravel()
         found = [
             self.networks.logits(edits[start : start + CHUNK].tolist(), asked[start : start + CHUNK].tolist())
             for start in range(0, len(asked), CHUNK)
         ]
-        p = torch.cat(found).softmax(dim=1)[:, 0].reshape(-1, 1 + RIVALS)
+        logits = torch.cat(found).reshape(-1, width, 2)
+        if self.made.select == "loss":
+            own, other = (part.log_softmax(dim=-1) for part in (logits[:, 0], logits[:, 1:]))
+            return 0.5 * float(own[..., 0].mean() + other[..., 1].mean())
+        p = logits.softmax(dim=-1)[..., 0]
         return merit(p[:, 0], p[:, 1:].amax(1))
+
+    def _same(self, pairs: Numbers, records: Numbers) -> NDArray[np.bool_]:
+        """Whether the question of each pair is of the family of each record, [pairs, records]."""
+        found: NDArray[np.bool_] = (
+            self.lessons.family[self.lessons.record[pairs]][:, None] == self.lessons.family[records]
+        )
+        return found
+
+    def _near_rivals(self) -> tuple[Numbers, Numbers]:
+        """As ``_rivals``, but the validation edits that lie nearest before anything is learned."""
+        lessons = self.lessons
+        some = lessons.pairs_of(lessons.valid)
+        with torch.no_grad():
+            edits = _chunked(self.networks, lessons.edits[lessons.valid], edits=True)
+            questions = _chunked(self.networks, lessons.question[some], edits=False)
+            apart = torch.cdist(questions, edits).cpu().numpy()
+        apart[self._same(some, lessons.valid)] = np.inf
+        others = int(np.isfinite(apart).sum(1).min())
+        if not others:
+            return _rivals(lessons, self.seed)
+        near = np.argsort(apart, axis=1, kind="stable")[:, : min(self.made.hard, others)]
+        return some, lessons.edits[lessons.valid[near]]
 
 
 def _rivals(lessons: Lessons, seed: int) -> tuple[Numbers, Numbers]:
