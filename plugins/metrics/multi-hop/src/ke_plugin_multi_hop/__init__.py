@@ -37,7 +37,6 @@ def ke_metrics() -> list[MetricSpec]:
                 "multi-hop-stale": "old answer",
                 "edit-retrieval": "edit retrieved",
                 "retrieval": "all retrieved",
-                "hops-answered": "hops answered",
                 "edit-weighed": "kept if retrieved",
             },
         )
