@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ke_core.retrieval.context import Choice, InContext, Shown, before_prompt, sentence
 from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.memory import FactMemory
+from ke_core.retrieval.steps import answered, looked_up
 
 if TYPE_CHECKING:
     from ke_core.retrieval.encoder import SentenceEncoder, load_encoder
@@ -24,6 +25,16 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Choice", "FactMemory", "InContext", "MemoryEditor", "Remembering", "SentenceEncoder", "Shown", "before_prompt",
-    "load_encoder", "sentence",
+    "Choice",
+    "FactMemory",
+    "InContext",
+    "MemoryEditor",
+    "Remembering",
+    "SentenceEncoder",
+    "Shown",
+    "answered",
+    "before_prompt",
+    "load_encoder",
+    "looked_up",
+    "sentence",
 ]  # fmt: skip

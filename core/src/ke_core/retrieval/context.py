@@ -17,6 +17,7 @@ from ke_core.data.results import Answer, Details, Reply, Step
 from ke_core.protocols import Ask, Likelihood, Session
 from ke_core.requests import Hit, Nearest, Procedure
 from ke_core.retrieval.memory import FactMemory
+from ke_core.retrieval.steps import looked_up
 
 Choice = Literal["own", "all", "retrieved", "none"]
 ENDS = (".", "!", "?")
@@ -76,12 +77,7 @@ class InContext(ABC):
         if self.memory is not None:
             text = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
-            found = Step(
-                kind="retrieved",
-                text=text,
-                retrieved=tuple(hit.id for hit in hits),
-                scores=tuple(hit.score for hit in hits),
-            )
+            found = looked_up(text, hits, kind="retrieved")
             return Shown(facts=tuple(hit.text for hit in hits), steps=(found,))
         wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
         return Shown(facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden))

@@ -12,7 +12,7 @@ put together again, asked, and handed to ``write``: what is measured is what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from ke_core.protocols import Editor, Progress, Session
 from ke_core.run.answers import Prompted, Said, ask
 from ke_core.run.components import Chosen, Options, choose
 from ke_core.run.guard import untouched
+from ke_core.run.making import Maker
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.specs import EditorSpec
 
@@ -253,16 +254,11 @@ def _edited(work: Work, state: Mapping[str, object]) -> StoredPatch:
 @contextmanager
 def _context(work: Work) -> Iterator[Details]:
     """The edits made: together, or one on top of another where the editor takes one at a time."""
-    session, editor, edits = work.loaded.session, work.editor, [one.edit for one in work.edits]
+    session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)
-    with ExitStack() as stack:
-        if not work.chosen.spec.one_at_a_time:
-            yield stack.enter_context(editor.edit(session, edits)).details
-            return
-        each: dict[str, Details] = {}
-        for edit in session.progress.track(edits, "edits"):
-            each[edit.id] = stack.enter_context(editor.edit(session, [edit])).details
-        yield {"edits": each}
+    joint = not work.chosen.spec.one_at_a_time
+    with Maker(session=session, editor=work.editor, joint=joint) as maker:
+        yield maker.make(edits if joint else session.progress.track(edits, "edits"))
 
 
 def _with_result(patch: StoredPatch, model: HFModel) -> StoredPatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 from types import TracebackType
@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from ke_core.data.facts import Edit
 from ke_core.data.results import Details, Peak
 from ke_core.errors import UnsupportedChange
-from ke_core.protocols import Edited
+from ke_core.protocols import Edited, Editor, Session
 from ke_core.run.job import Job
 from ke_core.run.meter import Meter
 
@@ -30,40 +30,50 @@ class Made:
 
 @define
 class Maker:
-    """Edits the job's model for as long as the context is open.
+    """Edits the session's model for as long as the context is open.
 
     An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
     there: through ``Edited.change`` where the method can, else by another edit of the edited model. The last edited
     model answers. Weights are saved once, however many edits there are (``HFModel.chained``).
     """
 
-    job: Job
+    session: Session[Any]
+    editor: Editor
+    joint: bool
     edited: Edited | None = field(default=None, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _chain: Any = field(default=None, init=False)
 
     def __enter__(self) -> Self:
-        model: Any = self.job.session.model
+        model: Any = self.session.model
         if hasattr(model, "chained"):  # weights that lie elsewhere are not edited
             self._chain = self._stack.enter_context(model.chained())
         return self
 
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """With the editor of a run."""
+        return cls(session=job.session, editor=job.editor, joint=job.spec.joint)
+
+    def make(self, edits: Iterable[Edit]) -> Details:
+        """Make ``edits``; what the editor wants on record. Raises EditFailed, and what was there before stays."""
+        if self.joint:
+            return self._make(list(edits))
+        return {"edits": {edit.id: self._make([edit]) for edit in edits}}
+
     def add(self, edits: Sequence[Edit]) -> Made:
-        """Make ``edits``. Raises EditFailed, and what was there before stays."""
-        with Meter(self.job.session.model) as meter:
+        """``make``, with what that took."""
+        with Meter(self.session.model) as meter:
             started = perf_counter()
-            if self.job.spec.joint:
-                details = self._make(edits)
-            else:
-                details = {"edits": {edit.id: self._make([edit]) for edit in edits}}
+            details = self.make(edits)
             seconds = perf_counter() - started
-        self.job.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
+        self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
         assert self.edited is not None
         return Made(edited=self.edited, details=details, seconds=round(seconds, 3), peak=meter.peak)
 
     def _make(self, edits: Sequence[Edit]) -> Details:
         if self.edited is None or not _changed(self.edited, edits):
-            self.edited = self._stack.enter_context(self.job.editor.edit(self.job.session, edits))
+            self.edited = self._stack.enter_context(self.editor.edit(self.session, edits))
         if self._chain is not None:
             self._chain.settle()
         return self.edited.details
@@ -77,7 +87,7 @@ class Maker:
 @contextmanager
 def editing(job: Job, edits: Sequence[Edit]) -> Iterator[Made]:
     """Make ``edits`` alone for as long as the context is open."""
-    with Maker(job) as maker:
+    with Maker.of(job) as maker:
         yield maker.add(edits)
 
 

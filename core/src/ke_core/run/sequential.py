@@ -26,7 +26,7 @@ def ask_in_sequence(loop: Loop, stages: Sequence[Stage]) -> None:
     last = max((stage.step for stage in stages if _is_open(loop, stage)), default=0)
     if not last:
         return
-    with untouched(loop.job.session.model, loop.before), Maker(loop.job) as maker:
+    with untouched(loop.job.session.model, loop.before), Maker.of(loop.job) as maker:
         so_far = _SoFar(loop=loop, maker=maker)
         for stage in stages[:last]:
             so_far.take(stage)

@@ -28,7 +28,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_core.retrieval import FactMemory
+from ke_core.retrieval import FactMemory, looked_up
 from ke_plugin_deepedit.prompts import Template
 from ke_plugin_deepedit.talk import OutOfCalls, Talk
 
@@ -134,12 +134,7 @@ class Search:
         """The states after a thought, the one to go on with last: facts that fit in its place, else the thought."""
         query = yield from talk.without_new(state.last_thought, thought)
         hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=query, k=CANDIDATES, hidden=hidden)
-        step = Step(
-            kind="subquestion",
-            text=query,
-            retrieved=tuple(hit.id for hit in hits),
-            scores=tuple(hit.score for hit in hits),
-        )
+        step = looked_up(query, hits)
         states = []
         for fact in (hit.text for hit in reversed(hits)):
             if (yield from _relevant(fact, state, talk)) or (yield from talk.conflict(fact, thought)):

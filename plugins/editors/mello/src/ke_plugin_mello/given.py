@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from ke_core.plugin import Answer, Ask, Generated, Hit, Phase, Procedure, Reply, Step, SubQuestion
-from ke_core.retrieval import sentence
-from ke_plugin_mello.loop import Loop, answered, hop
+from ke_core.retrieval import answered, looked_up, sentence
+from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.turns import SUBQUESTION, TENTATIVE, weighed
 
 
@@ -41,7 +41,7 @@ class Given:
             if number == loop.calls:
                 return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
             hits: tuple[Hit, ...] = yield loop.look_up(given.question, ask)
-            steps.append(hop(given.question, hits))
+            steps.append(looked_up(given.question, hits))
             state += f"\n{SUBQUESTION} {given.question}\n{TENTATIVE} {sentence(given.statement)}\n"
             state += f"{loop.fact(hits).rstrip()}\n"
             written: Generated = yield loop.ask_model(state, stop=("\n",))

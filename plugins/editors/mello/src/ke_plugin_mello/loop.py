@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ke_core.plugin import (
     Answer,
@@ -33,7 +33,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_core.retrieval import FactMemory
+from ke_core.retrieval import FactMemory, answered, looked_up
 from ke_plugin_mello.profiles import Profile
 from ke_plugin_mello.turns import FACT
 
@@ -66,7 +66,7 @@ class Loop:
                 cut = written.finish == "length"
                 return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
             hits: tuple[Hit, ...] = yield self.look_up(turn.subquestion, ask)
-            steps.append(hop(turn.subquestion, hits))
+            steps.append(looked_up(turn.subquestion, hits))
             state = f"{state.rstrip()}\n{self.fact(hits)}"
         return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
 
@@ -88,18 +88,3 @@ class Loop:
     def fact(self, hits: Sequence[Hit]) -> str:
         """The line that the memory writes."""
         return f"{FACT} {self.profile.fact.replace('{}', hits[0].text if hits else self.profile.nothing)}"
-
-
-def hop(subquestion: str, hits: Sequence[Hit]) -> Step:
-    """A sub-question and what was retrieved for it, on record."""
-    return Step(
-        kind="subquestion",
-        text=subquestion,
-        retrieved=tuple(hit.id for hit in hits),
-        scores=tuple(hit.score for hit in hits),
-    )
-
-
-def answered(steps: Sequence[Step], answer: str) -> list[Step]:
-    """``steps``, the last of them with what the model took for its answer."""
-    return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps else []

@@ -15,9 +15,9 @@ Unlike MeLLo's there is no tentative answer and no self-check: what is in scope 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from ke_core.plugin import (
     Answer,
@@ -32,7 +32,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_core.retrieval import FactMemory
+from ke_core.retrieval import FactMemory, answered, looked_up
 from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
 
 ENTITY = "Key entity:"
@@ -63,7 +63,7 @@ class Loop:
             turn = self.way.read(written)
             state += turn.text
             raw = state[len(start) :]
-            steps = _reached(steps, turn.reached or turn.final or "")
+            steps = answered(steps, turn.reached or turn.final or "")
             if turn.final is not None:
                 steps.append(Step(kind="final", text=turn.final))
                 return Answer(text=turn.final, raw=raw, steps=tuple(steps))
@@ -72,14 +72,7 @@ class Loop:
                 cut = written.finish == "length"
                 return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=turn.subquestion, k=1, hidden=ask.hidden)
-            steps.append(
-                Step(
-                    kind="subquestion",
-                    text=turn.subquestion,
-                    retrieved=tuple(hit.id for hit in hits),
-                    scores=tuple(hit.score for hit in hits),
-                )
-            )
+            steps.append(looked_up(turn.subquestion, hits))
             state = f"{state.rstrip()}\n{f'{FACT} {hits[0].text}.' if hits else self.way.unknown}"
         return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
 
@@ -90,8 +83,3 @@ class Loop:
         asked = f"{QUESTION} {ask.texts[0]}"
         known = self.entities.get(ask.texts[0])
         return f"{self.knowing}\n\n{asked}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{asked}"
-
-
-def _reached(steps: Sequence[Step], answer: str) -> list[Step]:
-    """The steps, the last hop with the answer that came of it."""
-    return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps and answer else list(steps)
