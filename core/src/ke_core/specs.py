@@ -88,7 +88,8 @@ class EditorSpec(Spec[Editor]):
 @frozen(kw_only=True)
 class DatasetSpec(Spec[Dataset]):
     """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
-    ``hides``: says from its config whether cases hide edits from the method.
+    ``hides``: says from its config whether cases hide edits from the method. ``builder``: how such cases are made
+    from a knowledge graph, a ``ke_core.graph.BuilderSpec``; the dataset that bears its family's name has it.
     """
 
     aspects: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ class DatasetSpec(Spec[Dataset]):
     metrics: tuple[str, ...] = ()
     judge: str = ""
     hides: Callable[[Any], bool] = field(default=lambda _config: False)
+    builder: Spec[Any] | None = None
 
 
 @frozen(kw_only=True)

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.data.facts import SLOT, Cloze, Entity, Fact, Relation
+from ke_core.data.facts import Entity, Relation
 from ke_core.errors import BadData
-
-Subject = str | Entity
-Word = Literal["cloze", "question"]
+from ke_core.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
 
 
-@frozen(kw_only=True)
-class Node:
-    """An entity, its kind (``country``, ``city`` ...), and whether a sentence says "the" before it."""
-
-    entity: Entity
-    kind: str
-    article: bool = False
-
-
-@frozen(kw_only=True)
-class Link:
-    """A relation: the kinds it joins, whether a subject has one object only, which relation says it backwards."""
-
-    relation: Relation
-    subject: str
-    object: str
-    functional: bool = True
-    inverse: str | None = None
-
-
-@frozen(kw_only=True)
-class Graph:
+@frozen(kw_only=True, slots=False)
+class Graph(KnowledgeGraph):
     """Facts over entities; relations are named by their key. ``sha256`` is of the file it was read from."""
 
     name: str
@@ -48,70 +28,53 @@ class Graph:
     links: Mapping[str, Link] = field(repr=False)
     triples: Mapping[str, Mapping[str, tuple[str, ...]]] = field(repr=False)
 
-    def entity(self, key: str) -> Entity:
-        """The entity of that id. Raises KeyError."""
-        return self.nodes[key].entity
+    def node(self, key: str) -> Node:
+        """The entity of that key with its kind. Raises KeyError."""
+        return self.nodes[key] if key in self.nodes else self._literal(key)
 
     def entities(self, kind: str) -> tuple[Entity, ...]:
-        """Every entity of that kind, by id."""
+        """Every entity of that kind, by key."""
         return tuple(node.entity for node in self.nodes.values() if node.kind == kind)
-
-    def relation(self, name: str) -> Relation:
-        """The relation of that name. Raises KeyError."""
-        return self.links[name].relation
 
     def objects(self, subject: Subject, relation: str) -> tuple[Entity, ...]:
         """What the subject is related to; empty if the graph does not say."""
-        found = self.triples[relation].get(_key(subject), ())
-        return tuple(self.nodes[key].entity for key in found)
+        return tuple(self.entity(key) for key in self.triples[relation].get(key_of(subject), ()))
 
-    def object(self, subject: Subject, relation: str) -> Entity | None:
-        """The only object, or None where there is none or more than one."""
-        found = self.objects(subject, relation)
-        return found[0] if len(found) == 1 else None
+    def holders(self, relation: str, object_: Subject) -> tuple[Entity, ...]:
+        """Who is related to the object, by key."""
+        return tuple(self.nodes[key].entity for key in self._backwards[relation].get(key_of(object_), ()))
 
     def subjects(self, relation: str) -> Iterator[Entity]:
-        """Every entity that has facts of that relation, by id."""
+        """Every entity that has facts of that relation, by key."""
         return (self.nodes[key].entity for key in self.triples[relation])
 
-    def fact(self, subject: Subject, relation: str) -> Fact:
-        """The subject's fact of that relation, with its statement. Raises KeyError if the graph has none."""
-        entity, found = self.entity(_key(subject)), self.objects(subject, relation)
-        if not found:
-            raise KeyError((entity.id, relation))
-        return Fact(
-            subject=entity,
-            relation=self.relation(relation),
-            objects=found,
-            text=f"{self.cloze(entity, relation).prompt} {', '.join(self.mention(o) for o in found)}",
-        )
+    def popularity(self, entity: Subject) -> int:
+        """In how many facts the entity stands."""
+        return self._mentions[key_of(entity)]
 
-    def facts(self, relation: str) -> Iterator[Fact]:
-        """Every fact of that relation, by subject id."""
-        return (self.fact(key, relation) for key in self.triples[relation])
+    def _literal(self, key: str) -> Node:
+        found = literal(key)
+        if found is None:
+            raise KeyError(key)
+        return found
 
-    def mention(self, entity: Subject) -> str:
-        """The label as it stands inside a sentence: "Japan", "the Netherlands"."""
-        node = self.nodes[_key(entity)]
-        return f"the {node.entity.label}" if node.article else node.entity.label
+    @cached_property
+    def _backwards(self) -> dict[str, dict[str, list[str]]]:
+        found: dict[str, dict[str, list[str]]] = {relation: {} for relation in self.triples}
+        for relation, rows in self.triples.items():
+            for subject, objects in rows.items():
+                for name in objects:
+                    found[relation].setdefault(name, []).append(subject)
+        return found
 
-    def cloze(self, subject: Subject, relation: str) -> Cloze:
-        """The relation's cloze for that subject; an article belongs to the template, not to the subject."""
-        node = self.nodes[_key(subject)]
-        return Cloze(template=self._template(node, relation, "cloze"), subject=node.entity.label)
-
-    def question(self, subject: Subject, relation: str) -> str:
-        """The relation's question about that subject."""
-        node = self.nodes[_key(subject)]
-        return self._template(node, relation, "question").replace(SLOT, node.entity.label)
-
-    def _template(self, node: Node, relation: str, word: Word) -> str:
-        template: str | None = getattr(self.relation(relation), word)
-        if template is None:
-            raise KeyError((relation, word))
-        if not node.article:
-            return template
-        return template.replace(SLOT, f"The {SLOT}" if template.startswith(SLOT) else f"the {SLOT}")
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for rows in self.triples.values():
+            for subject, objects in rows.items():
+                found[subject] += len(objects)
+                found.update(objects)
+        return found
 
 
 def parse(text: str, name: str) -> Graph:
@@ -148,9 +111,3 @@ def _link(key: str, raw: Mapping[str, Any]) -> Link:
     return Link(
         relation=Relation(label=raw["label"], id=key, cloze=raw.get("cloze"), question=raw.get("question")), **rest
     )
-
-
-def _key(subject: Subject) -> str:
-    if isinstance(subject, str):
-        return subject
-    return subject.key
