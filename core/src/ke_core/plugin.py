@@ -2,7 +2,9 @@
 
 import pluggy
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct
+from ke_core.data.audits import PublishedAudit
+from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct, one_slot
+from ke_core.data.files import DataFile
 from ke_core.data.masking import contradicting
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
@@ -27,10 +29,14 @@ from ke_core.data.results import (
 from ke_core.data.single import LOCALITY, PARAPHRASE, PROBABILITY, SINGLE_ASPECTS, single_edit_probes
 from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion, sub_questions
 from ke_core.data.training import TrainingExample
+from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, write_cases
+from ke_core.datasets.checks import all_labelled, all_said, labelled, said, some_said
+from ke_core.datasets.family import CaseDataset, Deferred, FileDataset, Variant, digest_of, fit, folder_of, queries_of
+from ke_core.datasets.stream import parse_json
 from ke_core.engine.direct import Direct, put
 from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
-from ke_core.files import find_data
+from ke_core.files import find_data, sha256_of
 from ke_core.hyper import (
     ModelFacts,
     Setting,
@@ -76,25 +82,27 @@ from ke_core.specs import (
     ModelRequest,
     ModelSpec,
     TrainerSpec,
+    Usual,
 )
 from ke_core.trainers import Trainer, Training, TrainStep
 
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD",
-    "SUB_QUESTIONS", "Answer",
-    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseRecord", "Checkpoint", "Cloze", "Cost", "Dataset",
-    "DatasetInfo", "DatasetSpec", "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor",
-    "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate",
-    "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel",
-    "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts", "ModelMetric",
-    "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Peak", "Phase",
-    "Probe", "Procedure", "Progress", "Prompt", "Published", "Query", "Question", "Relation", "Reply",
-    "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig", "SpreadConfig",
-    "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
-    "UnsupportedChange", "UnsupportedEdit", "Value", "Verdict", "as_details", "contradicting", "derived",
-    "distinct", "expected", "find_data", "hookimpl", "not_negative", "positive", "prompt_text", "put",
-    "read_checkpoint", "settle", "single_edit_probes", "single_settings", "spread_settings", "sub_questions",
-    "template_length", "trained_folder",
+    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD", "SUB_QUESTIONS", "Answer",
+    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint",
+    "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct",
+    "Edit", "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
+    "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
+    "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
+    "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Peak",
+    "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit", "Query", "Question", "Relation",
+    "Reply", "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig", "SpreadConfig", "Step",
+    "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample", "UnsupportedChange",
+    "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said", "as_details",
+    "contradicting", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
+    "folder_of", "hookimpl", "labelled",
+    "not_negative", "one_slot", "parse_json", "positive", "prompt_text", "put", "queries_of", "read_cases",
+    "read_checkpoint", "read_header", "said", "settle", "sha256_of", "single_edit_probes", "single_settings",
+    "some_said", "spread_settings", "sub_questions", "template_length", "trained_folder", "write_cases",
 ]  # fmt: skip

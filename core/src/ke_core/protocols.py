@@ -9,20 +9,12 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from attrs import field, frozen
 
+from ke_core.data.audits import PublishedAudit
 from ke_core.data.facts import Edit
+from ke_core.data.files import DataFile
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import Case, Form, Query
-from ke_core.data.results import (
-    CaseRecord,
-    Details,
-    Failure,
-    Item,
-    Judgement,
-    ModelRecord,
-    Reply,
-    Scored,
-    Value,
-)
+from ke_core.data.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
 from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
 
 T = TypeVar("T")
@@ -233,7 +225,9 @@ class Editor(Protocol):
 class DatasetInfo:
     """Where a dataset comes from, and what its publisher says it holds.
 
-    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts.
+    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
+    what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
+    others found wrong with it, for ``ke audit``.
     """
 
     title: str
@@ -242,6 +236,8 @@ class DatasetInfo:
     cite: str = ""
     sha256: str = ""
     published: Mapping[str, int] = field(factory=dict)
+    files: tuple[DataFile, ...] = ()
+    audit: PublishedAudit | None = None
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from attrs import field, frozen, has, validators
+from attrs import evolve, field, frozen, has, validators
 
 from ke_core.data.queries import Form
 from ke_core.hyper import ModelFacts, Setting, Shape
@@ -86,10 +86,19 @@ class EditorSpec(Spec[Editor]):
 
 
 @frozen(kw_only=True)
+class Usual:
+    """The judge and the metrics used unless others are named."""
+
+    judge: str
+    metrics: tuple[str, ...]
+
+
+@frozen(kw_only=True)
 class DatasetSpec(Spec[Dataset]):
     """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
     ``hides``: says from its config whether cases hide edits from the method. ``builder``: how such cases are made
     from a knowledge graph, a ``ke_core.graph.BuilderSpec``; the dataset that bears its family's name has it.
+    ``usual``: judge and metrics where they depend on the config, such as the file it names.
     """
 
     aspects: tuple[str, ...] = ()
@@ -98,6 +107,14 @@ class DatasetSpec(Spec[Dataset]):
     judge: str = ""
     hides: Callable[[Any], bool] = field(default=lambda _config: False)
     builder: Spec[Any] | None = None
+    usual: Callable[[Any], Usual] | None = None
+
+    def for_config(self, config: Any) -> DatasetSpec:
+        """This spec with the judge and the metrics that go with ``config``."""
+        if self.usual is None:
+            return self
+        found = self.usual(config)
+        return evolve(self, judge=found.judge, metrics=found.metrics)
 
 
 @frozen(kw_only=True)
@@ -111,14 +128,19 @@ class JudgeSpec(Spec[Judge]):
 class MetricSpec(Spec[Metric | ModelMetric]):
     """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
 
+    ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
     ``measures``: aspect to what it is measured in (``s``, ``MiB``); a share, shown in per cent, where none is named.
+    ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
+    its n counts what the bootstrap draws.
     ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
     Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
     """
 
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
+    tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
     measures: Mapping[str, str] = field(factory=dict)
+    averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     higher_is_better: bool = True
     asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
 
@@ -174,5 +196,5 @@ class ModelSpec(Spec[LanguageModel]):
 
 __all__ = [
     "NAME", "DatasetSpec", "EditorSpec", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest",
-    "ModelSpec", "Spec", "TrainerSpec", "no_oracle",
+    "ModelSpec", "Spec", "TrainerSpec", "Usual", "no_oracle",
 ]  # fmt: skip

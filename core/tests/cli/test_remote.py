@@ -59,6 +59,52 @@ def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude
     assert rude.KEY not in kept + out + err
 
 
+def spent(folder="done"):
+    """The sums of what is on record as asked of the server."""
+    lines = [json.loads(line) for line in Path(folder, "records.jsonl").read_text().splitlines()]
+    total = Counter()
+    for line in lines:
+        if line["kind"] == "spent":
+            total.update({name: line[name] for name in ("requests", "retries", "prompt_tokens", "tokens")})
+    return total
+
+
+def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke, serve):
+    server = serve()
+    _status, out, _err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    n = len(server.asked)
+    assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
+    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    assert f"asked of the server for it: {words}" in " ".join(out.split())
+    assert f"asked of the server for it: {words}" in " ".join(ke("report", "done")[1].split())
+    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+
+
+def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cache_were_not_paid_for(ke, serve):
+    server = serve()
+    ke(*run(server))
+    ke(*run(server, out="elsewhere"))
+    first, second = (json.loads(Path(folder, "scores.json").read_text())["costs"] for folder in ("done", "elsewhere"))
+    assert first == second
+    assert {cost["phase"] for cost in first} == {"before", "after"}
+    assert all(cost["prompt_tokens"] == 5 * cost["calls"] == 5 * cost["answers"] for cost in first)
+    assert spent("elsewhere") == Counter()
+    assert "asked of the server for it" not in ke("report", "elsewhere")[1]
+    calls = sum(cost["calls"] for cost in first)
+    in_all = f"{calls} model calls, {5 * calls} prompt tokens and {2 * calls} generated"
+    assert in_all in " ".join(ke("report", "elsewhere")[1].split())
+
+
+def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
+    server = serve()
+    command = run(server, "--editor", "other", "-o", "other.word=", out="both")
+    assert ke(*command)[0] == 0
+    runs = [spent(path) for path in sorted(Path("both").iterdir())]
+    assert len(runs) == 2
+    assert sum(one["requests"] for one in runs) == len(server.asked)
+    assert runs[0] != runs[1]  # they ask alike: the second finds it all in the cache
+
+
 def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
     def answer(n, body):
         if n == 7:
@@ -73,6 +119,7 @@ def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
     assert status == 0
     assert len(server.asked) > first
     assert max(Counter(server.prompts).values()) == 1
+    assert spent()["requests"] == len(server.asked)  # of both processes
     whole = serve()
     assert ke(*run(whole, out="whole"))[0] == 0
     assert Counter(whole.prompts) == Counter(server.prompts)

@@ -18,9 +18,12 @@ COUNTS = {
     "country": 403,
     "continent": 160,
     "currency": 160,
-    "language": 129,
+    "language": 145,
     "largest-neighbour": 116,
     "neighbour": 111,
+    "population": 164,
+    "city-population": 550,
+    "area": 161,
 }
 LEFT_OUT = ["BI", "GQ", "PW", "LU", "SG", "MC", "GE", "GN", "CG", "CD", "DJ", "SM", "VA", "DM"]
 NEVER_NAMED = ["IL", "PS", "XK", "EH", "TW", "HK", "GL"]
@@ -40,7 +43,7 @@ def test_facts_join_the_kinds_that_the_relation_joins(atlas: Graph) -> None:
         link = atlas.links[name]
         for subject, objects in rows.items():
             assert atlas.nodes[subject].kind == link.subject
-            assert {atlas.nodes[key].kind for key in objects} == {link.object}
+            assert {atlas.kind(key) for key in objects} == {link.object}
             assert len(set(objects)) == len(objects)
             assert len(objects) == 1 or not link.functional
 
@@ -50,6 +53,43 @@ def test_an_inverse_says_the_same_backwards(atlas: Graph) -> None:
         if link.inverse:
             forwards = {(s, o) for s, objects in atlas.triples[name].items() for o in objects}
             assert forwards == {(o, s) for s, objects in atlas.triples[link.inverse].items() for o in objects}
+
+
+@pytest.mark.parametrize(
+    ("subject", "relation", "least", "most"),
+    [
+        ("country:CN", "population", 1.35e9, 1.45e9),
+        ("country:DE", "population", 80e6, 86e6),
+        ("country:RU", "area", 16.9e6, 17.2e6),
+        ("city:JP/tokyo", "city-population", 8e6, 15e6),
+    ],
+)
+def test_sizes_are_numbers_near_the_truth(atlas: Graph, subject: str, relation: str, least: float, most: float) -> None:
+    found = atlas.number(subject, relation)
+    assert found is not None
+    assert least < found < most
+    assert atlas.links[relation].unit
+
+
+def test_sizes_on_which_the_sources_differ_are_left_out(atlas: Graph) -> None:
+    for code in ("IE", "JO", "LB", "MV", "SY"):
+        assert atlas.number(f"country:{code}", "population") is None
+    for code in ("FR", "RS", "PK"):
+        assert atlas.number(f"country:{code}", "area") is None
+    assert atlas.number("city:PK/lahore", "city-population") is None
+
+
+def test_every_size_is_a_positive_number(atlas: Graph) -> None:
+    for name in ("population", "city-population", "area"):
+        for subject in atlas.triples[name]:
+            assert (atlas.number(subject, name) or 0) > 0
+
+
+def test_countries_of_several_official_languages_have_them_all(atlas: Graph) -> None:
+    several = {s: [e.label for e in atlas.objects(s, "language")] for s in atlas.triples["language"]}
+    assert several["country:BE"] == ["German", "French", "Dutch"]
+    assert several["country:MK"] == ["Macedonian", "Albanian"]
+    assert sum(len(found) > 1 for found in several.values()) == 33
 
 
 def test_the_largest_neighbour_is_a_neighbour(atlas: Graph) -> None:

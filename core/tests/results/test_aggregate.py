@@ -113,3 +113,29 @@ def test_intervals_depend_on_the_seed_alone():
     assert bootstrap(values, units, seed=1) == bootstrap(values, units, seed=1)
     assert bootstrap(values, units, seed=1) != bootstrap(values, units, seed=2)
     assert bootstrap(values[::-1], units[::-1], seed=1) == bootstrap(values, units, seed=1)
+
+
+def averaged(*cases):
+    """Scores of a metric whose ``all`` is the plain mean of aspects a and b; each case's values by aspect."""
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, averages={"all": ("a", "b")})
+    made = {
+        str(n): [Value(aspect=aspect, value=value, unit=str(n)) for aspect, value in case.items()]
+        for n, case in enumerate(cases)
+    }
+    records = [CaseRecord(case=CASE, batch=name) for name in made]
+    return {score.aspect: score for score in aggregate(Given(made.values()), spec, records, seed=0)}
+
+
+def test_average_of_aspects_is_a_mean_of_means_not_of_cases():
+    score = averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0})["all"]
+    assert score.value == pytest.approx((2 / 3 + 0) / 2)
+    assert score.n == 3
+    assert score.interval.low <= score.value <= score.interval.high
+    assert score.interval == averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0})["all"].interval
+
+
+def test_average_says_when_an_aspect_was_never_observed():
+    found = averaged({"a": 1.0}, {"a": 0.5})["all"]
+    assert (found.value, found.note) == (0.75, "1 of 2 were observed")
+    assert "all" not in averaged()
+    assert averaged({"a": 1.0})["all"].note == "1 of 2 were observed; one unit, no interval"

@@ -20,7 +20,6 @@ UNFIT: dict[str, Any] = {
     "it has no cloze": TEXT_ONLY,
     "its subject is blank": evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in", subject=" ")),
     "it names no new object": evolve(MOVE_TOWER, after=after()),
-    "it names 2 objects": evolve(MOVE_TOWER, after=after("Rome", "Bonn")),
     "its new object is blank": evolve(MOVE_TOWER, after=after(" ")),
     "its new object has more than one line": evolve(MOVE_TOWER, after=after("Rome\nBonn")),
 }
@@ -34,6 +33,10 @@ def test_what_cannot_be_written_is_refused_by_name_and_reason(reason: str) -> No
     assert reason in refused[edit.id]
     with pytest.raises(UnsupportedEdit, match=f"edit '{edit.id}'.*{reason}"):
         rewrite(edit)
+
+
+def test_several_objects_are_one_target_with_commas() -> None:
+    assert rewrite(evolve(MOVE_TOWER, after=after("Rome", "Bonn"))).target == "Rome, Bonn"
 
 
 def test_an_edit_without_an_after_fact_is_refused() -> None:

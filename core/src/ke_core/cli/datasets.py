@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from itertools import islice
 from pathlib import Path
 
@@ -11,33 +10,40 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.build import command as build
 from ke_core.cli.console import out
-from ke_core.plugins.options import reject_unused, split
+from ke_core.cli.dataset_files import chosen, data_folder, export, fetch, validate
+from ke_core.data.drawing import draw
+from ke_core.plugins.manager import Installed
 from ke_core.protocols import Dataset
 from ke_core.report.cases import case_sheet
 from ke_core.report.numbers import counted
 from ke_core.report.text import literal, plain_table
-from ke_core.run.components import DATA_DIR, choose, with_flag
 
 
 @click.group("datasets")
 def command() -> None:
-    """List benchmarks, count and sample their cases.
+    """List, fetch, check and export benchmarks, count and sample their cases.
 
     \b
     Example: ke datasets stats atlas
     """
 
 
+for each in (build, export, fetch, validate):
+    command.add_command(each)
+
+
 @command.command("list")
 @click.pass_obj
 def list_(app: App) -> None:
     """List the installed datasets."""
-    table = plain_table("dataset", "summary", "judge", "metrics", "from")
+    table = plain_table("dataset", "summary", "judge", "metrics", "plugin")
+    table.columns[0].no_wrap = True
     for name in app.catalog.names("dataset"):
         offer = app.catalog.offer("dataset", name)
         judge, metrics = getattr(offer.spec, "judge", ""), getattr(offer.spec, "metrics", ())
-        row = (name, offer.spec.summary, judge, ", ".join(metrics), offer.plugin.distribution or offer.plugin.name)
+        row = (name, offer.spec.summary, judge, ", ".join(metrics), _plugin(offer.plugin))
         table.add_row(*(literal(text) for text in row))
     shared.require_some(app, "dataset")
     out().print(table)
@@ -49,20 +55,23 @@ def list_(app: App) -> None:
 @shared.data_dir
 @click.pass_obj
 def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -> None:
-    """Print licence, source, citation and checksum of a dataset.
+    """Print what a dataset is, and where its files are.
+
+    Licence, source, citation and published counts; of each file its size, and where it is looked for.
 
     \b
     Example: ke datasets info mquake-cf-3k --data-dir ~/data
     """
-    about = _build(app, name, options, data_dir).info()
-    lines = {
-        "title": about.title,
-        "licence": about.licence,
-        "source": about.source,
-        "cite": about.cite,
-        "sha256": about.sha256,
-    }
-    out().print(Group(*(literal(f"{label:8} {text}") for label, text in lines.items() if text)))
+    from ke_core.datasets.handling import here  # noqa: PLC0415  only here
+    from ke_core.files import data_places  # noqa: PLC0415
+    from ke_core.report.datasets import about, file_sheet  # noqa: PLC0415
+
+    source = chosen(app, name, options, data_dir)
+    found, folder = source.build().info(), data_folder(source)
+    out().print(about(found), soft_wrap=True)
+    for file in found.files:
+        places = data_places(file.family, file.name, folder)
+        out().print(file_sheet(file, here(file, folder), places), soft_wrap=True)
 
 
 @command.command("stats")
@@ -125,19 +134,19 @@ def sample(
     elif seed is None:
         cases = list(islice(dataset.cases(), number))
     else:
-        every = list(dataset.cases())
-        cases = random.Random(seed).sample(every, min(number, len(every)))  # noqa: S311  not a secret
+        cases = draw(dataset.cases(), number, seed)
     styles = getattr(app.catalog.spec("dataset", name), "styles", ())
     for case in cases:
         out().print(case_sheet(case, dataset, styles if with_prompts else ()))
 
 
 def _build(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Dataset:
-    spec, options = app.catalog.spec("dataset", name), split(given)
-    reject_unused(options, [spec])
-    options = with_flag(spec, options, DATA_DIR, str(data_dir or ""))
-    dataset: Dataset = choose(app.catalog, "dataset", name, options).build()
+    dataset: Dataset = chosen(app, name, given, data_dir).build()
     return dataset
+
+
+def _plugin(plugin: Installed) -> str:
+    return (plugin.distribution or plugin.name).removeprefix("ke-plugin-")
 
 
 def _number(value: int | None) -> str:

@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
+from ke_core.data.records import Spent
 from ke_core.data.runspec import Plan, RunSpec
 from ke_core.plugins.options import split
 from ke_core.protocols import Progress
@@ -19,11 +20,13 @@ from ke_core.report.load import load
 from ke_core.report.numbers import counted, duration
 from ke_core.report.page import page
 from ke_core.report.run import plan_words, without_model
+from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.job import Finished, Job
 from ke_core.run.session import ModelChoice
+from ke_core.run.spending import FREE, Prices
 from ke_core.specs import ModelRequest
 
 ROOT = Path("runs")
@@ -33,15 +36,14 @@ ROOT = Path("runs")
 class Asked:
     """A command line: the editors, what they share, and where the runs go.
 
-    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``. ``prices``: of a million
-    prompt tokens and of a million generated ones.
+    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``.
     """
 
     editors: tuple[str, ...]
     request: EvalRequest
     out: Path | None
     root: Path
-    prices: tuple[float, float] = (0.0, 0.0)
+    prices: Prices = FREE
 
     @classmethod
     def of(
@@ -78,7 +80,7 @@ class Asked:
             request=request,
             out=folder if alone else None,
             root=root or folder or ROOT,
-            prices=(given.get("price_in", 0.0), given.get("price_out", 0.0)),
+            prices=Prices(prompt=given.get("price_in", 0.0), generated=given.get("price_out", 0.0)),
         )
 
     def place(self, spec: RunSpec) -> Path:
@@ -97,10 +99,10 @@ def evaluate(app: App, asked: Asked) -> int:
         finished: list[Finished] = []
         for job, folder in zip(jobs, folders, strict=True):
             console.print(literal(_intention(job, folder)), soft_wrap=True)
-            finished.append(run(job, folder))
+            finished.append(run(job, folder, prices=asked.prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
-        for usage in {id(found): found for job in jobs if (found := _usage(job)) is not None}.values():
-            console.print(literal(f"  {usage_words(usage, asked.prices)}", "dim"), soft_wrap=True)
+        if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):
+            console.print(literal(f"  asked of the server now: {_words(usage, asked.prices)}", "dim"), soft_wrap=True)
     out().print(page([load(folder, app.catalog) for folder in folders]))
     return FAILED if any(ended.failures for ended in finished) else DONE
 
@@ -123,15 +125,8 @@ def _usage(job: Job) -> Any:
     return getattr(job.session.model, "usage", None)
 
 
-def usage_words(usage: Any, prices: tuple[float, float]) -> str:
-    """What was asked of a server, and at given prices what that has cost."""
-    words = f"asked of the server now: {counted(usage.requests, 'request')}, {usage.retries:,} tried again, "
-    words += f"{usage.prompt_tokens:,} prompt tokens and {usage.tokens:,} generated"
-    if usage.unmetered:
-        words += f" (without {counted(usage.unmetered, 'answer')} that came without a count)"
-    if any(prices):
-        words += f", which cost {(usage.prompt_tokens * prices[0] + usage.tokens * prices[1]) / 1e6:.4f}"
-    return words
+def _words(usage: Any, prices: Prices) -> str:
+    return spent_words([Spent(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)])
 
 
 def _intention(job: Job, folder: RunFolder) -> str:

@@ -33,37 +33,38 @@ def command(app: App, *, folder: Path) -> None:
         )
     table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores in % (n)")
     table.columns[0].no_wrap = True
+    paid: list[str] = []
     for path, found in runs_in(folder):
+        name = str(path.relative_to(folder))
         if isinstance(found, BadRun):
-            table.add_row(literal(str(path.relative_to(folder))), "", literal(f"damaged: {found.message}", "red"))
+            table.add_row(literal(name), "", literal(f"damaged: {found.message}", "red"))
         else:
-            table.add_row(*(literal(cell) for cell in (str(path.relative_to(folder)), *_row(app, found))))
+            row, spent = _row(app, found)
+            table.add_row(*(literal(cell) for cell in (name, *row)))
+            paid += [f"{name} asked its server: {spent}"] if spent else []
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
-    out().print(table)
+    out().print(table, *(literal(words) for words in paid), sep="\n")
 
 
-def _row(app: App, folder: RunFolder) -> tuple[str, ...]:
+def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
+    """The cells after the first, and what a server was asked."""
     from ke_core.errors import BadRun  # noqa: PLC0415
+    from ke_core.report.spent import spent_words  # noqa: PLC0415
     from ke_core.report.tally import tally  # noqa: PLC0415
 
-    spec = folder.spec
+    spec, spent = folder.spec, ""
     try:
         counted = tally(folder.read())
         progress = (f"{counted.done}/{counted.total}" if counted.total else str(counted.done)) + (
             f", {counted.failed} failed" if counted.failed else ""
         )
+        spent = spent_words(counted.spent) if counted.spent else ""
         scores = _scores(app, folder)
     except BadRun as error:
         progress, scores = "?", f"damaged: {error.message}"
-    return (
-        spec.id[:8],
-        spec.editor.name,
-        spec.dataset.component.name,
-        spec.model.id,
-        progress,
-        scores,
-    )
+    cells = (spec.id[:8], spec.editor.name, spec.dataset.component.name, spec.model.id, progress, scores)
+    return cells, spent
 
 
 def _scores(app: App, folder: RunFolder) -> str:

@@ -104,7 +104,8 @@ def _traits(spec: Spec[Any]) -> list[str]:
             told = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if any(names)]
         case MetricSpec():
-            told = {"columns": tuple(spec.columns.values()), "broken down by": spec.by}
+            further = {f"table {title}": tuple(named.values()) for title, named in spec.tables.items()}
+            told = {"columns": tuple(spec.columns.values()), **further, "broken down by": spec.by}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         case JudgeSpec():
             return ["asks a model"] if spec.needs_model else []

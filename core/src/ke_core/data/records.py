@@ -89,4 +89,33 @@ class Probed:
     seconds: float = 0.0
 
 
-Record = Batch | Replied | Judged | Probed
+@frozen(kw_only=True)
+class Spent:
+    """What a model's server was asked since the last such line, by the server's own count: what is paid for.
+
+    What came out of the cache is not in it. ``retries`` are tries beyond the first, ``unmetered`` answers came without
+    a count of tokens. ``price_in`` and ``price_out`` are of a million prompt tokens and of a million generated ones; 0
+    where nobody has said one.
+    """
+
+    schema: int = SCHEMA
+    requests: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    tokens: int = 0
+    unmetered: int = 0
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    @property
+    def priced(self) -> bool:
+        """Whether anybody has said a price."""
+        return bool(self.price_in or self.price_out)
+
+    @property
+    def cost(self) -> float:
+        """In the currency of the prices."""
+        return (self.prompt_tokens * self.price_in + self.tokens * self.price_out) / 1e6
+
+
+Record = Batch | Replied | Judged | Probed | Spent

@@ -20,6 +20,13 @@ class Cost:
     prompt_tokens: int = 0
     tokens: int = 0
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            calls=self.calls + other.calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            tokens=self.tokens + other.tokens,
+        )
+
 
 @frozen(kw_only=True)
 class Step:

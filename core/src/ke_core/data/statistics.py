@@ -15,14 +15,21 @@ def count(cases: Iterable[Case]) -> dict[str, int]:
     cases counts once) and, where edits have one, ``distinct edited questions``. Then the cases by their tags:
     tags that count something are crossed (``2 hops, 1 edit``), any other tag stands alone (``part: train``).
     """
-    kept = tuple(cases)
-    edits = [edit for case in kept for edit in case.edits]
-    questions = {edit.question for edit in edits if edit.question is not None}
-    found = {"cases": len(kept), "edit mentions": len(edits), "distinct statements": len({e.statement for e in edits})}
+    found = {"cases": 0, "edit mentions": 0}
+    statements: set[str] = set()
+    questions: set[str] = set()
+    crossed: Counter[tuple[tuple[int, str], ...]] = Counter()
+    alone: Counter[tuple[str, str]] = Counter()
+    for case in cases:  # one pass, so that a large file is never held
+        found["cases"] += 1
+        found["edit mentions"] += len(case.edits)
+        statements.update(edit.statement for edit in case.edits)
+        questions.update(edit.question for edit in case.edits if edit.question is not None)
+        crossed[_numbers(case.tags)] += 1
+        alone.update(pair for pair in case.tags.items() if not pair[1].isdecimal())
+    found["distinct statements"] = len(statements)
     if questions:
         found["distinct edited questions"] = len(questions)
-    crossed = Counter(_numbers(case.tags) for case in kept)
-    alone = Counter(pair for case in kept for pair in case.tags.items() if not pair[1].isdecimal())
     found |= {_cell(numbers): crossed[numbers] for numbers in sorted(crossed) if numbers}
     found |= {f"{name}: {value}": alone[name, value] for name, value in sorted(alone)}
     return found

@@ -96,8 +96,4 @@ def waiting(running: Sequence[Running[Any]]) -> list[Running[Any]]:
 
 def _add(cost: Cost, outcome: object) -> Cost:
     written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
-    return Cost(
-        calls=cost.calls + 1,
-        prompt_tokens=cost.prompt_tokens + written.prompt_tokens,
-        tokens=cost.tokens + written.tokens,
-    )
+    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)

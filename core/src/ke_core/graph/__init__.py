@@ -4,6 +4,8 @@ from ke_core.graph.atlas import load_atlas
 from ke_core.graph.base import KnowledgeGraph, Link, Node, literal
 from ke_core.graph.build import Asked, Builder, BuilderSpec, BuildTools, Record
 from ke_core.graph.graph import Graph, parse
+from ke_core.graph.opening import Opened, open_graph
+from ke_core.graph.store import StoredGraph
 
 __all__ = [
     "Asked",
@@ -14,8 +16,11 @@ __all__ = [
     "KnowledgeGraph",
     "Link",
     "Node",
+    "Opened",
     "Record",
+    "StoredGraph",
     "literal",
     "load_atlas",
+    "open_graph",
     "parse",
 ]

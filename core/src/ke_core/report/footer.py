@@ -13,6 +13,7 @@ from ke_core.data.runspec import Component, ModelRef
 from ke_core.report.numbers import counted, duration
 from ke_core.report.reasons import alike
 from ke_core.report.run import Reported, labels, plan_words, without_model
+from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
 
 SHOWN = 5  # reasons listed one by one; the rest are summed up
@@ -79,10 +80,13 @@ def _course(run: Reported) -> Iterator[str]:
     if tally.edits:
         words.append(f"{counted(tally.edits, 'edit')} at {duration(median(tally.edit_seconds))} each")
     if tally.answers:
-        each = f"{tally.calls / tally.answers:.1f} model calls and {tally.tokens / tally.answers:.0f} tokens a question"
-        words.append(f"{counted(tally.answers, 'answer')} at {duration(tally.answer_seconds / tally.answers)} each")
-        words.append(each)
+        words.append(counted(tally.answers, "answer"))
     yield ", ".join(words)
+    if tally.cost.calls:
+        said = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
+        yield f"in all, the unedited model's among them: {counted(tally.cost.calls, 'model call')}, {said}"
+    if tally.spent:
+        yield f"asked of the server for it: {spent_words(tally.spent)}"
     yield f"record in {run.path}"
 
 

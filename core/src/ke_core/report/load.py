@@ -10,6 +10,7 @@ from ke_core.data.results import Score
 from ke_core.data.runspec import Component
 from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
+from ke_core.report.effort import effort_scores
 from ke_core.report.run import Reported
 from ke_core.report.tally import tally
 from ke_core.results.folder import SCORES, RunFolder
@@ -33,8 +34,9 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
-        scores=tuple(from_json(scores, list[Score], of=where, error=BadRun)),
+        scores=(*from_json(scores, list[Score], of=where, error=BadRun), *effort_scores(counted.efforts)),
         columns={name: columns_of(name, catalog) for name in names},
+        tables={name: tables_of(name, catalog) for name in names},
         less=frozenset(name for name in names if not _more_is_better(name, catalog)),
         tally=counted,
     )
@@ -44,6 +46,12 @@ def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:
     """Aspects and headings of a metric; none where it is not installed, and all its aspects are then shown."""
     offer: Any = catalog.offers["metric"].get(metric)
     return {} if offer is None else offer.spec.columns
+
+
+def tables_of(metric: str, catalog: Catalog) -> Mapping[str, Mapping[str, str]]:
+    """The further tables of a metric, by title."""
+    offer: Any = catalog.offers["metric"].get(metric)
+    return {} if offer is None else offer.spec.tables
 
 
 def _more_is_better(metric: str, catalog: Catalog) -> bool:

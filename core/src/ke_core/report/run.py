@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
@@ -10,6 +10,7 @@ from ke_core.data.queries import Phase
 from ke_core.data.results import Score
 from ke_core.data.runspec import RunSpec
 from ke_core.models.absent import NO_MODEL
+from ke_core.report.effort import CORE, HEADINGS, TITLE
 from ke_core.report.tally import Tally
 
 
@@ -17,13 +18,14 @@ from ke_core.report.tally import Tally
 class Reported:
     """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
 
-    ``less``: the metrics of which less is better.
+    ``tables``: metric to the titles of its further tables, and likewise. ``less``: the metrics of which less is better.
     """
 
     path: str
     spec: RunSpec
     scores: tuple[Score, ...]
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[str] = frozenset()
     tally: Tally = field(factory=Tally)
 
@@ -43,11 +45,12 @@ class Reported:
 
 @frozen(kw_only=True)
 class Column:
-    """One column of a table: an aspect of a metric."""
+    """One column of a table: an aspect of a metric. ``table``: its title; none for the metric's main table."""
 
     metric: str
     aspect: str
     heading: str
+    table: str = ""
 
     def holds(self, score: Score) -> bool:
         """Whether the score belongs in this column."""
@@ -55,16 +58,30 @@ class Column:
 
 
 def columns(runs: Sequence[Reported]) -> list[Column]:
-    """The columns that any of the runs has a number for, in the order of the metrics' own specifications."""
-    headings: dict[tuple[str, str], str] = {}
-    for run in runs:
-        measured = {(score.metric, score.aspect) for score in run.scores if score.n}
-        for metric, named in run.columns.items():
-            every = {score.aspect: score.aspect for score in run.scores if score.metric == metric}
-            for aspect, heading in (named or every).items():
-                if (metric, aspect) in measured:
-                    headings.setdefault((metric, aspect), heading)
-    return [Column(metric=metric, aspect=aspect, heading=heading) for (metric, aspect), heading in headings.items()]
+    """The columns that any of the runs has a number for, in the order of the metrics' own specifications.
+
+    The main table of each metric comes first, then all further ones, then what the core counts of answers.
+    """
+    every = [column for run in runs for column in _main(run)]
+    every += [column for run in runs for column in _further(run)]
+    every += [Column(metric=CORE, aspect=aspect, heading=heading, table=TITLE) for aspect, heading in HEADINGS.items()]
+    measured = {(score.metric, score.aspect) for run in runs for score in run.scores if score.n}
+    found = {(column.metric, column.aspect): column for column in reversed(every)}  # of two headings, the first
+    return [found[name] for name in dict.fromkeys((c.metric, c.aspect) for c in every) if name in measured]
+
+
+def _main(run: Reported) -> Iterator[Column]:
+    for metric, named in run.columns.items():
+        all_ = {score.aspect: score.aspect for score in run.scores if score.metric == metric}
+        for aspect, heading in (named or all_).items():
+            yield Column(metric=metric, aspect=aspect, heading=heading)
+
+
+def _further(run: Reported) -> Iterator[Column]:
+    for metric, tables in run.tables.items():
+        for title, named in tables.items():
+            for aspect, heading in named.items():
+                yield Column(metric=metric, aspect=aspect, heading=heading, table=title)
 
 
 def labels(runs: Sequence[Reported]) -> list[str]:

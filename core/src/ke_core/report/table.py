@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
+from ke_core.report.effort import CORE
 from ke_core.report.numbers import NOTHING, SHARE, interval, number
 from ke_core.report.run import Column, Reported, columns, labels, without_model
 from ke_core.report.text import literal, plain_table, titled
@@ -36,13 +37,11 @@ class Row:
 
 
 def score_tables(runs: Sequence[Reported]) -> list[Group]:
-    """The main tables, one a metric. Each cell: the number, and under it the 95 % interval; n in the heading where
-    all agree. The unedited model stands first, once if all runs found the same of it.
+    """The main tables, one a metric, then those under them. Each cell: the number, and under it the 95 % interval; n
+    in the heading where all agree. The unedited model stands first, once if all runs found the same of it.
     """
     shown = columns(runs)
-    metrics = dict.fromkeys(column.metric for column in shown)
-    tables = [score_table(runs, [column for column in shown if column.metric == metric]) for metric in metrics]
-    return tables or [score_table(runs, [])]
+    return [score_table(runs, group) for group in _grouped(shown)] or [score_table(runs, [])]
 
 
 def score_table(runs: Sequence[Reported], shown: Sequence[Column] | None = None) -> Group:
@@ -68,15 +67,32 @@ def score_table(runs: Sequence[Reported], shown: Sequence[Column] | None = None)
 def slice_tables(runs: Sequence[Reported]) -> list[Group]:
     """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags)
-    return [_slice_table(runs, tag) for tag in tags]
+    return [
+        _slice_table(runs, tag, group, sliced)
+        for tag in tags
+        for group in _grouped(columns(runs), mains_together=True)
+        if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
+    ]
 
 
-def _slice_table(runs: Sequence[Reported], tag: str) -> Group:
-    sliced = [score for run in runs for score in run.scores if tag in score.tags and score.phase == AFTER and score.n]
+def _grouped(shown: Sequence[Column], *, mains_together: bool = False) -> list[list[Column]]:
+    """The columns of each table; ``mains_together``: the main tables of all metrics as one."""
+    groups: dict[tuple[str, str], list[Column]] = {}
+    for column in shown:
+        whose = "" if mains_together and not column.table else column.metric
+        groups.setdefault((column.table, whose), []).append(column)
+    return list(groups.values())
+
+
+def _is_in(score: Score, group: Sequence[Column]) -> bool:
+    return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
+
+
+def _slice_table(runs: Sequence[Reported], tag: str, group: Sequence[Column], sliced: Sequence[Score]) -> Group:
     values = sorted(
         {score.tags[tag] for score in sliced}, key=lambda value: (len(value) if value.isdigit() else 0, value)
     )
-    shown = [column for column in columns(runs) if any(column.holds(score) for score in sliced)]
+    shown = [column for column in group if any(column.holds(score) for score in sliced)]
     table = plain_table(tag, "editor", "asked as")
     for column in shown:
         _add_numbers(table, column)
@@ -89,7 +105,8 @@ def _slice_table(runs: Sequence[Reported], tag: str) -> Group:
             table.add_row(literal(value if above is None else ""), literal(label), literal(row.style), *cells)
             above = row.label
         table.add_section()
-    return titled(f"by {tag}, after editing: value in % (n)", table)
+    what = f"{group[0].table} " if group[0].table else ""
+    return titled(f"{what}by {tag}, after editing: value in % (n)", table)
 
 
 def _edited(runs: Sequence[Reported]) -> list[Row]:
@@ -142,17 +159,21 @@ def _add_numbers(table: Table, column: Column, *under: str) -> None:
 
 
 def _measure(rows: Sequence[Row], column: Column) -> str:
-    """What a column is measured in, in brackets; nothing for shares and for plain numbers."""
+    """What a column is measured in, in brackets; nothing for plain numbers, nor for shares where the title says so."""
     found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
-    return "".join(f"[{measure}]" for measure in sorted(found - {SHARE, ""}))
+    said = {"", SHARE} if column.metric != CORE else {""}
+    return "".join(f"[{measure}]" for measure in sorted(found - said))
 
 
 def _title(runs: Sequence[Reported], shown: Sequence[Column]) -> str:
     datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
     models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
     metrics = {column.metric for column in shown}
-    several = len({column.metric for column in columns(runs)}) > len(metrics) == 1
-    what = f"{metrics.copy().pop()}: " if several else ""
+    several = len({column.metric for column in columns(runs) if not column.table}) > len(metrics) == 1
+    title = shown[0].table if shown else ""
+    what = f"{title or metrics.copy().pop()}: " if title or several else ""
     less = any(metrics & run.less for run in runs)
     values = "less is better, 95 % interval" if less else "value in %, 95 % interval"
+    if metrics == {CORE}:
+        values = "what a question took after editing, its mean"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"

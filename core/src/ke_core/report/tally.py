@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field
 
 from ke_core.data.queries import Phase
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied
-from ke_core.data.results import Answer, Failure, Reply
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
+from ke_core.data.results import Answer, Cost, Failure, Reply
 from ke_core.data.runspec import Component
 from ke_core.report.clean import one_line
+from ke_core.report.effort import Effort
 
 REASON = 100  # characters of a reason; the records hold the whole
 
@@ -23,8 +24,8 @@ class Tally:
     ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
     answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
     where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` holds
-    each batch's time per edit; ``calls``, ``tokens`` and ``answer_seconds`` are of the ``answers`` of the
-    edited model. ``judge`` is the last one on record.
+    each batch's time per edit; ``answers`` are the edited model's, and so are ``efforts``, by style; ``cost`` is of
+    all answers, the unedited model's among them. ``spent``: what a server was asked. ``judge``: the last on record.
     """
 
     total: int = 0
@@ -34,9 +35,9 @@ class Tally:
     edits: int = 0
     edit_seconds: list[float] = field(factory=list)
     answers: int = 0
-    answer_seconds: float = 0.0
-    calls: int = 0
-    tokens: int = 0
+    cost: Cost = field(factory=Cost)
+    spent: list[Spent] = field(factory=list)
+    efforts: dict[str, Effort] = field(factory=dict)
     refused: Counter[str] = field(factory=Counter)
     skipped: Counter[str] = field(factory=Counter)
     failures: Counter[str] = field(factory=Counter)
@@ -62,6 +63,8 @@ def tally(records: Iterable[Record]) -> Tally:
                 replies[record.step, record.batch, record.case, record.phase, record.style] = record
             case Judged():
                 made.judge = record.judge
+            case Spent():
+                made.spent.append(record)
             case Probed():
                 _add_failures(made, record.replies.values())
     edited: set[str] = set()
@@ -91,15 +94,14 @@ def _add_batch(made: Tally, batch: Batch) -> None:
 
 
 def _add_replies(made: Tally, replied: Replied) -> None:
-    answers = sum(isinstance(reply, Answer) for reply in replied.replies.values())
-    if replied.phase == "after" and answers:
-        made.answer_seconds += replied.seconds * answers / len(replied.replies)
+    if replied.phase == "after":
+        made.efforts.setdefault(replied.style, Effort()).add(replied)
     _add_failures(made, replied.replies.values())
     for reply in replied.replies.values():
+        if isinstance(reply, Answer):
+            made.cost += reply.cost
         if isinstance(reply, Answer) and replied.phase == "after":
             made.answers += 1
-            made.calls += reply.cost.calls
-            made.tokens += reply.cost.tokens
             if reply.outcome != "answered":
                 made.unfinished[reply.outcome] += 1
 

@@ -12,7 +12,7 @@ from ke_core.data.queries import Phase
 from ke_core.data.results import CaseRecord, ModelRecord, Score, Value
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Metric, ModelMetric
-from ke_core.results.intervals import bootstrap
+from ke_core.results.intervals import Sample, bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
 
 PART = "part"
@@ -50,12 +50,13 @@ def aggregate(
         _take_cases(groups, metric, spec, cases)
     if isinstance(metric, ModelMetric):
         _take_models(groups, metric, spec, models)
-    by = (*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)
-    return [
+    by = tuple(dict.fromkeys((*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)))
+    scores = [
         evolve(_score(spec.name, group, some, seed=seed), tags=tags, measure=spec.measures.get(group.aspect, "%"))
         for group, values in groups.items()
-        for tags, some in _slices(values, tuple(dict.fromkeys(by)))
+        for tags, some in _slices(values, by)
     ]
+    return [*scores, *_averages(spec, groups, by, seed=seed)]
 
 
 def _take_cases(
@@ -123,6 +124,41 @@ def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int) ->
         skipped_because=dict(sorted(reasons.items())),
         interval=interval,
         note=f"one {group.unit}, no interval" if numbers and interval is None else "",
+    )
+
+
+def _averages(
+    spec: MetricSpec, groups: Mapping[_Group, Sequence[Value]], by: Sequence[str], *, seed: int
+) -> Iterator[Score]:
+    """The plain means of aspects that the metric has; of those that were observed, and the note says how many."""
+    for aspect, parts in spec.averages.items():
+        whole = {group: values for group, values in groups.items() if group.aspect in parts}
+        for key in dict.fromkeys(evolve(group, aspect=aspect) for group in whole):
+            own = [(group, values) for group, values in whole.items() if evolve(group, aspect=aspect) == key]
+            slices: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+            for _group, values in own:
+                for tags, some in _slices(values, by):
+                    seen = [(value.value, value.unit) for value in some if value.value is not None]
+                    if seen:
+                        sample = ([number for number, _unit in seen], [unit for _number, unit in seen])
+                        slices.setdefault(tuple(tags.items()), []).append(sample)
+            for tags_, samples in slices.items():
+                yield evolve(_average(spec, key, samples, seed=seed), tags=dict(tags_))
+
+
+def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> Score:
+    interval = bootstrap_average(samples, seed=seed)
+    parts = len(spec.averages[group.aspect])
+    notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
+    return Score(
+        metric=spec.name,
+        aspect=group.aspect,
+        phase=group.phase,
+        style=group.style,
+        value=math.fsum(math.fsum(values) / len(values) for values, _units in samples) / len(samples),
+        n=len({unit for _values, units in samples for unit in units}),
+        interval=interval,
+        note="; ".join([*notes, *([] if interval else [f"one {group.unit}, no interval"])]),
     )
 
 

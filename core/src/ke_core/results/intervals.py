@@ -15,6 +15,10 @@ AT_ONCE = 2_000_000  # numbers drawn together: bounds the memory, not the result
 DIGITS = 6  # beyond these, sums differ between machines
 
 
+Sample = tuple[Sequence[float], Sequence[str]]
+"""Observations, and the unit of each."""
+
+
 def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int) -> Interval | None:
     """A 95 % interval of the mean of ``values``; None where all share one unit.
 
@@ -28,7 +32,36 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int) -> In
         return None
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     counts = np.bincount(index).astype(np.float64)
-    low, high = np.quantile(_means(sums, counts, seed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return _between(_means(sums, counts, seed))
+
+
+def bootstrap_average(samples: Sequence[Sample], *, seed: int) -> Interval | None:
+    """A 95 % interval of the plain mean of several means; None where all observations share one unit.
+
+    The same units are drawn for every sample, since a unit has observations in several. A resample that leaves some
+    sample without any is passed over.
+    """
+    every = [unit for _values, units in samples for unit in units]
+    names = np.unique(np.asarray(every, dtype=object).astype(str))
+    if len(names) < 2:
+        return None
+    sums, counts = np.zeros((len(samples), len(names))), np.zeros((len(samples), len(names)))
+    for row, (values, units) in enumerate(samples):
+        at = np.searchsorted(names, np.asarray(units, dtype=object).astype(str))
+        np.add.at(sums[row], at, np.asarray(values, dtype=np.float64))
+        np.add.at(counts[row], at, 1.0)
+    generator = np.random.default_rng(seed)
+    found = []
+    for _resample in range(RESAMPLES):
+        times = np.bincount(generator.integers(0, len(names), size=len(names)), minlength=len(names))
+        drawn = counts @ times
+        if drawn.all():
+            found.append(float((sums @ times / drawn).mean()))
+    return _between(np.asarray(found)) if found else None
+
+
+def _between(means: NDArray[np.float64]) -> Interval:
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
 
 

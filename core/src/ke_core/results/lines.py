@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import canonical, from_json, tag_of, to_json
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
 from ke_core.data.runspec import SCHEMA
 from ke_core.errors import BadConfig, BadRun, PluginBroken
 
-KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged, Probed)}
+KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged, Probed, Spent)}
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
 SHORTEST = 8  # a shorter value is a switch, not a secret, and could stand in any text
 

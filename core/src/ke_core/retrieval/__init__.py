@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ke_core.retrieval.context import Choice, InContext, Shown, before_prompt, sentence
 from ke_core.retrieval.editor import MemoryEditor, Remembering
+from ke_core.retrieval.given import Given, Hop, Way, given_hops
 from ke_core.retrieval.memory import FactMemory
 from ke_core.retrieval.steps import answered, looked_up
 
@@ -27,13 +28,17 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Choice",
     "FactMemory",
+    "Given",
+    "Hop",
     "InContext",
     "MemoryEditor",
     "Remembering",
     "SentenceEncoder",
     "Shown",
+    "Way",
     "answered",
     "before_prompt",
+    "given_hops",
     "load_encoder",
     "looked_up",
     "sentence",

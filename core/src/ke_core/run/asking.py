@@ -13,6 +13,8 @@ run that was killed goes on where it stopped: a group that is not finished is ed
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 
 from ke_core.data.results import Failure, Scored
@@ -25,29 +27,40 @@ from ke_core.run.loop import Loop
 from ke_core.run.plan import Group, groups, stages
 from ke_core.run.recorder import Recorder
 from ke_core.run.sequential import ask_in_sequence
+from ke_core.run.spending import FREE, Prices, since_last
 
 
-def evaluate(job: Job, folder: RunFolder) -> Finished:
-    """Ask what is not yet on record. Raises KEErrors; whatever happens, the model is given back first."""
+def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
+    """Ask what is not yet on record. Raises KEErrors; whatever happens, the model is given back first.
+
+    What a server was asked is on record too, with the ``prices`` of its tokens.
+    """
     started = perf_counter()
     refuse(job)
     to_do = planned(job)
     with folder.writing() as writer:
-        recorder = Recorder(writer)
+        recorder = Recorder(writer, spent=partial(since_last, job.session.model, prices))
         recorder.recall(folder.read())
-        in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
-        total = sum(len(group.cases) for group in (to_do if not in_order else [stage.asked for stage in in_order]))
-        loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
-        if job.editor_spec.needs_model:
-            loop.ask_unedited(to_do)
-        job.session.progress.advance("edited model", 0, total)
-        if in_order:
-            ask_in_sequence(loop, in_order)
-        else:
-            for group in to_do:
-                loop.ask_edited(group)
+        try:
+            _ask(job, to_do, recorder)
+        finally:
+            recorder.add_spent()  # an interrupted run has paid too
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
+
+
+def _ask(job: Job, to_do: Sequence[Group], recorder: Recorder) -> None:
+    in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
+    total = sum(len(group.cases) for group in (to_do if not in_order else [stage.asked for stage in in_order]))
+    loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
+    if job.editor_spec.needs_model:
+        loop.ask_unedited(to_do)
+    job.session.progress.advance("edited model", 0, total)
+    if in_order:
+        ask_in_sequence(loop, in_order)
+    else:
+        for group in to_do:
+            loop.ask_edited(group)
 
 
 def planned(job: Job) -> list[Group]:

@@ -34,6 +34,7 @@ from ke_core.run.probing import asked_by, asks_of
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
+from ke_core.run.spending import FREE, Prices
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
 
 NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -75,8 +76,9 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     )
     assert isinstance(editor.spec, EditorSpec)
     assert isinstance(data.spec, DatasetSpec)
-    judging = _judge(catalog, data.spec, request.judge, options)
-    measures = _metrics(catalog, data.spec, request.metrics, options)
+    named = data.spec.for_config(data.config)
+    judging = _judge(catalog, named, request.judge, options)
+    measures = _metrics(catalog, named, request.metrics, options)
     reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
     styles = choose_styles(data.spec, request.styles)
     dataset: Dataset = data.build()
@@ -110,12 +112,12 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     return job
 
 
-def run(job: Job, folder: RunFolder) -> Finished:
+def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     """Ask what is not yet on record, judge what is not yet judged, score.
 
-    Started again on the same folder it goes on where it stopped.
+    Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens.
     """
-    finished = evaluate(job, folder)
+    finished = evaluate(job, folder, prices=prices)
     judge_run(folder, job.cases, job.judging.judge, job.judging.component)
     return evolve(finished, scores=tuple(score_run(folder, job.cases, job.measures)))
 
@@ -200,7 +202,7 @@ def _recorded(folder: RunFolder, catalog: Catalog, data_dir: str) -> tuple[Datas
             f"sha256 {found[:12]}, recorded {recorded.sha256[:12]}",
             hint="point --data-dir to the files the run was made with",
         )
-    return chosen.spec, cases
+    return chosen.spec.for_config(chosen.config), cases
 
 
 def _cases(dataset: Dataset, name: str) -> list[Case]:

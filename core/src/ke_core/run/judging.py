@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ke_core.data.queries import Case, Phase, Probe, Query, expected
-from ke_core.data.records import Batch, Judged, Probed, Replied
+from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
 from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.errors import BadRun, PluginBroken
@@ -83,7 +83,7 @@ def _todo(folder: RunFolder, component: Component) -> tuple[list[Replied], froze
     for record in folder.read():
         if isinstance(record, Batch):
             controls.update((record.batch, case) for case in record.controls)
-        if isinstance(record, Batch | Probed):
+        if isinstance(record, Batch | Probed | Spent):
             continue
         key = (record.step, record.batch, record.case, record.phase, record.style)
         if isinstance(record, Replied):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
 from ke_core.data.results import Failure, Reply, Scored
 from ke_core.errors import TooManyFailures
 from ke_core.results.writer import Writer
@@ -19,9 +19,13 @@ LIMIT = 10
 
 @define
 class Recorder:
-    """``batches`` are those on record; ``failures`` counts the ``Failure`` replies on record."""
+    """``batches`` are those on record; ``failures`` counts the ``Failure`` replies on record.
+
+    ``spent``: what a server was asked since it was last called.
+    """
 
     writer: Writer
+    spent: Callable[[], Sequence[Spent]] = tuple
     batches: dict[str, Batch] = field(factory=dict)
     failures: int = 0
     _done: set[tuple[str, str, str, str]] = field(factory=set)
@@ -37,7 +41,7 @@ class Recorder:
             elif isinstance(record, Probed):
                 self._probed.add((record.batch, record.metric))
                 self.failures += _failures(record.replies.values())
-            elif not isinstance(record, Judged):
+            elif not isinstance(record, Judged | Spent):
                 self._note(record)
 
     def missing(self, batch: str, units: Iterable[Unit]) -> list[Unit]:
@@ -59,6 +63,7 @@ class Recorder:
                 raise _too_many(reply)
         self.writer.append([clean])
         self.recall([clean])
+        self.add_spent()
 
     def add_batch(self, batch: Batch) -> None:
         """Record that an edit was made; one that is made again to finish its batch is on record already."""
@@ -96,6 +101,7 @@ class Recorder:
             if not self._streak:
                 clean = len(records)
         self._append(records)
+        self.add_spent()
 
     def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure, *, probed: Sequence[Probed] = ()) -> None:
         """Record that a batch's edit failed: one failure, which every question of ``units`` gets as its reply.
@@ -119,6 +125,11 @@ class Recorder:
         )
         self.writer.append(probed)
         self.recall(probed)
+
+    def add_spent(self) -> None:
+        """Record what a server was asked since the last time, if anything."""
+        if spent := self.spent():
+            self.writer.append(spent)
 
     def _append(self, records: Sequence[Replied]) -> None:
         self.writer.append(records)

@@ -10,7 +10,7 @@ from attrs import define, evolve, field, frozen
 
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case, Phase
-from ke_core.data.records import Batch, Judged, Probed, Replied
+from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
 from ke_core.data.results import Answer, CaseRecord, Failure, Judgement, ModelRecord, Outcome, Reply, Score
 from ke_core.data.runspec import SCHEMA, Component
 from ke_core.errors import BadRun
@@ -31,7 +31,7 @@ def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measu
     """Compute every metric and write ``scores.json``: the scores, the metrics and the judge they rest on.
 
     ``judge`` names the judge; without it, the one that judged last. Also written: how answers ended, by
-    phase and style (``unparsed``, ``failure`` ... are wrong ones, in n), and why cases were skipped.
+    phase and style (``unparsed``, ``failure`` ... are wrong ones, in n), what they took, and why cases were skipped.
     Raises BadRun if the run has not been judged.
     """
     tables = _read(folder)
@@ -52,6 +52,7 @@ def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measu
                 for measure, scores in scored
             ],
             "outcomes": tables.endings(),
+            "costs": tables.costs(),
             "skipped": dict(sorted(Counter(tables.reasons()).items())),
         }
     )
@@ -144,6 +145,16 @@ class _Tables:
             for (phase, style, outcome), n in sorted(counts.items())
         ]
 
+    def costs(self) -> list[dict[str, Any]]:
+        """What answers took in all, by phase and style: model calls, prompt tokens, generated tokens."""
+        totals: dict[tuple[str, str], Counter[str]] = {}
+        for (_step, _batch, _case, phase, style), replies in self.replies.items():
+            total = totals.setdefault((phase, style), Counter())
+            for reply in replies.values():
+                if isinstance(reply, Answer):
+                    total.update({"answers": 1, **to_json(reply.cost)})
+        return [{"phase": phase, "style": style, **dict(total)} for (phase, style), total in sorted(totals.items())]
+
     def models(self, measure: Measure) -> list[ModelRecord]:
         """The unedited model, where that metric asked it anything, then each edited one: what the metric sees."""
         name = measure.component.name
@@ -180,6 +191,8 @@ def _read(folder: RunFolder) -> _Tables:
             continue
         if isinstance(record, Probed):
             tables.probed[record.batch, record.metric] = record
+            continue
+        if isinstance(record, Spent):
             continue
         key = (record.step, record.batch, record.case, record.phase, record.style)
         if isinstance(record, Replied):

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.facts import SLOT, Edit
+from ke_core.data.facts import SLOT, Edit, Fact
 from ke_core.errors import UnsupportedEdit
 from ke_core.whitebox.subject import Row, encode, locate, target_ids
 
@@ -39,7 +39,7 @@ def rewrite(edit: Edit) -> Rewrite:
     if reason:
         raise UnsupportedEdit(
             f"edit {edit.id!r} cannot be written into weights: {reason}",
-            hint="give it a cloze with its subject, and one object",
+            hint="give it a cloze with its subject, and an object",
         )
     assert edit.cloze is not None
     assert edit.after is not None
@@ -47,7 +47,7 @@ def rewrite(edit: Edit) -> Rewrite:
         id=edit.id,
         prompt=edit.cloze.prompt.rstrip(),
         span=edit.cloze.span,
-        target=edit.after.objects[0].label.strip(),
+        target=_target(edit.after),
     )
 
 
@@ -80,15 +80,18 @@ def unmakeable(edits: Sequence[Edit], tokenizer: Any, room: int) -> Mapping[str,
     return refused
 
 
+def _target(after: Fact) -> str:
+    """The object; of a set, all of it with commas between (CompKE prints no target of its one-to-many edits)."""
+    return ", ".join(entity.label.strip() for entity in after.objects)
+
+
 def _unfit(edit: Edit) -> str:
     if edit.cloze is None or not edit.cloze.subject.strip():
         return "its subject is blank" if edit.cloze else "it has no cloze, so its subject's place is unknown"
     if edit.after is None or not edit.after.objects:
         return "it names no new object"
-    if len(edit.after.objects) > 1:
-        return f"it names {len(edit.after.objects)} objects, and one target is written"
-    target = edit.after.objects[0].label.strip()
-    if not target:
+    target = _target(edit.after)
+    if not all(entity.label.strip() for entity in edit.after.objects):
         return "its new object is blank"
     if len(target.splitlines()) > 1:
         return "its new object has more than one line"

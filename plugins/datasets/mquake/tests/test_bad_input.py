@@ -155,7 +155,7 @@ def test_a_data_dir_that_is_no_folder_is_refused(make, tmp_path) -> None:
 def test_a_file_that_cannot_be_read_is_one_line(record, stored, monkeypatch) -> None:
     dataset = stored([record])
     monkeypatch.setattr(
-        "pathlib.Path.read_bytes", lambda _self: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+        "pathlib.Path.open", lambda *_way: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
     )
     assert "cannot read" in refused(dataset)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ke_core.plugin import Dataset
@@ -32,3 +34,11 @@ class TestMasked(DatasetContract):
     @pytest.fixture
     def dataset(self, masked: Mquake) -> Dataset:
         return masked
+
+
+class TestAtlas(DatasetContract):
+    name = "mquake-atlas"
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Mquake]) -> Dataset:
+        return make("mquake-atlas")

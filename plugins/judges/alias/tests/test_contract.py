@@ -12,3 +12,12 @@ class TestDefault(JudgeContract):
 class TestLenient(JudgeContract):
     name = "alias"
     options: ClassVar[dict[str, str]] = {"match": "contains", "normalise": "text"}
+
+
+class TestContainment(JudgeContract):
+    name = "containment"
+
+
+class TestSubstring(JudgeContract):
+    name = "containment"
+    options: ClassVar[dict[str, str]] = {"rule": "substring"}

@@ -54,6 +54,9 @@ class Patience:
         return float(min(self.most, self.first * 2**attempt) * drawn)
 
 
+COUNTS = ("requests", "retries", "prompt_tokens", "tokens", "unmetered")
+
+
 @define
 class Usage:
     """What a server was asked in this process: requests answered, tries beyond the first, tokens by its own count.
@@ -67,12 +70,24 @@ class Usage:
     tokens: int = 0
     unmetered: int = 0
     _lock: Lock = field(factory=Lock, repr=False, eq=False)
+    _taken: dict[str, int] = field(factory=dict, repr=False, eq=False)
 
     def add(self, **more: int) -> None:
         """Add to the counts, from any thread."""
         with self._lock:
             for name, count in more.items():
                 setattr(self, name, getattr(self, name) + count)
+
+    def counts(self) -> dict[str, int]:
+        """All of them, by name."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def take(self) -> dict[str, int]:
+        """The counts since they were last taken: each request is on the record of one run, whoever shares the model."""
+        with self._lock:
+            now, before = self.counts(), self._taken
+            self._taken = now
+        return {name: count - before.get(name, 0) for name, count in now.items()}
 
 
 def key_from(name: str) -> str:

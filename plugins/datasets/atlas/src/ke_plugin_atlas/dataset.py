@@ -11,17 +11,7 @@ from importlib.resources import files
 from attrs import frozen
 
 from ke_core.graph import load_atlas
-from ke_core.plugin import (
-    SUB_QUESTIONS,
-    Case,
-    DatasetInfo,
-    Edit,
-    Material,
-    Prompt,
-    Query,
-    contradicting,
-    sub_questions,
-)
+from ke_core.plugin import Case, CaseDataset, DatasetInfo, Deferred, Material, Prompt, Query
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.edits import edit_cases
@@ -42,7 +32,7 @@ PUBLISHED_EDITS = {"cases": 253, "distinct statements": 253}
 
 
 @frozen(kw_only=True)
-class Atlas:
+class Atlas(CaseDataset):
     """Atlas(config=...): nothing is read but the graph that comes with the core."""
 
     config: AtlasConfig
@@ -55,29 +45,15 @@ class Atlas:
         """Few-shot; see :mod:`ke_plugin_atlas.prompts`."""
         return prompts.prompt(query, style)
 
-    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """No split of its own."""
-        del k, seed
-        return None
-
-    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """With ``mask``, the edits that contradict the case's path: none for an edited case, some for a control."""
-        if not self.config.mask:
-            return frozenset()
-        return contradicting(case.facts_after if edited else case.facts_before, bank)
-
     def material(self) -> Mapping[str, Material]:
-        """What comes beside the cases.
+        """The oracle tables of every dataset; ``aliases`` is of every entity on a chain, answer or not.
 
-        ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``answers`` (oracle):
-        ``case/query`` to the gold answer in the edited world. ``aliases`` (oracle): label to other names, of every
-        entity on a chain. ``sub-questions`` (oracle): ``case/query`` to its hops (``ke_core.plugin.SubQuestion``).
+        ``decompositions``: four worked examples for methods that ask sub-questions, one text.
         """
         return {
+            **super().material(),
             "decompositions": Material(value=decompositions()),
-            "answers": Material(value=_answers(self._cases), oracle=True),
-            "aliases": Material(value=_aliases(self._cases), oracle=True),
-            SUB_QUESTIONS: Material(value=sub_questions(self._cases), oracle=True),
+            "aliases": Material(value=Deferred(lambda: _aliases(self._cases)), oracle=True),
         }
 
     def info(self) -> DatasetInfo:
@@ -99,16 +75,6 @@ class Atlas:
 def decompositions() -> str:
     """Four worked examples; their facts, true and false, are about countries that no case touches."""
     return files("ke_plugin_atlas").joinpath("decompose.txt").read_text(encoding="utf-8").strip()
-
-
-def _answers(found: tuple[Case, ...]) -> dict[str, str]:
-    return {
-        f"{case.id}/{query.id}": query.gold.entities[0].label
-        for case in found
-        for probe in case.probes
-        if probe.asked("after")
-        for query in probe.queries
-    }
 
 
 def _aliases(found: tuple[Case, ...]) -> dict[str, tuple[str, ...]]:

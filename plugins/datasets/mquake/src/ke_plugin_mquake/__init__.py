@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
+from ke_core.graph import Builder, BuilderSpec
 from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
-from ke_plugin_mquake.variants import CITE, VARIANTS, Variant
+from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
 
 STYLES = ("direct", "cot")
 
@@ -29,6 +30,10 @@ class MquakeConfig:
             "folder; else a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
         },
     )
+    file: str | None = field(
+        default=None,
+        metadata={"help": "for the dataset mquake: a file in the published format, built or your own", "file": True},
+    )
     mask: bool = field(
         default=False,
         metadata={"help": "hide from each case the edits that contradict its own path (MQuAKE-Remastered)"},
@@ -42,28 +47,75 @@ class MquakeConfig:
     )
 
 
+@frozen(kw_only=True)
+class MquakeBuild:
+    """How cases are made from a graph: ``ke datasets build mquake -o build.share=0.3``."""
+
+    hops: tuple[int, ...] = field(default=(2, 3, 4), metadata={"help": "lengths of chains"})
+    edits: Literal["world", "case"] = field(
+        default="world",
+        metadata={
+            "help": "world = one counterfactual world, in which no case contradicts another or rests on what another "
+            "edits; case = as in the paper: each case draws its own"
+        },
+    )
+    share: float = field(
+        default=0.4,
+        validator=[validators.gt(0), validators.le(1)],
+        metadata={"help": "which share of the facts is edited in the one world: more make more edits a case"},
+    )
+    popular: float = field(
+        default=1.0,
+        validator=[validators.gt(0), validators.le(1)],
+        metadata={"help": "which share of the entities is used, those in the most facts first; the paper: 0.2"},
+    )
+    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+    newer: str = field(
+        default="",
+        metadata={"help": "a newer graph: edits are the facts that it states differently (MQuAKE-T)", "file": True},
+    )
+    newer_relations: str = field(
+        default="", metadata={"help": "the newer graph's table of relations, if it needs one", "file": True}
+    )
+
+
+def _builder(config: MquakeBuild) -> Builder:
+    from ke_plugin_mquake.builder import MquakeBuilder  # noqa: PLC0415  built late
+
+    return MquakeBuilder(config=config)
+
+
+BUILDER = BuilderSpec(
+    name="mquake",
+    summary="chains of 2 to 4 facts with counterfactual edits, and questions over them",
+    config=MquakeBuild,
+    build=_builder,
+)
+
+
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer every variant."""
-    return [_spec(variant) for variant in VARIANTS]
+    """Offer every published variant, files of one's own, and the embedded one."""
+    return [_spec(variant) for variant in (*VARIANTS, OWN, ATLAS)]
 
 
-def _spec(variant: Variant) -> DatasetSpec:
+def _spec(variant: MquakeVariant) -> DatasetSpec:
     def build(config: MquakeConfig) -> Dataset:
-        from ke_plugin_mquake.dataset import Mquake  # noqa: PLC0415  built late
+        from ke_plugin_mquake.dataset import made  # noqa: PLC0415  built late
 
-        return Mquake(variant=variant, config=config)
+        return made(variant, config)
 
     return DatasetSpec(
         name=variant.name,
-        family="mquake",
+        family=variant.family,
         summary=variant.summary,
         config=MquakeConfig,
         build=build,
-        cite=CITE,
+        cite=variant.cite,
         aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
         styles=STYLES,
         metrics=("multi-hop",),
         judge="alias",
         hides=lambda config: bool(config.mask),
+        builder=BUILDER if variant is OWN else None,
     )

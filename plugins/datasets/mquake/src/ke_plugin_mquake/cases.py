@@ -99,7 +99,7 @@ class Builder:
 
     aliases: dict[str, tuple[str, ...]]
     relations: dict[str, Relation]
-    _entities: dict[tuple[str, str], Entity] = field(factory=dict)
+    _entities: dict[tuple[str, str | None], Entity] = field(factory=dict)
     _golds: dict[tuple[str, str, tuple[str, ...]], Gold] = field(factory=dict)
 
     def case(self, record: Record) -> Case:
@@ -139,7 +139,7 @@ class Builder:
         subject = self.entity(rewrite.subject, triple[0])
         cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
 
-        def fact(label: str, key: str) -> Fact:
+        def fact(label: str, key: str | None) -> Fact:
             return Fact(
                 subject=subject,
                 relation=self.relations[triple[1]],
@@ -157,10 +157,10 @@ class Builder:
             question=rewrite.question,
         )
 
-    def entity(self, label: str, key: str) -> Entity:
+    def entity(self, label: str, key: str | None) -> Entity:
         """The entity of that label and id, with the aliases that the file has for it anywhere."""
         if (label, key) not in self._entities:
-            self._entities[label, key] = Entity(label=label, aliases=self.aliases.get(key, ()), id=key)
+            self._entities[label, key] = Entity(label=label, aliases=self.aliases.get(key or "", ()), id=key)
         return self._entities[label, key]
 
     def gold(self, label: str, aliases: tuple[str, ...], key: str) -> Gold:

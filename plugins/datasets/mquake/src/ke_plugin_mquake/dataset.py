@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeVar
 
-from attrs import field, frozen
+from attrs import asdict, evolve, field, frozen
 
+from ke_core.graph import BuildTools, load_atlas
 from ke_core.plugin import (
-    SUB_QUESTIONS,
     BadData,
     Case,
-    DatasetInfo,
-    Edit,
+    DataFile,
+    FileDataset,
     Material,
     Prompt,
+    PublishedAudit,
     Query,
-    contradicting,
-    find_data,
-    sub_questions,
+    digest_of,
+    folder_of,
+    queries_of,
 )
-from ke_plugin_mquake import STYLES, MquakeConfig
+from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig
+from ke_plugin_mquake.atlas import RELATIONS, WORDS
+from ke_plugin_mquake.builder import MquakeBuilder
 from ke_plugin_mquake.cases import cases, consistent
 from ke_plugin_mquake.edits import edit_cases
-from ke_plugin_mquake.prompts import Prompts, cloze, digest_of, load
-from ke_plugin_mquake.reading import read
-from ke_plugin_mquake.variants import CITE, Variant
+from ke_plugin_mquake.prompts import Prompts, cloze, load
+from ke_plugin_mquake.records import Record
+from ke_plugin_mquake.variants import ATLAS, OWN, MquakeVariant
 
-T = TypeVar("T")
+ATLAS_CASES = 400
 
 
 @frozen(kw_only=True)
-class Mquake:
+class Mquake(FileDataset):
     """A variant of MQuAKE. The file is read once, at the first need of it."""
 
-    variant: Variant
+    variant: MquakeVariant
     config: MquakeConfig = field(factory=MquakeConfig)
 
     def cases(self) -> Iterator[Case]:
@@ -54,80 +58,57 @@ class Mquake:
         ask = self._prompts.direct if style == "direct" else self._prompts.chain_of_thought
         return ask(query.texts[0])
 
-    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """The published sets have no split."""
-        del k, seed
-        return None
-
-    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """With ``mask``, the edits that contradict the chain that is right for this case."""
-        if not self.config.mask:
-            return frozenset()
-        return contradicting(case.facts_after if edited else case.facts_before, bank)
-
     def material(self) -> Mapping[str, Material]:
-        """What methods may be given, by name.
+        """What methods may be given, by name: the oracle tables of every dataset, and ``decompositions``.
 
-        ``decompositions``: text, four worked questions in MeLLo's lines (Question, Subquestion, Generated
-        answer, Retrieved fact, whether that contradicts the answer, Final answer). ``answers`` (oracle):
-        "case/query" to the gold label, right for an edited case after editing. ``aliases`` (oracle): label of
-        an answer to its aliases. ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``).
+        That is a text: four worked questions in MeLLo's lines (Question, Subquestion, Generated answer, Retrieved
+        fact, whether that contradicts the answer, Final answer).
         """
-        return {
-            "decompositions": Material(value=self._prompts.decompositions),
-            "answers": Material(value=Deferred(self._answers), oracle=True),
-            "aliases": Material(value=Deferred(self._aliases), oracle=True),
-            SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(self._cases)), oracle=True),
-        }
+        return {"decompositions": Material(value=self._prompts.decompositions), **super().material()}
 
-    def info(self) -> DatasetInfo:
-        """``sha256`` is of data and prompts together, and empty while the data file is not here."""
-        published = self.variant.published
-        if self.config.view == "edits":
-            statements = published.get("distinct statements")
-            published = {"cases": statements, "distinct statements": statements} if statements else {}
-        try:
-            here = find_data("mquake", self.variant.file, explicit=self._folder)  # without a pin: nothing is fetched
-            sha256 = digest_of([_content(here), self._prompts.sha256.encode()])
-        except BadData:
-            sha256 = ""
-        return DatasetInfo(
-            title=self.variant.summary,
-            licence=self.variant.licence,
-            source=self.variant.url,
-            cite=CITE,
-            sha256=sha256,
-            published=published,
-        )
+    def checksum(self) -> str:
+        """Of data and prompts together; empty while the data file is not here."""
+        data = super().checksum()
+        return digest_of([data, self._prompts.sha256]) if data else ""
+
+    def published(self) -> Mapping[str, int]:
+        """The counts that the publishers print; in the view of edits those that say how many there are."""
+        counts = self.variant.published
+        if self.config.view == "cases":
+            return counts
+        statements = counts.get("distinct statements")
+        return {"cases": statements, "distinct statements": statements} if statements else {}
+
+    def audit(self) -> PublishedAudit | None:
+        """Of the cases as published; nobody audited the view of edits."""
+        return self.variant.audit if self.config.view == "cases" else None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its records are made here."""
+        return False
+
+    def chains(self) -> tuple[Case, ...]:
+        """Every case of the file. All of them are read, since an edit's aliases stand with other cases' hops."""
+        found = cases(tuple(self.records(Record)))
+        return consistent(found) if self.variant.consistent else found
 
     # --- read once ---------------------------------------------------------------------------------------
 
     @cached_property
     def _cases(self) -> tuple[Case, ...]:
-        variant = self.variant
-        path = find_data("mquake", variant.file, explicit=self._folder, url=variant.url, sha256=variant.sha256)
-        found = cases(read(_content(path), path))
-        if variant.consistent:
-            found = consistent(found)
-        self._check_demonstrations(found)
+        found = self.chains()
+        if self.config.file is None and not self.embedded:
+            self._check_demonstrations(found)
         return tuple(edit_cases(found)) if self.config.view == "edits" else found
 
     @cached_property
     def _prompts(self) -> Prompts:
-        return load(self.config.prompts, self._folder)
-
-    @property
-    def _folder(self) -> Path | None:
-        if self.config.data_dir is None:
-            return None
-        folder = Path(self.config.data_dir).expanduser()
-        if not folder.is_dir():
-            raise BadData(f"no folder {folder}", hint="mquake.data_dir is the folder with the published files")
-        return folder
+        return load(self.config.prompts, folder_of(self.data_dir, self.variant.family))
 
     def _check_demonstrations(self, found: tuple[Case, ...]) -> None:
         """Better now than in the middle of a run."""
-        asked = {query.relation for _case, query in queries(found) if query.relation}
+        asked = {query.relation for _case, query in queries_of(found) if query.relation}
         for relation in sorted(asked):
             if relation not in self._prompts.recall:
                 raise BadData(
@@ -135,47 +116,55 @@ class Mquake:
                     hint="add them to recall.json in a folder of prompts, and pass -o mquake.prompts=FOLDER",
                 )
 
-    def _answers(self) -> dict[str, str]:
-        return {f"{case.id}/{query.id}": query.gold.entities[0].label for case, query in queries(self._cases)}
 
-    def _aliases(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}
-        for _case, query in queries(self._cases):
-            for gold in (query.gold, query.stale):
-                for entity in gold.entities if gold else ():
-                    found.setdefault(entity.label, {}).update(dict.fromkeys(entity.aliases))
-        return {label: tuple(aliases) for label, aliases in found.items()}
+@frozen(kw_only=True)
+class MquakeAtlas(Mquake):
+    """The builder applied to the embedded graph, through the same records and cases."""
 
+    @property
+    def embedded(self) -> bool:
+        """It is."""
+        return True
 
-class Deferred(Mapping[str, T]):
-    """A mapping that is made when somebody first looks into it: most editors never do."""
+    @property
+    def data_dir(self) -> str | None:
+        """It reads no file."""
+        return None
 
-    def __init__(self, make: Callable[[], dict[str, T]]) -> None:
-        self._make = make
+    def chains(self) -> tuple[Case, ...]:
+        """Every case, in an order of which any first few are a fair sample."""
+        return cases(atlas_records())
 
-    def __getitem__(self, key: str) -> T:
-        return self._made[key]
+    def checksum(self) -> str:
+        """Of the records that were made and the demonstrations together."""
+        made = json.dumps([asdict(record) for record in atlas_records()], sort_keys=True)
+        return digest_of([hashlib.sha256(made.encode()).hexdigest(), self._prompts.sha256])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    @cached_property
-    def _made(self) -> dict[str, T]:
-        return self._make()
+    def files(self) -> tuple[DataFile, ...]:
+        """None."""
+        return ()
 
 
-def queries(found: Iterable[Case]) -> Iterator[tuple[Case, Query]]:
-    """Every query with its case; of those that share an id, the one asked of the edited model comes last."""
-    for case in found:
-        for probe in sorted(case.probes, key=lambda probe: probe.asked("after")):
-            yield from ((case, query) for query in probe.queries)
+@cache
+def atlas_records() -> tuple[Record, ...]:
+    """The records of ``mquake-atlas``; the same in every process."""
+    builder = MquakeBuilder(config=MquakeBuild(relations=",".join(RELATIONS)), words=WORDS)
+    return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as wrong:
-        raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its rights") from wrong
+def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
+    """The dataset of that variant. Raises BadData for a file that is not there, or one that is not read."""
+    if variant.name == ATLAS.name:
+        found: Mquake = MquakeAtlas(variant=variant, config=config)
+    elif variant.name == OWN.name and config.file:
+        path = Path(config.file).expanduser().absolute()
+        if not path.is_file():
+            raise BadData(f"no file {path}", hint="mquake.file is a JSON file in MQuAKE's published format")
+        return Mquake(variant=evolve(variant, file=str(path)), config=config)
+    else:
+        found = Mquake(variant=variant, config=config)
+    if config.file:
+        raise BadData(f"{variant.name} does not read mquake.file", hint="say --dataset mquake")
+    if variant.name == OWN.name:
+        raise BadData("the dataset mquake is a file of your own", hint="name it: -o mquake.file=FILE")
+    return found

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import BadData, Decoding, Parse, Prompt, find_data
-from ke_plugin_mquake.reading import parse
+from ke_core.plugin import BadData, Decoding, Parse, Prompt, digest_of, find_data, parse_json
 from ke_plugin_mquake.variants import PRINCETON
 
 OWN = ("recall.json", "multi-hop.txt", "cot.txt", "decompose.txt")
@@ -28,7 +29,7 @@ THOUGHTS = Decoding(max_tokens=200, stop=("\n\n", "\nQuestion:"))
 LAST_ANSWER = Parse(after="Answer:", until="\n")
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class Prompts:
     """One set of demonstrations: ``recall`` by relation id, the others as they stand in their files.
 
@@ -42,8 +43,13 @@ class Prompts:
     sha256: str
 
     def single_hop(self, question: str, relation: str) -> Prompt:
-        """Eight questions about the same relation, then this one, a line each."""
-        return Prompt(text=f"{self.recall[relation]}\nQ: {question} A:", decoding=SHORT)
+        """Eight questions about the same relation, or about eight others, then this one, a line each."""
+        return Prompt(text=f"{self.recall.get(relation, self._general)}\nQ: {question} A:", decoding=SHORT)
+
+    @cached_property
+    def _general(self) -> str:
+        """One question of each of eight relations, for a relation without demonstrations."""
+        return "\n".join(text.splitlines()[0] for text in islice(self.recall.values(), 8))
 
     def direct(self, question: str) -> Prompt:
         """Sixteen questions of one or more hops, then this one, a line each."""
@@ -83,17 +89,12 @@ def _read(paths: list[Path], recall: Callable[[Any, Path], Mapping[str, str]]) -
     contents = [path.read_bytes() for path in paths]
     texts = [_text(content, path) for content, path in zip(contents[1:], paths[1:], strict=True)]
     return Prompts(
-        recall=recall(parse(contents[0], paths[0]), paths[0]),
+        recall=recall(parse_json(contents[0], paths[0]), paths[0]),
         multi_hop=texts[0],
         cot=texts[1],
         decompositions=texts[2],
-        sha256=digest_of(contents),
+        sha256=digest_of(hashlib.sha256(content).hexdigest() for content in contents),
     )
-
-
-def digest_of(contents: list[bytes]) -> str:
-    """SHA-256 over the SHA-256 of each, so that moving text from one file to the next is another digest."""
-    return hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in contents)).hexdigest()
 
 
 def _text(content: bytes, path: Path) -> str:

@@ -6,41 +6,30 @@ there, of its type, and agree with the others.
 
 from __future__ import annotations
 
-from attrs import Attribute, field, frozen, validators
+import re
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import all_said, one_slot, said
 
 SLOT = "{}"
+BARE = re.compile(r"[QPL]\d+\Z|.*://")
+"""Ids that are no names; in a graph of one's own a name may be the id."""
+
 Text = str  # inside ``Named``, ``str`` is a field
 Triple = tuple[str, str, str]
 
 
-def said(_instance: object, attribute: Attribute[str], value: str) -> None:
-    """Attrs validator: there must be something to read."""
-    if not value.strip():
-        raise ValueError(f"{attribute.name} is blank")
-
-
-def one_slot(_instance: object, attribute: Attribute[str], value: str) -> None:
-    """Attrs validator: a template has exactly one ``{}``, where the subject goes."""
-    if value.count(SLOT) != 1:
-        raise ValueError(f"{attribute.name} needs exactly one {{}}: {value!r}")
-
-
-def all_said(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """Attrs validator: none of them is blank."""
-    if not all(text.strip() for text in value):
-        raise ValueError(f"one of {attribute.name} is blank")
-
-
 @frozen(kw_only=True)
 class Named:
-    """A Wikidata entity: its label and its id."""
+    """A Wikidata entity: its label and its id, null where a file does not tell it."""
 
     str: Text = field(validator=said)
-    id: Text = field(validator=said)
+    id: Text | None = field(validator=validators.optional(said))
 
     def __attrs_post_init__(self) -> None:
         """A label that Wikidata lacked is sometimes replaced by the id; such a prompt asks nothing."""
-        if self.str == self.id:
+        if self.str == self.id and BARE.match(self.id):
             raise ValueError(f"{self.id} has no label, only its Wikidata id")
 
 
@@ -122,5 +111,5 @@ def _named(triple: Triple, words: Triple, where: str) -> None:
     for key, label in zip(triple, words, strict=True):
         if not label.strip():
             raise ValueError(f"a label in {where} is blank")
-        if key == label:
+        if key == label and BARE.match(key):
             raise ValueError(f"{key} has no label in {where}, only its Wikidata id")

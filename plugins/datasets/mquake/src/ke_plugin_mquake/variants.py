@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from attrs import frozen
 
-from attrs import field, frozen
+from ke_core.plugin import PublishedAudit, Variant
 
 PRINCETON = "https://raw.githubusercontent.com/princeton-nlp/MQuAKE/main/"
 DEEPEDIT = "https://raw.githubusercontent.com/wangywUST/DeepEdit/main/"
@@ -18,24 +18,18 @@ CITE = """@inproceedings{zhong2023mquake,
 
 
 @frozen(kw_only=True)
-class Variant:
-    """One dataset of the family.
-
-    ``sha256`` is of the published file; empty where nobody could check it, and then nothing is fetched.
-    ``consistent`` drops the cases whose answers other cases' edits change when all edits are made together.
+class MquakeVariant(Variant):
+    """One dataset of the family. ``consistent`` drops the cases whose answers other cases' edits change when all
+    edits are made together.
     """
 
-    name: str
-    summary: str
-    file: str
-    url: str
-    sha256: str = ""
+    family: str = "mquake"
     licence: str = "MIT"
+    cite: str = CITE
     consistent: bool = False
-    published: Mapping[str, int] = field(factory=dict)
 
 
-def _cells(*rows: tuple[int, ...]) -> dict[str, int]:
+def cells(*rows: tuple[int, ...]) -> dict[str, int]:
     """Cases by hops and edits: one row per number of edits from 1 on, columns from 2 hops on; 0 is no cell."""
     found = {(hops, edits): n for edits, row in enumerate(rows, start=1) for hops, n in enumerate(row, start=2) if n}
     names = {
@@ -46,59 +40,111 @@ def _cells(*rows: tuple[int, ...]) -> dict[str, int]:
 
 CF_3K = "MQuAKE-CF-3k.json"
 CF_3K_URL = f"{PRINCETON}datasets/{CF_3K}"
-# Of the file as published, 16,055,945 bytes, git blob b9d0963c6c1c81b24d8113ffdc3fd0865a423e18.
+# Of the file as published, git blob b9d0963c6c1c81b24d8113ffdc3fd0865a423e18.
+CF_3K_SIZE = 16_055_945
 CF_3K_SHA256 = "ce27a39c39f2983512b9b5578fadea5fbe352e5368f49d64f38d37ce304edc80"
 
+# MQuAKE-Remastered: tables 1 and 2, 8 and 9; what it says of the temporal set in its text.
+REMASTERED = "MQuAKE-Remastered"
+CF_3K_AUDIT = PublishedAudit(
+    source=REMASTERED,
+    on_unedited={1: (0, 0), 100: (2013, 2706), 1000: (1772, 3075), 2000: (910, 1664), 3000: (0, 0)},
+    on_edited={1: (0, 0), 100: (14, 14), 1000: (265, 337), 2000: (619, 854), 3000: (998, 1399)},
+    missing=672,
+    duplicates=4,
+)
+CF_AUDIT = PublishedAudit(
+    source=REMASTERED,
+    on_unedited={
+        1: (62, 62), 100: (3307, 4525), 1000: (5275, 8751), 2000: (5110, 8989), 3000: (4578, 8326),
+        5000: (3346, 6364), 9218: (0, 0),
+    },
+    on_edited={
+        1: (0, 0), 100: (8, 12), 1000: (192, 270), 2000: (441, 606), 3000: (732, 1027), 5000: (1397, 1986),
+        9218: (2873, 4250),
+    },
+    missing=2830,
+    duplicates=47,
+)  # fmt: skip
+T_AUDIT = PublishedAudit(
+    source=REMASTERED,
+    on_unedited={1: (29, 29), 100: (1421, 1421), 500: (1327, 1327), 1868: (0, 0)},
+    on_edited={1868: (1, 1)},
+    missing=233,
+    duplicates=4,
+)
+
 VARIANTS = (
-    Variant(
+    MquakeVariant(
         name="mquake-cf-3k",
         summary="3,000 cases of counterfactual edits and two- to four-hop questions: the set of the paper's tables",
         file=CF_3K,
         url=CF_3K_URL,
         sha256=CF_3K_SHA256,
+        size=CF_3K_SIZE,
         published={
-            **_cells((513, 356, 224), (487, 334, 246), (0, 310, 262), (0, 0, 268)),
+            **cells((513, 356, 224), (487, 334, 246), (0, 310, 262), (0, 0, 268)),
             "edit mentions": 6015,
             "distinct statements": 2786,
             "distinct edited questions": 2785,
         },
+        audit=CF_3K_AUDIT,
     ),
-    Variant(
+    MquakeVariant(
         name="mquake-cf-3k-v2",
         summary="the 3,000 cases of 2024, made so that no case's edits contradict another's",
         file="MQuAKE-CF-3k-v2.json",
         url=f"{PRINCETON}datasets/MQuAKE-CF-3k-v2.json",
         published={"cases": 3000},
     ),
-    Variant(
+    MquakeVariant(
         name="mquake-cf",
         summary="all 9,218 cases of counterfactual edits",
         file="MQuAKE-CF.json",
         url=f"{PRINCETON}datasets/MQuAKE-CF.json",
-        published=_cells((2454, 855, 446), (2425, 853, 467), (0, 827, 455), (0, 0, 436)),
+        published=cells((2454, 855, 446), (2425, 853, 467), (0, 827, 455), (0, 0, 436)),
+        audit=CF_AUDIT,
     ),
-    Variant(
+    MquakeVariant(
         name="mquake-t",
         summary="1,868 cases of one real change of the world each",
         file="MQuAKE-T.json",
         url=f"{PRINCETON}datasets/MQuAKE-T.json",
-        published=_cells((1421, 445, 2)),
+        published=cells((1421, 445, 2)),
+        audit=T_AUDIT,
     ),
-    Variant(
+    MquakeVariant(
         name="mquake-hard",
         summary="429 four-hop cases of four edits each, chosen from mquake-cf by DeepEdit's authors",
         file="MQuAKE-hard.json",
         url=f"{DEEPEDIT}datasets/MQuAKE-hard.json",
         licence="MIT (of MQuAKE, from which the cases are taken)",
-        published={**_cells((), (), (), (0, 0, 429)), "edit mentions": 1716, "distinct statements": 769},
+        published={**cells((), (), (), (0, 0, 429)), "edit mentions": 1716, "distinct statements": 769},
     ),
-    Variant(
+    MquakeVariant(
         name="mquake-2002",
         summary="the 2,002 cases of mquake-cf-3k that stay right when all edits are made together, from its file",
         file=CF_3K,
         url=CF_3K_URL,
         sha256=CF_3K_SHA256,
+        size=CF_3K_SIZE,
         consistent=True,
-        published=_cells((479, 71, 7), (487, 244, 20), (0, 310, 116), (0, 0, 268)),
+        published=cells((479, 71, 7), (487, 244, 20), (0, 310, 116), (0, 0, 268)),
     ),
+)
+
+OWN = MquakeVariant(
+    name="mquake",
+    summary="a file of your own in the published format, such as `ke datasets build mquake` writes",
+    file="MQuAKE.json",
+    url="",
+    licence="that of its facts",
+)
+ATLAS = MquakeVariant(
+    name="mquake-atlas",
+    summary="400 cases over countries and cities in one counterfactual world, embedded: needs no download",
+    file="",
+    url="made by the builder of mquake from the graph that comes with the core",
+    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    published={**cells((159, 108), (41, 79), (0, 13)), "edit mentions": 546, "distinct statements": 222},
 )

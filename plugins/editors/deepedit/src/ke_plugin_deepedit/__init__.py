@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
 
 
 @frozen(kw_only=True)
@@ -26,6 +26,13 @@ class DeepEditConfig:
             "help": "edits that are looked through: all in force, or the question's own; "
             "derived: own (paper) or all (fixed)",
             "derived": True,
+        },
+    )
+    decomposition: Literal["model", "oracle"] = field(
+        default="model",
+        metadata={
+            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+            "answers before editing), so that only retrieving and the judgements on facts are left"
         },
     )
     max_calls: int = field(
@@ -48,6 +55,11 @@ def build(config: DeepEditConfig) -> Editor:
     return DeepEdit(config=config)
 
 
+def oracle(config: DeepEditConfig) -> tuple[str, ...]:
+    """Gold material, only where it is asked for (V16)."""
+    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+
+
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``deepedit``."""
@@ -60,6 +72,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Wang et al. 2024, DeepEdit: Knowledge Editing as Decoding with Constraints",
             masks=True,
             own_prompt=True,
+            oracle=oracle,
             served={"facts": "all"},
         )
     ]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_core.retrieval import MemoryEditor, Remembering
+from ke_core.retrieval import Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_deepedit import DeepEditConfig
+from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts
 from ke_plugin_deepedit.search import PROFILES, Search
 
@@ -30,10 +32,11 @@ class Constrained(Remembering):
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )
+        self.given = _given(self.search, session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The published search."""
-        return self.search.solve(ask)
+        """The published search; the walk over the benchmark's own sub-questions where it is asked for."""
+        return (self.given or self.search).solve(ask)
 
     @property
     def details(self) -> Details:
@@ -44,6 +47,10 @@ class Constrained(Remembering):
             "shown": "own" if self.search.own_only else "all",
             "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(),
         }
+
+
+def _given(search: Search, session: Session[Any]) -> Given:
+    return Given(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
 
 
 @frozen(kw_only=True)

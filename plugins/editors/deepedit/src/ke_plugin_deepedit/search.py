@@ -100,8 +100,7 @@ class Search:
         """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
         if not isinstance(ask, Question):
             raise NoLikelihood("deepedit answers in words and gives no log-probabilities")
-        question, hidden = ask.texts[0], self.hidden(ask)
-        talk = Talk(prompts=self.prompts, calls=self.calls, retries=self.profile.retries)
+        question, hidden, talk = ask.texts[0], self.hidden(ask), self.talk()
         state, ended = State(new_entity="", last_thought=question), Answer(text="")
         try:
             stack = [State(new_entity=(yield from talk.entity(question)), last_thought=question)]
@@ -124,6 +123,10 @@ class Search:
             return state.ends("hop-cap", talk.note("call-cap", f"{self.calls} model calls"))
         return ended
 
+    def talk(self) -> Talk:
+        """A talk with the model about one question."""
+        return Talk(prompts=self.prompts, calls=self.calls, retries=self.profile.retries)
+
     def hidden(self, ask: Question) -> frozenset[str]:
         """Ids of the facts that this question is not to see."""
         if not self.own_only:
@@ -137,14 +140,14 @@ class Search:
         step = looked_up(query, hits)
         states = []
         for fact in (hit.text for hit in reversed(hits)):
-            if (yield from _relevant(fact, state, talk)) or (yield from talk.conflict(fact, thought)):
+            if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, thought)):
                 states.append(state.then(fact, (yield from talk.new(state.last_thought, fact)), step))  # noqa: PERF401  no comprehension can yield
         if not states:
             states.append(state.then(thought, (yield from talk.new(state.last_thought, thought)), step))
         return states
 
 
-def _relevant(fact: str, state: State, talk: Talk) -> Procedure[bool]:
+def relevant(fact: str, state: State, talk: Talk) -> Procedure[bool]:
     """Whether a fact goes on from where the chain has come to: it names the last entity, and not the one before."""
     if not (yield from talk.exists(state.new_entity, fact)):
         return False

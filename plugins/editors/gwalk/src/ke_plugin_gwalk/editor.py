@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from attrs import astuple, field, frozen
 
-from ke_core.plugin import SUB_QUESTIONS, Ask, Details, Edit, Edited, Encoder, Reply, Session, prompt_text
+from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Reply, Session, prompt_text
+from ke_core.retrieval import Given, given_hops
 from ke_plugin_gwalk import GwalkConfig
-from ke_plugin_gwalk.given import Given
+from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
 from ke_plugin_gwalk.threshold import Calibration, calibrate, fixed
 from ke_plugin_gwalk.walk import PROFILES, Prompts, Walk
@@ -71,9 +73,7 @@ class Gwalk:
         graph.add(edits)
         shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
         record |= {"threshold": threshold, "examples_sha256": shown}
-        given = (
-            Given(walk=walk, hops=session.material[SUB_QUESTIONS].value) if config.decomposition == "oracle" else None
-        )
+        given = _given(walk, session) if config.decomposition == "oracle" else None
         return nullcontext(Walking(session, walk, record, given=given))
 
     def _calibrated(self, encoder: Encoder, *, bare: bool) -> Calibration:
@@ -84,3 +84,7 @@ class Gwalk:
 
     def _text(self, name: str) -> str:
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
+
+
+def _given(walk: Walk, session: Session[Any]) -> Given:
+    return Given(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
 
 
 @frozen(kw_only=True)
@@ -32,6 +32,13 @@ class IkeConfig:
     top: int = field(
         default=4, validator=validators.ge(1), metadata={"help": "edits shown with a question (facts=retrieved)"}
     )
+    decomposition: Literal["model", "oracle"] = field(
+        default="model",
+        metadata={
+            "help": "who takes questions apart: nobody (model: a question is asked in one piece), or the dataset (gold "
+            "material: sub-questions and the answers before editing), so that each hop is asked as an edit of its own"
+        },
+    )
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder that finds edits and demonstrations"})
     demonstrations: str = field(
         default="own",
@@ -50,6 +57,11 @@ def build(config: IkeConfig) -> Editor:
     return Ike(config=config)
 
 
+def oracle(config: IkeConfig) -> tuple[str, ...]:
+    """Gold material, only where it is asked for (V16)."""
+    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+
+
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``ike``."""
@@ -62,6 +74,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Zheng et al. 2023, Can We Edit Factual Knowledge by In-Context Learning?",
             masks=True,
             own_prompt=True,
+            oracle=oracle,
             served={"facts": "retrieved"},
         )
     ]

@@ -78,15 +78,18 @@ class Context:
     k: int
     seed: int
 
-    def before(self, facts: Facts, barred: frozenset[str], query: str) -> Procedure[str]:
+    def before(self, facts: Facts, barred: frozenset[str], query: str, known: str = "") -> Procedure[str]:
         """The prompt that asks ``query`` under ``facts``; it has no space at its end, and an answer begins with one.
 
         The demonstrations depend on the facts alone, so that all queries about an edit share one prefix.
-        ``barred``: ids of the demonstrations that tell of an edit in force.
+        ``barred``: ids of the demonstrations that tell of an edit in force. ``known``: what was right before the facts;
+        it is shown as the answer to the query under no fact.
         """
         chance = Random(f"{self.seed}/{facts}")  # noqa: S311  an order, no secret
         shown = (yield from self.profile.select(self.corpus, barred, facts, self.k, chance)) if self.k else []
         blocks = [self.layout.block((each.fact,), each.prompt, each.answer) for each in shown]
         if self.profile.copies_edit:
             blocks += [self.layout.block((fact,), fact) for fact in facts]
+        if known:
+            blocks.append(self.layout.block((), query, known))
         return "\n\n".join([*blocks, self.layout.block(facts, query)])

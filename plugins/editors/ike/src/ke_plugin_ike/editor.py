@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ke_core.plugin import (
+    Answer,
     Ask,
     Decoding,
     Details,
@@ -16,12 +17,15 @@ from ke_core.plugin import (
     Likelihood,
     Procedure,
     Prompt,
+    Question,
     Reply,
     Session,
+    Step,
+    SubQuestion,
     prompt_text,
     put,
 )
-from ke_core.retrieval import InContext, MemoryEditor
+from ke_core.retrieval import Given, Hop, InContext, MemoryEditor, Way, given_hops
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.context import PROFILES, Context
 from ke_plugin_ike.corpus import Corpus
@@ -48,8 +52,14 @@ class Shown(InContext):
         self.edits: dict[str, Edit] = {}
         self.barred: frozenset[str] = frozenset()
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
+        oracle = config.decomposition == "oracle"
+        self.given = Given(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
+        """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
+        return self.whole(ask) if self.given is None else self.given.solve(ask)
+
+    def whole(self, ask: Ask) -> Procedure[Reply]:
         """Ask with the context of its facts; a question that no edit is shown for is asked as the benchmark asks it."""
         shown = yield from self.shown(ask)
         if shown.facts:
@@ -57,6 +67,27 @@ class Shown(InContext):
             text = yield from self.context.before(shown.facts, self.barred, query)
             ask = asked(ask, text)
         return shown.on_record((yield from put(ask)))
+
+    def way(self, ask: Question) -> Way:
+        """How the hops of ``ask`` are taken: each is a question of its own, behind the context of the facts near to it.
+
+        The given answer is shown as what was right under no fact; where no fact is shown, it stands.
+        """
+
+        def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+            del said  # nothing is carried from hop to hop
+            shown = yield from self.shown(evolve(ask, texts=(given.question,)))
+            (found,) = shown.steps or (Step(kind="", text=given.question),)
+            found = evolve(found, kind="subquestion")
+            if not shown.facts:
+                return Hop(steps=(evolve(found, answer=given.answer),))
+            text = yield from self.context.before(shown.facts, self.barred, given.question, given.answer)
+            reply = yield from put(asked(ask, text))
+            assert isinstance(reply, Answer), "a question is answered in words"
+            text = f"\n{given.question} {reply.raw.strip()}"
+            return Hop(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
+
+        return hop
 
     @property
     def details(self) -> Details:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from ke_core.plugin import (
-    SUB_QUESTIONS,
     Ask,
-    BadConfig,
     Details,
     Edit,
     Edited,
@@ -20,9 +19,9 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_core.retrieval import MemoryEditor, Remembering
+from ke_core.retrieval import Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_mello import MelloConfig
-from ke_plugin_mello.given import Given
+from ke_plugin_mello.given import way
 from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.profiles import PROFILES
 
@@ -66,9 +65,7 @@ class Recalling(Remembering):
 
 
 def _given(loop: Loop, session: Session[Any]) -> Given:
-    if SUB_QUESTIONS not in session.material:
-        raise BadConfig(f"mello.decomposition=oracle: this dataset brings no {SUB_QUESTIONS}", hint="leave the option")
-    return Given(loop=loop, hops=session.material[SUB_QUESTIONS].value)
+    return Given(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
 
 
 @frozen(kw_only=True)

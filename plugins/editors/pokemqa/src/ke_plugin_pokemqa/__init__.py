@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -57,6 +57,13 @@ class PokemqaConfig:
             "published = a turn is read from its end, and without an edit the label lacks its colon"
         },
     )
+    decomposition: Literal["model", "oracle"] = field(
+        default="model",
+        metadata={
+            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+            "answers before editing), so that only the detector and reading on from an edit are left"
+        },
+    )
     knowledge: Literal["none", "dataset"] = field(
         default="none",
         metadata={"help": "the knowledge prompt: a line on the question's key entity, from the dataset's entities"},
@@ -68,7 +75,8 @@ class PokemqaConfig:
     prompts: str = field(
         default="own",
         metadata={
-            "help": "worked examples: own, or a folder with plain.txt and, for the knowledge prompt, knowledge.txt",
+            "help": "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
+            "knowledge prompt, knowledge.txt",
             "file": True,
         },
     )
@@ -88,6 +96,11 @@ def build_trainer(config: PokemqaConfig) -> Trainer:
     return ScopeTrainer(config)
 
 
+def oracle(config: PokemqaConfig) -> tuple[str, ...]:
+    """Gold material, only where it is asked for (V16)."""
+    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+
+
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``pokemqa``."""
@@ -100,6 +113,7 @@ def ke_editors() -> list[EditorSpec]:
             cite=CITE,
             masks=True,
             own_prompt=True,
+            oracle=oracle,
             trainer=TrainerSpec(build=build_trainer, needs_model=False),
         )
     ]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ke_core.plugin import Ask, BadConfig, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
-from ke_core.retrieval import FactMemory, MemoryEditor, Remembering
+from ke_core.retrieval import FactMemory, Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.given import way
 from ke_plugin_pokemqa.loop import Loop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import WAYS
 
 ENTITIES = "question-entities"
+EXAMPLES = "scoped-decompositions"
 """Material for the knowledge prompt: question to what is said of its key entity ("X, a person.")."""
 THRESHOLDS = {"minilm-l6": 0.67}
 """Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
@@ -37,17 +40,18 @@ class Recalling(Remembering):
         known = _entities(session) if config.knowledge == "dataset" else {}
         self.loop = Loop(
             memory=memory,
-            examples=_examples("plain.txt", config),
-            knowing=_examples("knowledge.txt", config) if known else "",
+            examples=_examples("plain.txt", config, session),
+            knowing=_examples("knowledge.txt", config, session) if known else "",
             entities=known,
             way=WAYS[config.loop],
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )
+        self.given = _given(self.loop, session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The paper's loop."""
-        return self.loop.solve(ask)
+        """The paper's loop; the walk over the benchmark's own sub-questions where it is asked for."""
+        return (self.given or self.loop).solve(ask)
 
     @property
     def details(self) -> Details:
@@ -92,8 +96,15 @@ class Pokemqa(MemoryEditor):
         return ScopeMemory(found.detector), {"kind": "trained", "trained": said}
 
 
-def _examples(file: str, config: PokemqaConfig) -> str:
-    return prompt_text("ke_plugin_pokemqa", file, config.prompts, option="pokemqa.prompts")
+def _given(loop: Loop, session: Session[Any]) -> Given:
+    return Given(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
+
+
+def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:
+    brought = EXAMPLES if file == "plain.txt" else ""
+    return prompt_text(
+        "ke_plugin_pokemqa", file, config.prompts, session=session, material=brought, option="pokemqa.prompts"
+    )
 
 
 def _entities(session: Session[Any]) -> Mapping[str, str]:

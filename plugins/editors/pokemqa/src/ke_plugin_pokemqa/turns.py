@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
 
@@ -46,12 +46,17 @@ def first_step(written: Generated) -> Turn:
     return Turn(text=written.text)
 
 
+def reached(lines: Sequence[str]) -> str:
+    """The entity that the first such line says is reached; empty where none does."""
+    return next((line.rpartition(REACHED)[2].strip().rstrip(".") for line in lines if REACHED in line), "")
+
+
 def _turn(text: str, lines: list[str], *, within: int) -> Turn:
-    reached = next((line.rpartition(REACHED)[2].rstrip(".") for line in lines[:-1] if REACHED in line), "")
+    found = reached(lines[:-1])
     if lines[-1].startswith(FINAL):
-        return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), reached=reached)
+        return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), reached=found)
     if lines[-1].startswith(SUBQUESTION) and len(lines) <= within:
-        return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), reached=reached)
+        return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), reached=found)
     return Turn(text=text)
 
 

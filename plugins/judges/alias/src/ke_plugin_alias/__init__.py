@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from ke_core.plugin import Judge, JudgeSpec, hookimpl
 
-Rule = Literal["exact", "contains", "prefix"]
+Rule = Literal["exact", "contains", "prefix", "substring"]
 Normalisation = Literal["none", "case", "text"]
 
 
@@ -16,9 +16,12 @@ Normalisation = Literal["none", "case", "text"]
 class AliasConfig:
     """The defaults are the comparison of MQuAKE's released runner."""
 
-    match: Literal["exact", "contains"] = field(
+    match: Literal["exact", "contains", "substring"] = field(
         default="exact",
-        metadata={"help": "an answer to a question is nothing but the gold name, or contains it between word borders"},
+        metadata={
+            "help": "an answer to a question is nothing but the gold name, or contains it: between word borders, or "
+            "(substring) inside words too"
+        },
     )
     normalise: Normalisation = field(
         default="none",
@@ -33,6 +36,22 @@ class AliasConfig:
     )
 
 
+@frozen(kw_only=True)
+class ContainmentConfig:
+    """The comparison of RippleEdits: one of the names occurs somewhere in the text, be it question or cloze."""
+
+    rule: Literal["contains", "substring"] = field(
+        default="contains",
+        metadata={
+            "help": "contains = between word borders; substring = inside words too, names of one character (no digits) "
+            "left out: RippleEdits' released code"
+        },
+    )
+    normalise: Normalisation = field(
+        default="none", metadata={"help": "what is evened out before comparing, as for the judge alias"}
+    )
+
+
 def build(config: AliasConfig) -> Judge:
     """The judge of that configuration."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
@@ -40,9 +59,16 @@ def build(config: AliasConfig) -> Judge:
     return Alias(config=config)
 
 
+def build_containment(config: ContainmentConfig) -> Judge:
+    """The same judge, with one rule for questions and clozes."""
+    from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
+
+    return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalise=config.normalise))
+
+
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer ``alias``."""
+    """Offer ``alias`` and ``containment``."""
     return [
         JudgeSpec(
             name="alias",
@@ -50,5 +76,12 @@ def ke_judges() -> list[JudgeSpec]:
             config=AliasConfig,
             build=build,
             cite="Zhong et al. 2023, MQuAKE, section 3.2 and its released runner",
-        )
+        ),
+        JudgeSpec(
+            name="containment",
+            summary="right if a name of the gold entity occurs anywhere in what was written",
+            config=ContainmentConfig,
+            build=build_containment,
+            cite="Cohen et al. 2024, RippleEdits, section 5.1",
+        ),
     ]

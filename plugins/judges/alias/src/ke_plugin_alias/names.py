@@ -37,9 +37,13 @@ class Names:
 def named(text: str, rule: Rule, names: Names, other: Names) -> list[str]:
     """Which of ``names`` the text gives under the rule, in order.
 
-    ``contains``: anywhere between word borders. ``prefix``: the text begins with a name, or with a list of
+    ``contains``: anywhere between word borders. ``substring``: anywhere, for names of more than one character (or a
+    digit), each on its own. ``prefix``: the text begins with a name, or with a list of
     names. ``exact``: it is a name or a list of names and nothing else, but for one final full stop.
     """
+    if rule == "substring":
+        inside = [name for name in names.spelled if (len(name) > 1 or name.isdigit()) and name in text]
+        return sorted(inside, key=lambda name: (text.index(name), -len(name)))
     found = _mentions(text, [*names.spelled, *other.spelled])
     if rule == "contains":
         return [match.group() for match in found if match.group() in names.spelled]

@@ -23,7 +23,7 @@ def number(text: str) -> Decimal | None:
 def numbers(text: str, rule: Rule) -> list[Decimal]:
     """Every number in ``text``; the only thing in it (``exact``) or at its start (``prefix``), if the rule says so."""
     text = text.strip()
-    if rule == "contains":
+    if rule in ("contains", "substring"):
         return [_value(match.group()) for match in NUMBER.finditer(text)]
     match = NUMBER.match(text)
     if match is None or (rule == "exact" and text[match.end() :] not in ("", ".")):

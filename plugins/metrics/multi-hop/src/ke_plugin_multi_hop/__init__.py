@@ -35,9 +35,14 @@ def ke_metrics() -> list[MetricSpec]:
                 "instance-wise": "instance-wise",
                 "multi-hop": "multi-hop",
                 "multi-hop-stale": "old answer",
-                "edit-retrieval": "edit retrieved",
-                "retrieval": "all retrieved",
-                "edit-weighed": "kept if retrieved",
+            },
+            tables={
+                "retrieval": {
+                    "edit-retrieval": "edit retrieved",
+                    "retrieval": "all retrieved",
+                    "hops-answered": "hops answered",
+                    "edit-weighed": "kept if retrieved",
+                }
             },
         )
     ]

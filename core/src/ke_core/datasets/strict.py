@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from attrs import has
 from cattrs import Converter
 from cattrs.cols import homogenous_tuple_structure_factory, is_sequence
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn
 from cattrs.v import format_exception
 
+from ke_core.datasets.checks import NOUNS, noun
+
 Hook = Callable[[Any, Any], Any]
-NOUNS = {
-    str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
-    list: "a list", dict: "an object",
-}  # fmt: skip
 
 
 @cache
-def strict_converter(*, detailed: bool) -> Converter:
+def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
     """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
 
     ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
-    knows are left alone.
+    knows are left alone, or are an error without ``extra``.
     """
     made = Converter(detailed_validation=detailed)
-    for kind in (str, int):
+    for kind in (str, int, bool):
         made.register_structure_hook(kind, _exactly(kind))
+    made.register_structure_hook(float, _number)
     made.register_structure_hook_factory(
         is_sequence, lambda hint: _only(list, homogenous_tuple_structure_factory(hint, made))
     )
     made.register_structure_hook_factory(_is_fixed, lambda hint: _fixed(len(get_args(hint))))
-    made.register_structure_hook_factory(has, lambda cls: _only(dict, make_dict_structure_fn(cls, made)))
+    made.register_structure_hook_factory(
+        _is_mapping,
+        lambda hint: _only(dict, make_mapping_structure_fn(hint, made)),
+    )
+    made.register_structure_hook_factory(_is_literal, _one_of)
+    made.register_structure_hook_factory(
+        has, lambda cls: _only(dict, make_dict_structure_fn(cls, made, _cattrs_forbid_extra_keys=not extra))
+    )
     return made
 
 
@@ -42,11 +48,6 @@ def explain(error: BaseException, expected: type | None) -> str:
     if isinstance(error, KeyError):
         return "missing"
     return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
-
-
-def noun(value: Any) -> str:
-    """What a JSON value is, in a few words."""
-    return NOUNS.get(type(value), type(value).__name__)
 
 
 def _must_be(kind: type, value: Any) -> None:
@@ -62,10 +63,38 @@ def _exactly(kind: type) -> Hook:
     return structure
 
 
+def _number(value: Any, _hint: Any) -> Any:
+    """2 is as good as 2.0."""
+    if type(value) is not int:
+        _must_be(float, value)
+    return value
+
+
 def _only(kind: type, inner: Hook) -> Hook:
     def structure(value: Any, hint: Any) -> Any:
         _must_be(kind, value)
         return inner(value, hint)
+
+    return structure
+
+
+def _is_mapping(hint: Any) -> bool:
+    origin: Any = get_origin(hint)
+    return origin in (dict, Mapping)
+
+
+def _is_literal(hint: Any) -> bool:
+    origin: Any = get_origin(hint)
+    return origin is Literal
+
+
+def _one_of(hint: Any) -> Hook:
+    choices = get_args(hint)
+
+    def structure(value: Any, _hint: Any) -> Any:
+        if type(value) is not str or value not in choices:
+            raise ValueError(f"must be one of {', '.join(map(str, choices))}")
+        return value
 
     return structure
 

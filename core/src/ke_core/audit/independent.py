@@ -1,0 +1,242 @@
+"""A large independent set of a graph, and a number that no independent set exceeds.
+
+First the linear relaxation (x_u + x_v <= 1 on every edge, maximise the sum) is solved: its vertices with x = 1 lie in
+some largest set and those with x = 0 do not, so that only the vertices with x = 1/2 are left to be searched (Nemhauser
+and Trotter, "Vertex packings: structural properties and algorithms", 1975). They are filled by least degree, then
+improved by swaps of one vertex for two, from solutions that are shaken by forcing a vertex in (Andrade, Resende and
+Werneck, "Fast local search for the maximum independent set problem", 2012), in a fixed order instead of a drawn one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+
+from attrs import frozen
+
+Graph = tuple[set[int], ...]
+"""The neighbours of each vertex. A vertex that is its own neighbour is in no independent set."""
+
+Adjacent = Mapping[int, frozenset[int]]
+SHAKES = 1000
+"""Vertices forced into the solution before the search ends: seconds for thousands of vertices."""
+
+
+@frozen(kw_only=True)
+class Found:
+    """A maximal independent set, and an upper bound of every independent set's size."""
+
+    chosen: frozenset[int]
+    bound: int
+
+
+def largest(graph: Graph) -> Found:
+    """Search a largest independent set. Deterministic."""
+    loops = {vertex for vertex, others in enumerate(graph) if vertex in others}
+    whole = _within(graph, set(range(len(graph))) - loops)
+    kept, open_ = relaxed(whole)
+    kernel = _within(graph, open_)
+    chosen = improve(kernel, by_degree(kernel))
+    bound = len(kept) + min(len(open_) // 2, clique_cover(kernel))
+    return Found(chosen=kept | chosen, bound=bound)
+
+
+def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
+    """The vertices with x = 1, and those with x = 1/2, in an optimum of the linear relaxation.
+
+    The optimum is half a largest independent set of the bipartite double (each vertex on both sides, each edge twice),
+    which by Koenig's theorem is what a largest matching's least cover leaves over.
+    """
+    mate, back = _matching(graph)
+    left = {vertex for vertex in graph if vertex not in mate}  # reached by alternating paths from unmatched ones
+    right: set[int] = set()
+    queue = deque(sorted(left))
+    while queue:
+        for other in graph[queue.popleft()]:
+            if other not in right:
+                right.add(other)
+                if other in back and back[other] not in left:
+                    left.add(back[other])
+                    queue.append(back[other])
+    ones = frozenset(vertex for vertex in graph if vertex in left and vertex not in right)
+    zeros = frozenset(vertex for vertex in graph if vertex not in left and vertex in right)
+    return ones, frozenset(graph) - ones - zeros
+
+
+def by_degree(graph: Adjacent) -> frozenset[int]:
+    """A maximal independent set, taking ever the vertex with the fewest neighbours left, the first of equals."""
+    degree = {vertex: len(others) for vertex, others in graph.items()}
+    heap = [(n, vertex) for vertex, n in degree.items()]
+    heapq.heapify(heap)
+    chosen, gone = set(), set[int]()
+    while heap:
+        n, vertex = heapq.heappop(heap)
+        if vertex in gone or n != degree[vertex]:
+            continue
+        chosen.add(vertex)
+        gone.add(vertex)
+        lost = [other for other in sorted(graph[vertex]) if other not in gone]
+        gone.update(lost)
+        for other in (third for one in lost for third in graph[one] if third not in gone):
+            degree[other] -= 1
+            heapq.heappush(heap, (degree[other], other))
+    return frozenset(chosen)
+
+
+def clique_cover(graph: Adjacent) -> int:
+    """How many cliques a greedy cover of the vertices takes: each holds at most one vertex of an independent set."""
+    cliques: list[set[int]] = []
+    holding: dict[int, list[int]] = {vertex: [] for vertex in graph}  # cliques with a neighbour in them, repeated
+    for vertex in sorted(graph, key=lambda one: (len(graph[one]), one)):
+        touched: dict[int, int] = {}
+        for at in holding[vertex]:
+            touched[at] = touched.get(at, 0) + 1
+        whole = [at for at, n in touched.items() if n == len(cliques[at])]
+        home = max(whole, key=lambda at: (len(cliques[at]), -at), default=len(cliques))
+        if home == len(cliques):
+            cliques.append(set())
+        cliques[home].add(vertex)
+        for other in graph[vertex]:
+            holding[other].append(home)
+    return len(cliques)
+
+
+def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
+    """Local search from ``start``: the best set met."""
+    search = Search(graph, start)
+    search.climb(sorted(start))
+    best = frozenset(search.chosen)
+    outside_since = dict.fromkeys(sorted(graph), 0)
+    for shake in range(1, SHAKES + 1 if graph else 0):
+        candidates = [vertex for vertex in outside_since if vertex not in search.chosen]
+        if not candidates:
+            break
+        forced = min(candidates, key=lambda one: (search.tight[one] > 2, outside_since[one], search.tight[one], one))
+        before = set(search.chosen)
+        touched = search.force(forced)
+        outside_since[forced] = shake
+        search.climb(touched)
+        for vertex in before - search.chosen:
+            outside_since[vertex] = shake
+        if len(search.chosen) > len(best):
+            best = frozenset(search.chosen)
+        elif len(search.chosen) < len(best) - 2:  # too far down: go back
+            search = Search(graph, best)
+    return best
+
+
+class Search:
+    """A maximal independent set that is being changed. ``tight``: how many chosen neighbours a vertex has."""
+
+    def __init__(self, graph: Adjacent, chosen: Iterable[int]) -> None:
+        self.graph = graph
+        self.chosen: set[int] = set()
+        self.tight = dict.fromkeys(graph, 0)
+        for vertex in chosen:
+            self._add(vertex)
+
+    def force(self, vertex: int) -> list[int]:
+        """Put ``vertex`` in, its chosen neighbours out, and fill what became free. Returns where to look for swaps."""
+        out = sorted(self.graph[vertex] & self.chosen)
+        for other in out:
+            self._remove(other)
+        self._add(vertex)
+        filled = self._fill(third for one in out for third in sorted(self.graph[one]))
+        near = {third for one in out for other in self.graph[one] for third in self.graph[other] & self.chosen}
+        return [vertex, *filled, *sorted(near - {vertex, *filled})]
+
+    def climb(self, where: Iterable[int]) -> None:
+        """Swap one chosen vertex for two of those that it alone keeps out, as long as that can be done."""
+        queue = deque(where)
+        while queue:
+            vertex = queue.popleft()
+            if vertex not in self.chosen:
+                continue
+            loose = [other for other in sorted(self.graph[vertex]) if self.tight[other] == 1]
+            pair = next(
+                (
+                    (one, other)
+                    for at, one in enumerate(loose)
+                    for other in loose[at + 1 :]
+                    if other not in self.graph[one]
+                ),
+                None,
+            )
+            if pair is None:
+                continue
+            self._remove(vertex)
+            for one in pair:
+                self._add(one)
+            filled = self._fill(loose)
+            near = {third for other in self.graph[vertex] for third in self.graph[other] & self.chosen}
+            queue.extend([*pair, *filled, *sorted(near)])
+
+    def _fill(self, candidates: Iterable[int]) -> list[int]:
+        filled = []
+        for vertex in candidates:
+            if not self.tight[vertex] and vertex not in self.chosen:
+                self._add(vertex)
+                filled.append(vertex)
+        return filled
+
+    def _add(self, vertex: int) -> None:
+        self.chosen.add(vertex)
+        for other in self.graph[vertex]:
+            self.tight[other] += 1
+
+    def _remove(self, vertex: int) -> None:
+        self.chosen.discard(vertex)
+        for other in self.graph[vertex]:
+            self.tight[other] -= 1
+
+
+def _within(graph: Graph, vertices: Collection[int]) -> dict[int, frozenset[int]]:
+    kept = frozenset(vertices)
+    return {vertex: frozenset(graph[vertex] & kept) for vertex in sorted(kept)}
+
+
+def _matching(graph: Adjacent) -> tuple[dict[int, int], dict[int, int]]:
+    """A largest matching of the bipartite double: left to right, and right to left (Hopcroft and Karp, 1973)."""
+    mate: dict[int, int] = {}
+    back: dict[int, int] = {}
+    while True:
+        layer = {vertex: 0 for vertex in graph if vertex not in mate}
+        queue, open_ = deque(layer), False
+        while queue:
+            vertex = queue.popleft()
+            for other in graph[vertex]:
+                if other not in back:
+                    open_ = True
+                elif back[other] not in layer:
+                    layer[back[other]] = layer[vertex] + 1
+                    queue.append(back[other])
+        if not open_:
+            return mate, back
+        for vertex in [one for one in graph if one not in mate]:
+            _augment(graph, vertex, layer, (mate, back))
+
+
+def _augment(graph: Adjacent, start: int, layer: dict[int, int], pairs: tuple[dict[int, int], dict[int, int]]) -> None:
+    """Go from ``start`` down the layers to a free vertex, and turn the matching round along the way."""
+    mate, back = pairs
+    path: list[tuple[int, int]] = []  # (left, right) edges to be matched
+    stack = [(start, iter(sorted(graph[start])))]
+    while stack:
+        vertex, others = stack[-1]
+        for other in others:
+            if other not in back:
+                path.append((vertex, other))
+                for left, right in path:
+                    mate[left], back[right] = right, left
+                return
+            further = back[other]
+            if layer.get(further) == layer[vertex] + 1:
+                path.append((vertex, other))
+                stack.append((further, iter(sorted(graph[further]))))
+                break
+        else:
+            layer.pop(vertex, None)  # a dead end for the rest of this round
+            stack.pop()
+            if path:
+                path.pop()

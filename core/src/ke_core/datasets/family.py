@@ -1,0 +1,231 @@
+"""A dataset that is read from its publishers' file: where that is, and what all of them answer alike."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from ke_core.data.audits import PublishedAudit
+from ke_core.data.facts import Edit
+from ke_core.data.files import DataFile
+from ke_core.data.masking import contradicting
+from ke_core.data.prompts import Prompt
+from ke_core.data.queries import Case, Gold, Query
+from ke_core.data.subquestions import SUB_QUESTIONS, sub_questions
+from ke_core.errors import BadData
+from ke_core.files import find_data, sha256_of
+from ke_core.protocols import DatasetInfo, Material
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class Variant:
+    """One published file of a family.
+
+    ``sha256`` is of the file as published; empty where nobody could check it, and then nothing is fetched, but a line
+    says that it is published at ``url``. ``size`` in bytes, 0 where unknown. ``published``: counts that the publishers
+    print, by the names of ``ke datasets stats`` (``ke_core.data.statistics.count``). ``audit``: what others
+    found wrong with it, for ``ke audit``.
+    """
+
+    name: str
+    family: str
+    summary: str
+    file: str
+    url: str
+    licence: str
+    cite: str
+    sha256: str = ""
+    size: int = 0
+    published: Mapping[str, int] = field(factory=dict)
+    audit: PublishedAudit | None = None
+
+    def find(self, data_dir: str | None) -> Path:
+        """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""
+        explicit = self._folder(data_dir)
+        return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256)
+
+    def here(self, data_dir: str | None) -> Path | None:
+        """The file if it is on this machine; nothing is fetched."""
+        try:
+            return find_data(self.family, self.file, explicit=self._folder(data_dir))
+        except BadData:
+            return None
+
+    def _folder(self, data_dir: str | None) -> Path | None:
+        return folder_of(data_dir, self.family)
+
+
+def folder_of(data_dir: str | None, family: str) -> Path | None:
+    """The option ``data_dir`` as a folder that exists. Raises BadData."""
+    if data_dir is None:
+        return None
+    folder = Path(data_dir).expanduser()
+    if not folder.is_dir():
+        raise BadData(f"no folder {folder}", hint=f"{family}.data_dir is the folder with the published files")
+    return folder
+
+
+@frozen(kw_only=True)
+class CaseDataset(ABC):
+    """What follows from a dataset's cases and its options alone. A subclass says the cases and how they are asked."""
+
+    config: Any
+
+    @abstractmethod
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the order of the file."""
+
+    @abstractmethod
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """How ``query.texts[0]`` is put in that style; None if it is not asked in that style."""
+
+    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
+        """No split of its own."""
+        del k, seed
+        return None
+
+    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
+        """With ``mask``, the edits that contradict the facts that are right for this case."""
+        if not self.masked:
+            return frozenset()
+        return contradicting(case.facts_after if edited else case.facts_before, bank)
+
+    def material(self) -> Mapping[str, Material]:
+        """What methods may be given, by name.
+
+        ``answers`` (oracle): "case/query" to the gold label, right for an edited case after editing (several, where all
+        are wanted, with commas between them). ``aliases`` (oracle): label of an answer to its aliases.
+        ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``).
+        """
+        return {
+            "answers": Material(value=Deferred(lambda: answers_of(self.cases())), oracle=True),
+            "aliases": Material(value=Deferred(lambda: aliases_of(self.cases())), oracle=True),
+            SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(tuple(self.cases()))), oracle=True),
+        }
+
+    @abstractmethod
+    def info(self) -> DatasetInfo:
+        """Licence, source, checksum and published counts."""
+
+    @property
+    def masked(self) -> bool:
+        """The option ``mask``; a family without it hides nothing."""
+        return bool(getattr(self.config, "mask", False))
+
+
+@frozen(kw_only=True)
+class FileDataset(CaseDataset):
+    """A variant of a family, read from its file."""
+
+    variant: Variant
+
+    def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
+        """The file's records, one by one (``ke_core.datasets.reading.read_records``)."""
+        from ke_core.datasets.reading import read_records  # noqa: PLC0415  cattrs is late
+
+        return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
+
+    def info(self) -> DatasetInfo:
+        """``sha256`` is of what is read, and empty while the file is not here."""
+        variant = self.variant
+        return DatasetInfo(
+            title=variant.summary,
+            licence=variant.licence,
+            source=variant.url,
+            cite=variant.cite,
+            sha256=self.checksum(),
+            published=self.published(),
+            files=self.files(),
+            audit=self.audit(),
+        )
+
+    def files(self) -> tuple[DataFile, ...]:
+        """What it is read from."""
+        one = self.variant
+        return (DataFile(family=one.family, name=one.file, url=one.url, sha256=one.sha256, size=one.size),)
+
+    def checksum(self) -> str:
+        """SHA-256 of the file; empty while it is not here."""
+        path = self.variant.here(self.data_dir)
+        return sha256_of(path) if path else ""
+
+    def published(self) -> Mapping[str, int]:
+        """The counts that the publishers print of what the options choose."""
+        return self.variant.published
+
+    def audit(self) -> PublishedAudit | None:
+        """What others found wrong with what the options choose."""
+        return self.variant.audit
+
+    @property
+    def data_dir(self) -> str | None:
+        """The option of that name."""
+        found: str | None = self.config.data_dir
+        return found
+
+
+def fit(item: Any, into: type[T], *, where: str, hint: str) -> T:
+    """A JSON value, or what TOML holds, as an ``into``. Raises BadData: ``where``, the field, what is wrong."""
+    from ke_core.datasets.reading import fitted  # noqa: PLC0415  cattrs is late
+
+    return fitted(item, into, where=where, hint=hint)
+
+
+class Deferred(Mapping[str, T]):
+    """A mapping that is made when somebody first looks into it: most editors never do."""
+
+    def __init__(self, make: Callable[[], dict[str, T]]) -> None:
+        self._make = make
+
+    def __getitem__(self, key: str) -> T:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @cached_property
+    def _made(self) -> dict[str, T]:
+        return self._make()
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """One SHA-256 of several (all in hex), so that moving text from one part to the next is another digest."""
+    return hashlib.sha256(b"".join(map(bytes.fromhex, parts))).hexdigest()
+
+
+def queries_of(found: Iterable[Case]) -> Iterator[tuple[Case, Query]]:
+    """Every query with its case; of those that share an id, the one asked of the edited model comes last."""
+    for case in found:
+        for probe in sorted(case.probes, key=lambda probe: probe.asked("after")):
+            yield from ((case, query) for query in probe.queries)
+
+
+def answers_of(found: Iterable[Case]) -> dict[str, str]:
+    """What is right after editing, by "case/query"; a query whose right answer names nothing is left out."""
+    return {f"{case.id}/{query.id}": _text(query.gold) for case, query in queries_of(found) if query.gold.entities}
+
+
+def aliases_of(found: Iterable[Case]) -> dict[str, tuple[str, ...]]:
+    """Label of an answer to its aliases, of all cases together."""
+    aliases: dict[str, dict[str, None]] = {}
+    for _case, query in queries_of(found):
+        for gold in (query.gold, query.stale):
+            for entity in gold.entities if gold else ():
+                aliases.setdefault(entity.label, {}).update(dict.fromkeys(entity.aliases))
+    return {label: tuple(names) for label, names in aliases.items()}
+
+
+def _text(gold: Gold) -> str:
+    chosen = gold.entities[:1] if gold.require == "any" else gold.entities
+    return ", ".join(entity.label for entity in chosen)

@@ -1,0 +1,61 @@
+"""``ke audit`` on the toy benchmark: two monuments whose first hops are edited."""
+
+import json
+
+import pytest
+
+from ke_core.datasets.case_files import read_cases, read_header
+
+
+def test_the_audit_is_a_table_with_the_time_beside_it(ke):
+    status, out, err = ke("audit", "toy")
+    assert status == 0
+    assert "toy: 2 cases, rule question, seed 100" in out
+    assert "conflicting edits: 0 questions" in out
+    assert "audited in" in err
+
+
+def test_json_goes_to_a_file_or_to_standard_output(ke, tmp_path):
+    assert ke("audit", "toy", "--json", "found.json", "--edited", "2")[0] == 0
+    status, out, _err = ke("audit", "toy", "--json", "-", "--edited", "2")
+    assert status == 0
+    found = json.loads(out)
+    assert found == json.loads((tmp_path / "found.json").read_text())
+    assert found["contamination"][0]["edited_victims"]["cases"] == 0
+    assert sorted(found["contamination"][0]["ids"]) == ["1", "2"]
+
+
+def test_fixed_and_selected_cases_are_files_that_can_be_evaluated(ke, tmp_path):
+    status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl", "--select", "together.jsonl")
+    assert status == 0
+    assert "2 of 2 cases selected, at most 2 are possible" in err
+    assert (tmp_path / "fixed.changes.jsonl").read_text() == ""
+    for name, how in (("fixed", "fixed"), ("together", "selected")):
+        assert read_header(tmp_path / f"{name}.jsonl").name == f"toy-{how}"
+        assert [case.id for case in read_cases(tmp_path / f"{name}.jsonl")] == ["1", "2"]
+    status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl")
+    assert status == 2
+    assert "say --force" in err
+    assert ke("audit", "toy", "--fix", "fixed.jsonl", "--force")[0] == 0
+
+
+def test_questions_can_be_scored_against_corrected_ones(ke):
+    out = ke("audit", "toy", "--corrected", "toy")[1]
+    assert "against the corrected questions of 2 cases: precision" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--rule", "qid"), "no rule 'qid'"),
+        (("--edited", "1,3"), "cannot edit 3 of 2 cases"),
+        (("--edited", "1;2"), "no list of numbers"),
+        (("--edited", "-1"), "no list of numbers"),
+        (("--corrected", "nowhere"), "nowhere"),
+    ],
+)
+def test_bad_input_is_one_line_without_a_traceback(ke, arguments, words):
+    status, _out, err = ke("audit", "toy", *arguments)
+    assert status != 0
+    assert words in err
+    assert "Traceback" not in err

@@ -1,0 +1,82 @@
+"""Dataset ``cases``: a file in ke's own format, as ``ke datasets export`` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import field, frozen
+
+from ke_core.plugin import (
+    EFFICACY,
+    SINGLE_ASPECTS,
+    BadConfig,
+    Dataset,
+    DatasetSpec,
+    Usual,
+    find_data,
+    folder_of,
+    hookimpl,
+    read_header,
+)
+
+MULTI_HOP = ("instance", "multi-hop")
+CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)
+
+
+@frozen(kw_only=True)
+class CasesConfig:
+    """Which file, and whether edits are hidden."""
+
+    file: str = field(default="", metadata={"help": "the file, as `ke datasets export` writes it (JSON lines)"})
+    mask: bool = field(
+        default=False,
+        metadata={"help": "hide from each case the edits that contradict the facts its answer rests on"},
+    )
+    data_dir: str | None = field(
+        default=None, metadata={"help": "folder in which the file is looked for too; else KE_DATA_DIR, cache"}
+    )
+
+
+def path_of(config: CasesConfig) -> Path:
+    """The file: as it was named, else of that name in the data folders. Raises BadConfig, BadData."""
+    if not config.file:
+        raise BadConfig("dataset cases: which file?", hint="-o cases.file=FILE; `ke datasets export` writes one")
+    named = Path(config.file).expanduser()
+    if named.is_file():
+        return named
+    return find_data("cases", named.name, explicit=folder_of(config.data_dir, "cases"))
+
+
+def build(config: CasesConfig) -> Dataset:
+    """The dataset."""
+    from ke_plugin_cases.dataset import Cases  # noqa: PLC0415  built late
+
+    return Cases(config=config, path=path_of(config))
+
+
+def usual(config: CasesConfig) -> Usual:
+    """The metrics of the aspects that the file's header names, then others that it names itself."""
+    header = read_header(path_of(config))
+    found = ["multi-hop"] if set(MULTI_HOP) & set(header.aspects) or not header.aspects else []
+    found += ["classic"] if set(CLASSIC) & set(header.aspects) else []
+    found += [name for name in header.metrics if name not in ("multi-hop", "classic")]
+    return Usual(judge=header.judge or "alias", metrics=tuple(found) or ("multi-hop",))
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Offer ``cases``."""
+    return [
+        DatasetSpec(
+            name="cases",
+            summary="cases from a file: exported, built from a graph, or written by hand (-o cases.file=FILE)",
+            config=CasesConfig,
+            build=build,
+            aspects=(*SINGLE_ASPECTS, *MULTI_HOP),
+            styles=("direct",),
+            metrics=("multi-hop", "classic"),
+            judge="alias",
+            hides=lambda config: bool(config.mask),
+            usual=usual,
+        )
+    ]

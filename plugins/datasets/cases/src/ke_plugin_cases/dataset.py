@@ -1,0 +1,40 @@
+"""The dataset: a file is all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_core.plugin import Case, CaseDataset, DatasetInfo, Prompt, Query, read_cases, read_header, sha256_of
+from ke_plugin_cases import CasesConfig
+from ke_plugin_cases.prompts import put
+
+
+@frozen(kw_only=True)
+class Cases(CaseDataset):
+    """Cases(config=..., path=...): the file is read case by case, each time it is asked for."""
+
+    config: CasesConfig
+    path: Path
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the order of the file. Raises BadData that names file, line and field."""
+        return read_cases(self.path)
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """Few-shot, or the bare cloze; see :mod:`ke_plugin_cases.prompts`."""
+        return put(query) if style == "direct" else None
+
+    def info(self) -> DatasetInfo:
+        """What the header says; ``sha256`` is of the whole file."""
+        header = read_header(self.path)
+        return DatasetInfo(
+            title=header.title or header.name,
+            licence=header.licence or "not stated in the file",
+            source=header.source or self.path.name,
+            cite=header.cite,
+            sha256=sha256_of(self.path),
+            published={"cases": header.cases} if header.cases is not None else {},
+        )

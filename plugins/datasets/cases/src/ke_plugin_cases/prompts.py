@@ -1,0 +1,25 @@
+"""How questions of any kind are put: five questions and answers that show the form and nothing of the world, then it.
+
+What the demonstrations ask is known to everybody and about no person, place or work, so that no edit of a file can
+contradict them. A cloze is put bare: it is a sentence that the answer completes.
+"""
+
+from __future__ import annotations
+
+from ke_core.plugin import Decoding, Prompt, Query
+
+SHOWN = (
+    ("How many legs does a spider have?", "eight"),
+    ("What do bees make from nectar?", "honey"),
+    ("Which colours does a traffic light show?", "red, amber, green"),
+    ("In which season do leaves fall?", "autumn"),
+    ("Which metal is liquid at room temperature?", "mercury"),
+)
+DEMONSTRATIONS = "".join(f"Q: {question}\nA: {answer}\n" for question, answer in SHOWN)
+ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer of several names is longer than one name
+
+
+def put(query: Query) -> Prompt:
+    """The complete text."""
+    text = query.texts[0]
+    return Prompt(text=text if query.form == "cloze" else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)

@@ -1,0 +1,112 @@
+"""A file is found, asked, and measured by what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, distinct
+from ke_core.plugins.options import configure
+from ke_core.testing.toy import Toy
+from ke_plugin_cases.prompts import DEMONSTRATIONS, SHOWN
+
+Make = Callable[..., Dataset]
+Store = Callable[..., Path]
+
+
+def test_the_cases_are_those_of_the_file(make: Make, stored: Store) -> None:
+    assert list(make(file=str(stored())).cases()) == list(Toy().cases())
+
+
+def test_without_a_file_it_says_how_to_name_one(make: Make) -> None:
+    with pytest.raises(BadConfig, match="which file") as wrong:
+        make()
+    assert "-o cases.file=FILE" in wrong.value.hint
+
+
+def test_the_file_is_looked_for_by_its_name_in_the_data_folders(
+    make: Make, stored: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    stored("elsewhere/toy.jsonl")
+    assert len(list(make(file="runs/of/old/toy.jsonl", data_dir=str(tmp_path / "elsewhere")).cases())) == 2
+    with pytest.raises(BadData, match=r"toy\.jsonl of cases is not here"):
+        make(file="toy.jsonl")
+    monkeypatch.setenv("KE_DATA_DIR", str(tmp_path / "elsewhere"))
+    assert len(list(make(file="toy.jsonl").cases())) == 2
+
+
+def test_a_wrong_line_is_named(make: Make, by_hand: Path) -> None:
+    by_hand.write_text(by_hand.read_text() + '{"id": "2"}\n')
+    with pytest.raises(BadData, match=r"keepers\.jsonl, line 3 \(case 2\): probes: missing"):
+        list(make(file=str(by_hand)).cases())
+
+
+def test_info_is_the_headers_and_the_checksum_the_files(make: Make, stored: Store, by_hand: Path) -> None:
+    about = make(file=str(stored(title="Toy", licence="CC0-1.0", source="here", cite="nobody", cases=2))).info()
+    assert (about.title, about.licence, about.source, about.cite) == ("Toy", "CC0-1.0", "here", "nobody")
+    assert about.published == {"cases": 2}
+    short = make(file=str(by_hand)).info()
+    assert (short.title, short.licence, short.source) == ("keepers", "not stated in the file", "keepers.jsonl")
+    assert short.published == {}
+    assert len({about.sha256, short.sha256, ""}) == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "judge", "metrics"),
+    [
+        ({}, "alias", ("multi-hop",)),
+        ({"aspects": ("efficacy",)}, "alias", ("multi-hop",)),
+        ({"aspects": ("efficacy", "instance", "multi-hop"), "metrics": ("multi-hop",)}, "alias", ("multi-hop",)),
+        ({"aspects": ("efficacy", "paraphrase", "locality"), "metrics": ("multi-hop",)}, "alias", ("classic",)),
+        ({"aspects": ("efficacy", "multi-hop", "efficacy-probability")}, "alias", ("multi-hop", "classic")),
+        ({"aspects": ("relation",), "metrics": ("ripple",), "judge": "names"}, "names", ("ripple",)),
+    ],
+)
+def test_metrics_follow_from_the_aspects_and_the_header(
+    spec: Any, stored: Store, header: dict[str, Any], judge: str, metrics: tuple[str, ...]
+) -> None:
+    named = spec.for_config(configure(spec, {"file": str(stored(**header))}))
+    assert (named.judge, named.metrics) == (judge, metrics)
+
+
+def test_a_cloze_is_put_bare_and_a_question_behind_its_like(make: Make, stored: Store) -> None:
+    dataset = make(file=str(stored()))
+    question = next(Toy().cases()).probes[0].queries[0]
+    asked = dataset.prompt(question, "direct")
+    stated = dataset.prompt(evolve(question, form="cloze", texts=("The tower stands in",)), "direct")
+    assert asked is not None
+    assert stated is not None
+    assert asked.text == f"{DEMONSTRATIONS}Q: {question.texts[0]}\nA:"
+    assert stated.text == "The tower stands in"
+    assert dataset.prompt(question, "cot") is None
+
+
+def test_v3_the_demonstrations_answer_in_a_line_and_hold_no_name() -> None:
+    answers = [answer for _question, answer in SHOWN]
+    assert all(answer == answer.casefold() for answer in answers)
+    assert DEMONSTRATIONS.count("\n") == 2 * len(SHOWN)
+
+
+def test_masking_hides_what_contradicts_the_path_and_only_when_told_to(make: Make, stored: Store) -> None:
+    path, (case, other) = str(stored()), tuple(Toy().cases())
+    bank = {edit.id: edit for edit in distinct((*case.edits, *other.edits))}
+    assert case.edits[0].before is not None
+    back = evolve(case.edits[0], id="back", after=case.edits[0].before)
+    assert make(file=path, mask="true").hides(case, {**bank, "back": back}, edited=True) == {"back"}
+    assert make(file=path).hides(case, {**bank, "back": back}, edited=True) == frozenset()
+
+
+def test_the_oracle_tables_are_those_of_any_dataset(make: Make, stored: Store) -> None:
+    material = make(file=str(stored())).material()
+    assert material["answers"].value["1/multi-hop-1"] == "Italy"
+    assert all(one.oracle for one in material.values())
+
+
+def test_every_edit_of_the_file_is_tested(make: Make, stored: Store) -> None:
+    for case in make(file=str(stored())).cases():
+        assert EFFICACY in {probe.aspect for probe in case.probes}

@@ -1,0 +1,28 @@
+"""The contract of datasets, kept by a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ke_core.plugin import Dataset
+from ke_core.testing.dataset import DatasetContract
+
+
+class TestCases(DatasetContract):
+    name = "cases"
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Dataset], stored: Callable[..., Path]) -> Dataset:
+        return make(file=str(stored(licence="CC0-1.0", source="made up", cases=2)))
+
+
+class TestMasked(DatasetContract):
+    name = "cases"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Dataset], stored: Callable[..., Path]) -> Dataset:
+        return make(file=str(stored()), mask="true")

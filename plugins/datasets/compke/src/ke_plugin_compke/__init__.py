@@ -1,0 +1,160 @@
+"""The datasets of CompKE, whose questions are answered by sets: shared, joined, selected, before and after edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.graph import Builder, BuilderSpec
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, Variant, hookimpl
+
+CITE = "CompKE: Complex Question Answering under Knowledge Editing (ACL submission of 2025; the paper's tables 1-4)"
+STYLES = ("direct",)
+COMPLEX = "complex"
+"""The aspect of the questions that follow from the edits."""
+
+
+def _counts(name: str, numbers: tuple[int, ...]) -> dict[str, int]:
+    """Cases by a number from 1 on, as the paper's table of statistics has them."""
+    found = enumerate(numbers, start=1)
+    return {name.replace("{}", str(at)).replace("{s}", "s" if at > 1 else ""): count for at, count in found}
+
+
+COMPKE = Variant(
+    name="compke",
+    family="compke",
+    summary="11,924 questions over sets of objects, from its published file or from one of your own",
+    file="COMPKE.json",
+    url="where its authors publish it (the paper gives no address)",
+    licence="not stated in the paper",
+    cite=CITE,
+    published={
+        "cases": 11924,
+        **_counts("{} edit{s}", (9697, 1118, 998, 103, 8)),
+        **_counts("steps: {}-step", (200, 424, 5770, 2949, 2581)),
+    },
+)
+ATLAS = Variant(
+    name="compke-atlas",
+    family="compke",
+    summary="400 questions over sets of countries, languages and the like, embedded: needs no download",
+    file="",
+    url="made by the builder of compke from the graph that comes with the core",
+    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    cite=CITE,
+)
+
+
+@frozen(kw_only=True)
+class CompkeConfig:
+    """The options of the family: ``-o compke.mask=true``."""
+
+    data_dir: str | None = field(
+        default=None, metadata={"help": "folder that holds COMPKE.json, or compke/COMPKE.json"}
+    )
+    file: str | None = field(
+        default=None,
+        metadata={"help": "a file of your own in the format of the README, in place of COMPKE.json", "file": True},
+    )
+    mask: bool = field(
+        default=False,
+        metadata={"help": "hide from each case the edits that contradict the facts it rests on (MQuAKE-Remastered)"},
+    )
+
+
+@frozen(kw_only=True)
+class AtlasConfig:
+    """The options of ``compke-atlas``."""
+
+    mask: bool = field(
+        default=False,
+        metadata={
+            "help": "hide from each case the edits that contradict the facts it rests on: none, for edited cases"
+        },
+    )
+
+
+@frozen(kw_only=True)
+class CompkeBuild:
+    """How cases are made from a graph: ``ke datasets build compke -o build.share=0.1``."""
+
+    edits: Literal["world", "case"] = field(
+        default="world",
+        metadata={
+            "help": "world = one counterfactual world, in which no case contradicts another or rests on what another "
+            "edits; case = as in the paper: each case draws its own edits, then the conflict filter keeps one case of "
+            "each group of conflicting ones"
+        },
+    )
+    share: float = field(
+        default=0.25,
+        validator=[validators.gt(0), validators.le(1)],
+        metadata={"help": "how many of the facts are edited: a larger share makes more edits a case"},
+    )
+    popular: float = field(
+        default=0.5,
+        validator=[validators.gt(0), validators.le(1)],
+        metadata={"help": "which share of subjects and objects is used, those that stand in the most facts first"},
+    )
+    closed: bool = field(
+        default=False,
+        metadata={
+            "help": "what the graph does not say is not so, and a member without a value contributes nothing; else it "
+            "is unknown, and a question that depends on it is not asked"
+        },
+    )
+    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+
+
+def build_builder(config: CompkeBuild) -> Builder:
+    """The builder, with the wording of Wikidata's properties."""
+    from ke_plugin_compke.builder import CompkeBuilder  # noqa: PLC0415  built late
+
+    return CompkeBuilder(config=config, templates={})
+
+
+def build_compke(config: CompkeConfig) -> Dataset:
+    """The published file, or the user's own."""
+    from ke_plugin_compke.dataset import compke  # noqa: PLC0415  built late
+
+    return compke(config)
+
+
+def build_atlas(config: AtlasConfig) -> Dataset:
+    """The builder applied to the atlas."""
+    from ke_plugin_compke.dataset import CompkeAtlas  # noqa: PLC0415  built late
+
+    return CompkeAtlas(variant=ATLAS, config=config)
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Offer ``compke`` and ``compke-atlas``."""
+    builder = BuilderSpec(
+        name="compke",
+        summary="questions over sets, with counterfactual edits that add, delete and retain objects",
+        config=CompkeBuild,
+        build=build_builder,
+        cite=CITE,
+    )
+    return [_spec(COMPKE, CompkeConfig, build_compke, builder), _spec(ATLAS, AtlasConfig, build_atlas)]
+
+
+def _spec(
+    variant: Variant, config: type, build: Callable[[Any], Dataset], builder: BuilderSpec | None = None
+) -> DatasetSpec:
+    return DatasetSpec(
+        name=variant.name,
+        summary=variant.summary,
+        config=config,
+        build=build,
+        cite=variant.cite,
+        aspects=(EFFICACY, COMPLEX),
+        styles=STYLES,
+        metrics=("set-answers",),
+        judge="set",
+        hides=lambda config: bool(config.mask),
+        builder=builder,
+    )

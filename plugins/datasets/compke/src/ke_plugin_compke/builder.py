@@ -1,0 +1,177 @@
+"""CompKE's construction (section 4 of the paper): questions, counterfactual edits, conflict filter, wording."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.graph import Asked, BuildTools, KnowledgeGraph
+from ke_core.graph import Record as JsonRecord
+from ke_core.plugin import BadData, Gold
+from ke_plugin_compke import CompkeBuild
+from ke_plugin_compke.algebra import Keys, Place
+from ke_plugin_compke.candidates import Candidate, Leaves, Refused
+from ke_plugin_compke.conflicts import keep_consistent
+from ke_plugin_compke.edits import Counterfactual
+from ke_plugin_compke.forms import BY_NAME, FORMS, Form
+from ke_plugin_compke.records import Record
+from ke_plugin_compke.relations import Templates
+from ke_plugin_compke.sampling import Sampling
+from ke_plugin_compke.words import Words
+from ke_plugin_compke.writing import Writing
+
+TRIES = 1000  # draws in a row without a new case, after which a structure counts as used up
+SUBJECTS = 1000  # of each relation, at the least
+SPARE = 2  # candidates for each case that is wanted, where the conflict filter takes some away
+
+
+@frozen(kw_only=True)
+class CompkeBuilder:
+    """CompkeBuilder(config, templates): ``templates`` say how relations are worded, before what the graph says."""
+
+    config: CompkeBuild
+    templates: Templates
+
+    def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[JsonRecord]:
+        """Up to ``tools.cases`` records as JSON values, in an order of which the first few are a fair sample.
+
+        Raises BadData if the graph has no one-to-many relation or too little for a single case.
+        """
+        return (record.json() for record in self.built(graph, tools))
+
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+        """The same as values."""
+        work = Work.of(graph, tools, self)
+        wanted = tools.cases * (SPARE if self.config.edits == "case" else 1)
+        found = work.candidates(wanted)
+        if self.config.edits == "case":
+            found = _consistent(found, tools)
+        if not found:
+            raise BadData(
+                f"{graph.name}: no question over sets of objects can be made of it",
+                hint="it takes a relation with several objects a subject (functional: false), with cloze and question",
+            )
+        random.Random(f"{tools.seed}/order").shuffle(found)  # noqa: S311  a choice, not a secret
+        for number, candidate in enumerate(found[: tools.cases], start=1):
+            yield work.writing.record(number, candidate, tools.phrase)
+
+
+@frozen(kw_only=True, slots=False)
+class Work:
+    """One build: where candidates are drawn from, and what was made so far."""
+
+    leaves: Leaves
+    writing: Writing
+    world: Counterfactual
+    tools: BuildTools
+    config: CompkeBuild
+    known: dict[Place, bool]
+    """What the model was asked already."""
+    rested: set[tuple[object, ...]]
+    """What cases rest on already: two forms that ask the same of the same facts are duplicates to an audit."""
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, tools: BuildTools, builder: CompkeBuilder) -> Work:
+        """What a build of that graph works with."""
+        config = builder.config
+        words = Words(graph=graph, templates=builder.templates)
+        sampling = Sampling(
+            graph=graph,
+            relations=tuple(name.strip() for name in config.relations.split(",") if name.strip()),
+            knows=words.knows,
+            popular=config.popular,
+            size=max(SUBJECTS, 4 * tools.cases),
+            seed=tools.seed,
+        )
+        for name in sampling.relations:
+            if name not in graph.links:
+                raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
+        world = Counterfactual(graph=graph, pools=sampling.pools, share=config.share, seed=tools.seed)
+        return cls(
+            leaves=Leaves(sampling=sampling, closed=config.closed),
+            writing=Writing(graph=graph, words=words),
+            world=world,
+            tools=tools,
+            config=config,
+            known={},
+            rested=set(),
+        )
+
+    def candidates(self, wanted: int) -> list[Candidate]:
+        """As many as are wanted, each structure with its share; what one cannot give, the others do."""
+        feeds = {form.name: self._draws(form) for form in FORMS}
+        total = sum(form.share for form in FORMS)
+        found: list[Candidate] = []
+        for form in FORMS:
+            found += _take(feeds[form.name], round(wanted * form.share / total))
+        while len(found) < wanted and feeds:
+            for name in sorted(feeds, key=lambda name: -BY_NAME[name].share):
+                more = _take(feeds[name], 1) if len(found) < wanted else ()
+                found += more
+                if not more and len(found) < wanted:
+                    del feeds[name]
+        return found[:wanted]
+
+    def _draws(self, form: Form) -> Iterator[Candidate]:
+        """New candidates of one structure, as long as there are any."""
+        relations = self.leaves.sampling.assignments(form)
+        draw = random.Random(f"{self.tools.seed}/{form.name}")  # noqa: S311  a choice, not a secret
+        seen: set[tuple[object, ...]] = set()
+        own = self.config.edits == "case"
+        tries = 0
+        while relations and tries < TRIES:
+            tries += 1
+            world = evolve(self.world, salt=f"{form.name}/{len(seen)}/{tries}") if own else self.world
+            try:
+                found = self.leaves.draw(form, draw.choice(relations), world, draw)
+            except Refused as reason:
+                self.tools.dropped(str(reason))
+                continue
+            about = frozenset(
+                (found.names[name], found.names[r]) for name, r in (("a", "r1"), ("b", "r2")) if name in found.names
+            )
+            place = (about, found.names.get("r3"), found.names.get("v"))
+            if place in seen:
+                continue
+            seen.add(place)
+            rests = found.facts_after, found.before[-1], found.after[-1], found.edited
+            if rests in self.rested:
+                self.tools.dropped("another case rests on the same facts and answers")
+                continue
+            self.rested.add(rests)
+            if not self._recalled(found):
+                self.tools.dropped("the model does not know a fact")
+                continue
+            tries = 0
+            yield found
+
+    def _recalled(self, found: Candidate) -> bool:
+        """Whether the model knows every fact as it is before the edits (step 2 of the construction)."""
+        new = [place for place in found.facts_before if place not in self.known]
+        if new:
+            asked = [self._asked(place, self.world.before(*place)) for place in new]
+            self.known.update(zip(new, self.tools.recalls(asked), strict=True))
+        return all(self.known[place] for place in found.facts_before)
+
+    def _asked(self, place: Place, objects: Keys) -> Asked:
+        words, graph = self.writing.words, self.writing.graph
+        gold = Gold(entities=tuple(graph.entity(key) for key in objects))
+        return Asked(question=words.question(*place), cloze=words.cloze(*place), gold=gold)
+
+
+def _take(feed: Iterator[Candidate], number: int) -> list[Candidate]:
+    return [found for _at, found in zip(range(number), feed, strict=False)]
+
+
+def _consistent(found: Sequence[Candidate], tools: BuildTools) -> list[Candidate]:
+    """Step 5: every (s, r) has one O' over the whole set."""
+    changes: dict[int, Mapping[Place, frozenset[str]]] = {
+        number: {place: frozenset(candidate.world.after(*place)) for place in candidate.edited}
+        for number, candidate in enumerate(found)
+    }
+    kept = keep_consistent(changes, seed=tools.seed)
+    for _gone in range(len(found) - len(kept)):
+        tools.dropped("its edits conflict with another case's")
+    return [found[number] for number in kept]

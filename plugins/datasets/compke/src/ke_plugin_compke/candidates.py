@@ -1,0 +1,197 @@
+"""Step 3 of CompKE's construction: a structure with its leaves filled, computed before and after the edits, or refused.
+
+The paper drops a case with an empty answer or an empty set on the way; we do so before the edits and after them. The
+other refusals keep a question from being wrong or giving its answer away; each is counted by its name.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import frozen
+
+from ke_core.graph import KnowledgeGraph
+from ke_plugin_compke.algebra import Keys, Place, Step, World, evaluate, places
+from ke_plugin_compke.edits import Counterfactual
+from ke_plugin_compke.forms import Form
+from ke_plugin_compke.sampling import Names, Sampling
+
+MOST_EDITS = 5  # as published
+EAGER = 8  # subjects looked at for one that is edited
+MOST_OBJECTS = 12  # a longer list is a test of patience
+
+
+class Refused(Exception):
+    """Why these leaves make no case."""
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """A structure about these things, with the sets of its steps before and after the edits, and the edits' places."""
+
+    form: Form
+    names: Names
+    steps: tuple[Step, ...]
+    before: tuple[Keys, ...]
+    after: tuple[Keys, ...]
+    world: Counterfactual
+    edited: tuple[Place, ...]
+
+    @property
+    def facts_before(self) -> tuple[Place, ...]:
+        """What the steps look at before the edits; what a member of a set has no fact of contributes nothing."""
+        return _known(places(self.steps, self.before), self.world.before)
+
+    @property
+    def facts_after(self) -> tuple[Place, ...]:
+        """What they look at after them."""
+        return _known(places(self.steps, self.after), self.world.after)
+
+
+@frozen(kw_only=True)
+class Leaves:
+    """Draws what a structure is about. ``closed``: what the graph does not say is not so (else it is unknown)."""
+
+    sampling: Sampling
+    closed: bool
+
+    def draw(self, form: Form, relations: Names, world: Counterfactual, draw: random.Random) -> Candidate:
+        """One candidate. Raises Refused."""
+        names = dict(relations)
+        names["a"] = self._first(names["r1"], world, draw)
+        if any("b" in step.inputs for step in form.steps):
+            names["b"] = self._other(form, names, world, draw)
+            if names["a"] == names["b"]:
+                raise Refused("one thing twice")
+        if any(step.value for step in form.steps):
+            names["v"] = self._value(form, names, world, draw)
+        steps = form.filled(names)
+        before, after = evaluate(steps, world.before), evaluate(steps, world.after)
+        for reason in self._wrong(steps, names, before, after, world):
+            raise Refused(reason)
+        edited = tuple(place for place in places(steps, after) if world.after(*place) != world.before(*place))
+        if not 1 <= len(edited) <= MOST_EDITS:
+            raise Refused("no edit or too many")
+        return Candidate(form=form, names=names, steps=steps, before=before, after=after, world=world, edited=edited)
+
+    def _first(self, relation: str, world: Counterfactual, draw: random.Random) -> str:
+        """The first thing; every other time, rather one whose fact is edited: few questions change otherwise."""
+        tried = draw.choices(self.sampling.subjects[relation], k=draw.choice((1, EAGER)))
+        edited = (key for key in tried if world.after(key, relation) != world.before(key, relation))
+        return next(edited, tried[0])
+
+    def _other(self, form: Form, names: Names, world: Counterfactual, draw: random.Random) -> str:
+        """The second thing: any for a union, else one that leads to something to which the first one leads."""
+        relation = names["r2"]
+        if form.name == "2":
+            return draw.choice(self.sampling.subjects[relation])
+        key = draw.choice(draw.choice([world.before, world.after])(names["a"], names["r1"]))
+        if form.name == "5":
+            key = self._holder(names["r3"], key, draw)
+        return self._holder(relation, key, draw)
+
+    def _holder(self, relation: str, key: str, draw: random.Random) -> str:
+        graph, floor = self.sampling.graph, self.sampling.floor[relation]
+        found = [entity.key for entity in graph.holders(relation, key) if graph.popularity(entity) >= floor]
+        if not found:
+            raise Refused("nothing well known to share a member with")
+        return draw.choice(found)
+
+    def _value(self, form: Form, names: Names, world: Counterfactual, draw: random.Random) -> str:
+        """A value that some member has, before or after."""
+        steps, relation = form.steps[-1], names[form.steps[-1].relation]
+        truth: World = draw.choice([world.before, world.after])
+        leading = form.filled({**names, "v": "v"})[: steps.inputs[0]] if isinstance(steps.inputs[0], int) else ()
+        values = sorted({value for key in evaluate(leading, truth)[-1] for value in truth(key, relation)})
+        if not values:
+            raise Refused("no value to select by")
+        return draw.choice(values)
+
+    def _wrong(
+        self, steps: Sequence[Step], names: Names, before: Sequence[Keys], after: Sequence[Keys], world: Counterfactual
+    ) -> Iterator[str]:
+        """Why it makes no case, cheap reasons first."""
+        if not all((*before, *after)):
+            yield "a set is empty"
+        if set(before[-1]) == set(after[-1]):
+            yield "the edits leave the answer as it is"
+        if max(map(len, (*before, *after))) > MOST_OBJECTS:
+            yield "a set is too large"
+        if _selects_all(steps, before) and _selects_all(steps, after):
+            yield "the condition selects nothing out"
+        if not self.closed and (_unknown(steps, before, world.before) or _unknown(steps, after, world.after)):
+            yield "a fact is unknown"
+        heads = {names[name] for name in ("a", "b") if name in names}
+        if _comes_back(steps, before, heads) or _comes_back(steps, after, heads):
+            yield "it comes back to where it was"
+        if _touches(names, before, after):
+            yield "an edit joins or parts what the question names"
+        named = heads | {names[name] for name in ("v",) if name in names}
+        answers = dict.fromkeys((*before[-1], *after[-1]))
+        graph = self.sampling.graph
+        if named & set(answers) or _gives_away(graph, named, answers):
+            yield "the question names an answer"
+        if _alike(graph, answers):
+            yield "two answers share a name"
+
+
+def _known(found: Sequence[Place], truth: World) -> tuple[Place, ...]:
+    return tuple(place for place in found if truth(*place))
+
+
+def _selects_all(steps: Sequence[Step], made: Sequence[Keys]) -> bool:
+    """A condition that every member meets tests nothing: dropping it would give the same answer."""
+    last = steps[-1]
+    given = last.inputs[0]
+    return last.op.startswith("filter") and isinstance(given, int) and len(made[-1]) == len(made[given - 1]) > 1
+
+
+def _unknown(steps: Sequence[Step], made: Sequence[Keys], truth: World) -> bool:
+    return any(not truth(*place) for place in places(steps, made))
+
+
+def _comes_back(steps: Sequence[Step], made: Sequence[Keys], named: set[str]) -> bool:
+    """Whether a mapping leads to something that lies on the way to it: the capital of a country of a capital."""
+    for number, step in enumerate(steps, start=1):
+        if step.op == "map" and set(made[number - 1]) & {*named, *_way(steps, made, step)}:
+            return True
+    return False
+
+
+def _way(steps: Sequence[Step], made: Sequence[Keys], step: Step) -> Iterator[str]:
+    for given in step.inputs:
+        if isinstance(given, int):
+            yield from made[given - 1]
+            yield from _way(steps, made, steps[given - 1])
+        else:
+            yield given
+
+
+def _gives_away(graph: KnowledgeGraph, named: Iterable[str], answers: Iterable[str]) -> bool:
+    """Whether a name in the question holds an answer's name: which languages are official in "French Guiana"."""
+    said = [_words(graph.entity(key).label) for key in sorted(named)]
+    return any(_words(name) in words for key in answers for name in graph.entity(key).names for words in said)
+
+
+def _alike(graph: KnowledgeGraph, answers: Iterable[str]) -> bool:
+    """Whether one name stands for two of the answers, so that nobody could tell which was meant."""
+    seen: dict[str, str] = {}
+    return any(seen.setdefault(name.casefold(), key) != key for key in answers for name in graph.entity(key).names)
+
+
+def _touches(names: Names, before: Sequence[Keys], after: Sequence[Keys]) -> bool:
+    """Whether one named thing comes to be, or ceases to be, an object of the other.
+
+    Many one-to-many relations hold both ways (neighbours, siblings): an edit that says that Peru borders Italy would
+    leave open whether Italy borders Peru, of which the question speaks too.
+    """
+    if "b" not in names:
+        return False
+    pairs = ((names["b"], 0), (names["a"], 1))
+    return any((key in before[at]) != (key in after[at]) for key, at in pairs)
+
+
+def _words(text: str) -> str:
+    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))

@@ -1,0 +1,97 @@
+"""The datasets themselves: what the core calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from ke_core.graph import BuildTools, load_atlas
+from ke_core.plugin import BadData, Case, DataFile, FileDataset, Material, Prompt, Query, digest_of
+from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig, prompts
+from ke_plugin_compke.builder import CompkeBuilder
+from ke_plugin_compke.cases import case
+from ke_plugin_compke.records import Record
+from ke_plugin_compke.relations import of_the_atlas
+
+ATLAS_CASES = 400
+# The largest neighbour is left out: it would have to follow the neighbours, wherever those are edited.
+ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(of_the_atlas()))
+
+
+@frozen(kw_only=True)
+class Compke(FileDataset):
+    """Compke(variant, config): a file, read record by record."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the order of the file. Raises BadData that names file, case and field."""
+        return (case(record, self.variant.file) for record in self.records(Record))
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """Few-shot, with lists for answers; see :mod:`ke_plugin_compke.prompts`."""
+        return prompts.prompt(query) if style == "direct" else None
+
+    def material(self) -> Mapping[str, Material]:
+        """What every family has, and ``decompositions``: worked questions in MeLLo's lines, with their logical steps.
+
+        ``scoped-decompositions``: the same in PokeMQA's lines.
+        """
+        return {
+            **super().material(),
+            "decompositions": Material(value=prompts.text("decompose.txt")),
+            "scoped-decompositions": Material(value=prompts.text("scoped.txt")),
+        }
+
+    def checksum(self) -> str:
+        """Of the file and the demonstrations together; empty while the file is not here."""
+        own = super().checksum()
+        return digest_of((own, prompts.sha256())) if own else ""
+
+
+@frozen(kw_only=True)
+class CompkeAtlas(Compke):
+    """The builder applied to the atlas, through the same records and cases."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in an order of which any first few are a fair sample."""
+        return iter(_atlas())
+
+    def checksum(self) -> str:
+        """Of the records that were made and the demonstrations together."""
+        return digest_of((_digest(), prompts.sha256()))
+
+    def files(self) -> tuple[DataFile, ...]:
+        """It reads none."""
+        return ()
+
+
+def compke(config: CompkeConfig) -> Compke:
+    """The published file, or the one that the option ``file`` names. Raises BadData where that is not there."""
+    if config.file is None:
+        return Compke(variant=COMPKE, config=config)
+    path = Path(config.file).expanduser().absolute()
+    if not path.is_file():
+        raise BadData(f"no file {path}", hint="compke.file names a JSON file in the format of the plugin's README")
+    return Compke(variant=evolve(COMPKE, file=str(path), published={}), config=config)
+
+
+@cache
+def atlas_records() -> tuple[Record, ...]:
+    """The records of ``compke-atlas``; the same in every process."""
+    builder = CompkeBuilder(config=ATLAS_BUILD, templates=of_the_atlas())
+    return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
+
+
+@cache
+def _atlas() -> tuple[Case, ...]:
+    return tuple(case(record, "compke-atlas") for record in atlas_records())
+
+
+@cache
+def _digest() -> str:
+    made = json.dumps([record.json() for record in atlas_records()], sort_keys=True)
+    return hashlib.sha256(made.encode()).hexdigest()

@@ -1,0 +1,73 @@
+"""The reasoning structures: figure 10's seven, and the one-step and two-step questions that it does not draw.
+
+Each is a list of steps in which ``a`` and ``b`` stand for the things that the question names, ``r1`` to ``r3`` for
+relations, ``v`` for the value of a condition. As the figure counts, a condition is two steps: what each member of the
+set is related to, then the selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import evolve, frozen
+
+from ke_plugin_compke.algebra import Step
+
+START = (Step(op="map", inputs=("a",), relation="r1"),)
+PAIR = (*START, Step(op="map", inputs=("b",), relation="r2"))
+BOTH = (*PAIR, Step(op="intersect", inputs=(1, 2)))
+
+
+def _selected(steps: tuple[Step, ...], relation: str, *, negated: bool = False) -> tuple[Step, ...]:
+    last = len(steps)
+    looked_up = Step(op="map", inputs=(last,), relation=relation)
+    kept = Step(op="filter_not" if negated else "filter", inputs=(last,), relation=relation, value="v")
+    return (*steps, looked_up, kept)
+
+
+@frozen(kw_only=True)
+class Form:
+    """A structure: its steps, and what share of the cases has it.
+
+    ``share``: the published counts by steps are 200, 424, 5,770, 2,949 and 2,581 of 11,924; structures of as many
+    steps share theirs alike, which is our choice.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    share: float
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """The names of its relations, in order of use."""
+        return tuple(dict.fromkeys(step.relation for step in self.steps if step.relation))
+
+    def filled(self, names: Mapping[str, str]) -> tuple[Step, ...]:
+        """Its steps about these things, relations and this value."""
+        return tuple(
+            evolve(
+                step,
+                inputs=tuple(names[given] if isinstance(given, str) else given for given in step.inputs),
+                relation=names[step.relation] if step.relation else "",
+                value=names[step.value] if step.value else "",
+            )
+            for step in self.steps
+        )
+
+
+FORMS = (
+    Form(name="one-step", steps=START, share=200),
+    Form(name="two-step", steps=(*START, Step(op="map", inputs=(1,), relation="r2")), share=424),
+    Form(name="1", steps=BOTH, share=5770 / 4),
+    Form(name="2", steps=(*PAIR, Step(op="union", inputs=(1, 2))), share=5770 / 4),
+    Form(name="3", steps=_selected(START, "r2"), share=5770 / 4),
+    Form(name="4", steps=_selected(START, "r2", negated=True), share=5770 / 4),
+    Form(
+        name="5",
+        steps=(*PAIR, Step(op="map", inputs=(2,), relation="r3"), Step(op="intersect", inputs=(1, 3))),
+        share=2949 / 2,
+    ),
+    Form(name="6", steps=(*BOTH, Step(op="map", inputs=(3,), relation="r3")), share=2949 / 2),
+    Form(name="7", steps=_selected(BOTH, "r3"), share=2581),
+)
+BY_NAME = {form.name: form for form in FORMS}

@@ -1,0 +1,171 @@
+"""The records of a CompKE file, checked field by field: nothing of a data file is trusted.
+
+The paper names the parts of a case (its Table 1) but prints no file, so the spelling is ours; the README has one record
+in full. Every field that is used must be there, of its type, and agree with the others; fields that we do not know are
+left alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from attrs import Attribute, asdict, field, frozen, validators
+
+from ke_core.plugin import all_said, labelled, one_slot, said, some_said
+from ke_plugin_compke.algebra import OPS, Op, Step, evaluate
+
+Text = str  # inside ``Named``, ``str`` is a field
+STEP = "#"
+"""Before the number of a step, where an input is a step's result: "#1"."""
+
+
+@frozen(kw_only=True)
+class Named:
+    """A thing: its label, its id, other names."""
+
+    str: Text = field(validator=labelled)
+    id: Text = field(validator=said)
+    aliases: tuple[Text, ...] = field(default=(), validator=all_said)
+
+
+def _a_set(_instance: object, attribute: Attribute[tuple[Named, ...]], value: tuple[Named, ...]) -> None:
+    if not value:
+        raise ValueError(f"{attribute.name} is empty")
+    seen: set[str] = set()
+    for named in value:
+        if named.id in seen:
+            raise ValueError(f"{attribute.name} holds {named.id} twice")
+        seen.add(named.id)
+
+
+@frozen(kw_only=True)
+class Rewrite:
+    """An edit e = (s, r, O -> O'): ``prompt`` with the subject goes before the objects.
+
+    ``question``, ``relation`` and ``statement`` are optional: without them they are made from the relation's templates
+    (``relations.json``) and from the prompt.
+    """
+
+    subject: str = field(validator=labelled)
+    subject_id: str = field(validator=said)
+    relation_id: str = field(validator=said)
+    prompt: str = field(validator=one_slot)
+    old_objects: tuple[Named, ...] = field(validator=_a_set)
+    new_objects: tuple[Named, ...] = field(validator=_a_set)
+    question: str = ""
+    relation: str = ""
+    statement: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        """Two equal sets are no edit."""
+        if {old.id for old in self.old_objects} == {new.id for new in self.new_objects}:
+            raise ValueError("old_objects and new_objects are the same set")
+
+
+@frozen(kw_only=True)
+class Triple:
+    """One fact (s, r, O). ``question`` and ``cloze`` ask for it; without them, the relation's templates do."""
+
+    subject: Named
+    relation_id: str = field(validator=said)
+    objects: tuple[Named, ...] = field(validator=_a_set)
+    question: str = ""
+    cloze: str = ""
+
+
+@frozen(kw_only=True)
+class Operation:
+    """One step: an input is "#1" (the result of step 1) or the id of a thing; ``output`` are ids."""
+
+    op: Op = field(validator=validators.in_(OPS))
+    inputs: tuple[str, ...] = field(validator=some_said)
+    output: tuple[str, ...]
+    relation_id: str = ""
+    value: str = ""
+
+    def step(self) -> Step:
+        """The same as a step of the algebra. Raises ValueError."""
+        inputs = tuple(_number(given) for given in self.inputs)
+        return Step(op=self.op, inputs=inputs, relation=self.relation_id, value=self.value)
+
+
+@frozen(kw_only=True)
+class Record:
+    """One case of the file."""
+
+    case_id: int
+    edits: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
+    questions: tuple[str, ...] = field(validator=some_said)
+    answers: tuple[Named, ...] = field(validator=_a_set)
+    new_answers: tuple[Named, ...] = field(validator=_a_set)
+    triples: tuple[Triple, ...] = field(validator=validators.min_len(1))
+    new_triples: tuple[Triple, ...] = field(validator=validators.min_len(1))
+    structure: str = ""
+    operations: tuple[Operation, ...] = ()
+    new_operations: tuple[Operation, ...] = ()
+    steps: tuple[str, ...] = field(default=(), validator=all_said)
+
+    def __attrs_post_init__(self) -> None:
+        """What says the same thing twice must agree; the answers must follow from the facts where steps are given."""
+        edited = [(edit.subject_id, edit.relation_id) for edit in self.edits]
+        if len(set(edited)) < len(edited):
+            raise ValueError("edits: two of them change one subject and relation")
+        before, after = _facts(self.triples, "triples"), _facts(self.new_triples, "new_triples")
+        for at, edit in enumerate(self.edits):
+            place = edit.subject_id, edit.relation_id
+            for name, facts, objects in (
+                ("triples", before, edit.old_objects),
+                ("new_triples", after, edit.new_objects),
+            ):
+                if place in facts and set(facts[place]) != {named.id for named in objects}:
+                    raise ValueError(f"edits[{at}] and {name} give {place[0]} {place[1]} different objects")
+            if place not in before and place not in after:
+                raise ValueError(f"edits[{at}] changes a fact that neither triples nor new_triples hold")
+        _follows("operations", self.operations, before, self.answers)
+        _follows("new_operations", self.new_operations, after, self.new_answers)
+        if self.steps and self.operations and len(self.steps) != len(self.operations):
+            raise ValueError(f"steps has {len(self.steps)} items, operations {len(self.operations)}")
+
+    def json(self) -> dict[str, object]:
+        """The record as JSON values."""
+        made: dict[str, object] = json.loads(json.dumps(asdict(self)))  # lists where there are tuples
+        return made
+
+
+def _number(given: str) -> int | str:
+    number = given.removeprefix(STEP)
+    return int(number) if given.startswith(STEP) and number.isdecimal() else given
+
+
+def _facts(triples: Sequence[Triple], name: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for triple in triples:
+        place = triple.subject.id, triple.relation_id
+        if place in found:
+            raise ValueError(f"{name} hold {place[0]} {place[1]} twice")
+        found[place] = tuple(named.id for named in triple.objects)
+    return found
+
+
+def _follows(
+    name: str,
+    operations: Sequence[Operation],
+    facts: Mapping[tuple[str, str], tuple[str, ...]],
+    answers: Sequence[Named],
+) -> None:
+    """Each output is what the step makes of the facts; the last one is the answer."""
+    if not operations:
+        return
+    made = evaluate([operation.step() for operation in operations], lambda subject, r: facts.get((subject, r), ()))
+    for number, (operation, keys) in enumerate(zip(operations, made, strict=True), start=1):
+        if set(operation.output) != set(keys):
+            raise ValueError(
+                f"{name}: step {number} gives {_said(keys)} by the facts, its output says {_said(operation.output)}"
+            )
+    if set(made[-1]) != {named.id for named in answers}:
+        raise ValueError(f"{name} end in {_said(made[-1])}, the answers are {_said(named.id for named in answers)}")
+
+
+def _said(keys: Iterable[str]) -> str:
+    return ", ".join(sorted(keys)) or "nothing"

@@ -1,0 +1,84 @@
+"""A candidate as a record: its edits, facts, steps and answers, with their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+
+from ke_core.graph import KnowledgeGraph
+from ke_plugin_compke.algebra import Keys, Place, Step, World
+from ke_plugin_compke.candidates import Candidate
+from ke_plugin_compke.records import STEP, Named, Operation, Record, Rewrite, Triple
+from ke_plugin_compke.words import Words
+
+
+@frozen(kw_only=True)
+class Writing:
+    """Writing(graph, words)."""
+
+    graph: KnowledgeGraph
+    words: Words
+
+    def record(self, number: int, found: Candidate, phrase: Callable[[Sequence[str]], Sequence[str]]) -> Record:
+        """The record of a candidate; ``phrase`` may put its questions in other words."""
+        before, after = found.world.before, found.world.after
+        return Record(
+            case_id=number,
+            structure=found.form.name,
+            edits=tuple(self._edit(place, before(*place), after(*place)) for place in found.edited),
+            questions=tuple(phrase(self.words.questions(found.form.name, found.names))),
+            answers=self._named(found.before[-1]),
+            new_answers=self._named(found.after[-1]),
+            triples=self._triples(found.facts_before, before),
+            new_triples=self._triples(found.facts_after, after),
+            operations=_operations(found.steps, found.before),
+            new_operations=_operations(found.steps, found.after),
+            steps=self.words.steps(found.steps),
+        )
+
+    def _edit(self, place: Place, old: Keys, new: Keys) -> Rewrite:
+        subject, relation = place
+        return Rewrite(
+            subject=self.graph.entity(subject).label,
+            subject_id=subject,
+            relation_id=relation,
+            prompt=self.words.prompt(subject, relation),
+            old_objects=self._named(old),
+            new_objects=self._named(new),
+            question=self.words.question(subject, relation),
+            relation=self.graph.relation(relation).label,
+            statement=self.words.statement(subject, relation, new),
+        )
+
+    def _triples(self, facts: Sequence[Place], truth: World) -> tuple[Triple, ...]:
+        return tuple(
+            Triple(
+                subject=self._one(subject),
+                relation_id=relation,
+                objects=self._named(tuple(truth(subject, relation))),
+                question=self.words.question(subject, relation),
+                cloze=self.words.cloze(subject, relation),
+            )
+            for subject, relation in facts
+        )
+
+    def _named(self, keys: Keys) -> tuple[Named, ...]:
+        return tuple(map(self._one, keys))
+
+    def _one(self, key: str) -> Named:
+        entity = self.graph.entity(key)
+        return Named(str=entity.label, id=key, aliases=entity.aliases)
+
+
+def _operations(steps: Sequence[Step], made: Sequence[Keys]) -> tuple[Operation, ...]:
+    return tuple(
+        Operation(
+            op=step.op,
+            inputs=tuple(f"{STEP}{given}" if isinstance(given, int) else given for given in step.inputs),
+            relation_id=step.relation,
+            value=step.value,
+            output=output,
+        )
+        for step, output in zip(steps, made, strict=True)
+    )

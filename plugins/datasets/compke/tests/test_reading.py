@@ -1,0 +1,166 @@
+"""A file in our format: what it becomes, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ke_core.plugin import BadData, Case, SubQuestion
+from ke_plugin_compke import CompkeConfig
+from ke_plugin_compke.dataset import compke
+
+Read = Callable[..., list[Case]]
+
+
+def labels(entities: Any) -> set[str]:
+    return {entity.label for entity in entities}
+
+
+def test_check_1_christine_is_recomputed(read: Read, record: dict[str, Any]) -> None:
+    (case,) = read([record])
+    queries = case.probes[-1].queries
+    assert len(queries) == 3
+    assert labels(queries[0].gold.entities) == {"San Francisco", "Los Angeles"}
+    assert queries[0].stale is not None
+    assert labels(queries[0].stale.entities) == {"Los Angeles"}
+    (edit,) = case.edits
+    assert edit.operation == "add"
+    assert edit.statement == "Christine was filmed in San Francisco, Los Angeles, New York"
+    assert edit.question == "In which places was Christine filmed?"
+    assert case.tags == {"edits": "1", "steps": "3-step", "structure": "form 1", "operation": "add"}
+
+
+def test_the_order_of_objects_does_not_make_another_edit(read: Read, record: dict[str, Any]) -> None:
+    turned = json.loads(json.dumps(record)) | {"case_id": 2}
+    turned["edits"][0]["new_objects"].reverse()
+    one, two = read([record, turned])
+    assert one.edits[0].id == two.edits[0].id
+
+
+def test_hops_are_the_facts_of_the_chain(read: Read, record: dict[str, Any]) -> None:
+    (case,) = read([record])
+    query = case.probes[-1].queries[0]
+    assert [hop.edit for hop in query.hops] == [case.edits[0].id, None]
+    assert [hop.texts[0] for hop in query.hops_before] == [
+        "In which places was Christine filmed?",
+        "In which places was Pacific Heights filmed?",
+    ]
+
+
+def test_masking_hides_what_contradicts_the_case(read: Read, record: dict[str, Any], tmp_path: Any) -> None:
+    other = json.loads(json.dumps(record)) | {"case_id": 2}
+    del other["operations"], other["new_operations"]
+    other["edits"][0]["new_objects"] = other["new_triples"][0]["objects"] = [{"str": "Oslo", "id": "id-Oslo"}]
+    one, two = read([record, other])
+    dataset = compke(CompkeConfig(file=str(tmp_path / "own.json"), mask=True))
+    bank = {edit.id: edit for case in (one, two) for edit in case.edits}
+    assert dataset.hides(one, bank, edited=True) == {two.edits[0].id}
+
+
+def test_an_answer_that_stays_has_no_stale_one(read: Read, record: dict[str, Any]) -> None:
+    del record["operations"], record["new_operations"]
+    record["new_answers"] = record["answers"]
+    assert read([record])[0].probes[-1].queries[0].stale is None
+
+
+def test_material_takes_questions_apart(read: Read, record: dict[str, Any], tmp_path: Any) -> None:
+    read([record])
+    material = compke(CompkeConfig(file=str(tmp_path / "own.json"))).material()
+    assert material["answers"].value["1/complex-1"] == "San Francisco, Los Angeles"
+    hop: SubQuestion = material["sub-questions"].value["1/complex-1"]["after"][0]
+    assert hop.answer == "Los Angeles"
+    assert "Logical operation" in material["decompositions"].value
+    assert not material["decompositions"].oracle
+
+
+def change(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    *way, last = path.split(".")
+    at: Any = record
+    for part in way:
+        at = at[int(part)] if part.isdecimal() else at[part]
+    at[int(last) if last.isdecimal() else last] = value
+    return record
+
+
+OSLO = {"str": "Oslo", "id": "id-Oslo"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("case_id", "1", "case_id: must be a whole number"),
+        ("questions", [], "questions is empty"),
+        ("questions", ["ok", " "], "one of questions is blank"),
+        ("questions", "one", "questions: must be a list"),
+        ("answers", [], "answers is empty"),
+        ("new_answers", [OSLO, OSLO], "holds id-Oslo twice"),
+        ("edits", [], "edits"),
+        ("edits.0.prompt", "no slot", "exactly one"),
+        ("edits.0.subject", " ", "subject is blank"),
+        ("edits.0.subject", "Q76543", "no label, only its Wikidata id"),
+        ("edits.0.new_objects", [], "new_objects is empty"),
+        ("edits.0.new_objects", [OSLO], "different objects"),
+        ("answers.0", {"str": "Los Angeles"}, "id: missing"),
+        ("answers.0.aliases", [""], "aliases is blank"),
+        ("triples", ["Christine"], "must be an object, not a text"),
+        ("triples", [["Christine", "P915", ["Los Angeles"]]], "must be an object, not a list"),
+        ("operations.2.op", "xor", "op"),
+        ("operations.2.inputs", ["#1", "#7"], "takes the result of step 7"),
+        ("operations.2.inputs", ["#1", "#3"], "takes the result of step 3"),
+        ("operations.2.output", ["id-Oslo"], "step 3 gives id-Los Angeles by the facts, its output says id-Oslo"),
+        ("new_answers", [OSLO], "the answers are id-Oslo"),
+        ("steps", ["one"], "steps has 1 items, operations 3"),
+    ],
+)
+def test_a_wrong_record_is_named_with_its_field(
+    read: Read, record: dict[str, Any], path: str, value: Any, said: str
+) -> None:
+    with pytest.raises(BadData) as caught:
+        read([change(record, path, value)])
+    assert said in str(caught.value)
+    assert "own.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_edits_of_one_fact_are_refused(read: Read, record: dict[str, Any]) -> None:
+    record["edits"] *= 2
+    with pytest.raises(BadData, match="two of them change one subject and relation"):
+        read([record])
+
+
+def test_an_unknown_relation_needs_a_question(read: Read, record: dict[str, Any]) -> None:
+    text = json.dumps(record).replace("P915", "P9999")
+    with pytest.raises(BadData, match=r"case 1: edits: relation P9999 is unknown and has no question"):
+        read(text.join("[]"))
+    own = json.loads(text)
+    own["edits"][0] |= {"question": "Where was it?", "relation": "place"}
+    assert read([own])[0].edits[0].question == "Where was it?"
+
+
+def test_a_case_id_twice_is_refused(read: Read, record: dict[str, Any]) -> None:
+    with pytest.raises(BadData, match="case_id: 1 occurs twice"):
+        read([record, record])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("[", "cut off"), ('{"1": {}}', "an object, not a list of cases"), ("[]", "holds no case"), ("[1]", "record 1")],
+)
+def test_another_shape_is_said(read: Read, content: str, said: str) -> None:
+    with pytest.raises(BadData, match=said):
+        read(content)
+
+
+def test_a_file_that_is_not_there_is_said() -> None:
+    with pytest.raises(BadData, match="no file"):
+        compke(CompkeConfig(file="nowhere.json"))
+
+
+def test_the_published_file_is_asked_for(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(BadData, match=r"COMPKE.json of compke is not here"):
+        list(compke(CompkeConfig()).cases())

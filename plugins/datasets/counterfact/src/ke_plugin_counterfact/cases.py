@@ -1,0 +1,65 @@
+"""Records to cases: every prompt of CounterFact is a sentence that stops where the object starts."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
+from ke_plugin_counterfact.records import Record, Rewrite, Target
+
+
+def case(record: Record) -> Case:
+    """One record: its edit, asked as itself, in its paraphrases and beside its neighbours."""
+    edit = _edit(record.requested_rewrite)
+    assert edit.before is not None
+    assert edit.after is not None
+    assert edit.cloze is not None
+    new, old = Gold(entities=edit.after.objects), Gold(entities=edit.before.objects)
+    relation = edit.after.relation.key
+    own = Query(
+        id="edit",
+        texts=(edit.cloze.prompt.rstrip(),),
+        form="cloze",
+        cloze=edit.cloze.prompt.rstrip(),
+        gold=new,
+        stale=old,
+        edit=edit.id,
+        relation=relation,
+    )
+    paraphrases = tuple(
+        evolve(own, id=f"paraphrase-{at}", texts=(text.rstrip(),), cloze=None, edit=None)
+        for at, text in enumerate(_once(record.paraphrase_prompts), start=1)
+    )
+    near = tuple(
+        Query(id=f"near-{at}", texts=(text.rstrip(),), form="cloze", cloze=text.rstrip(), gold=old, relation=relation)
+        for at, text in enumerate(_once(record.neighborhood_prompts), start=1)
+    )
+    return Case(
+        id=str(record.case_id),
+        edits=(edit,),
+        probes=single_edit_probes(own, near, paraphrases=paraphrases),
+        facts_before=(edit.before,),
+        facts_after=(edit.after,),
+        tags={"relation": relation},
+    )
+
+
+def _edit(rewrite: Rewrite) -> Edit:
+    """Its id is its statement: the file has no id for a subject, and one fact in two wordings is two statements."""
+    cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
+    relation = Relation(label=rewrite.relation_id, id=rewrite.relation_id, cloze=rewrite.prompt)
+
+    def fact(target: Target) -> Fact:
+        return Fact(
+            subject=Entity(label=rewrite.subject),
+            relation=relation,
+            objects=(Entity(label=target.str.strip(), id=target.id),),
+            text=f"{cloze.prompt.rstrip()} {target.str.strip()}",
+        )
+
+    after = fact(rewrite.target_new)
+    return Edit(id=after.text, statement=after.text, before=fact(rewrite.target_true), after=after, cloze=cloze)
+
+
+def _once(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

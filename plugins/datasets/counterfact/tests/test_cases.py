@@ -1,0 +1,99 @@
+"""What a record becomes."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from ke_core.data.statistics import count
+from ke_core.plugin import SINGLE_ASPECTS, BadData, Dataset
+from ke_core.testing.dataset import DatasetContract
+
+
+class TestCounterfact(DatasetContract):
+    name = "counterfact"
+
+    @pytest.fixture
+    def dataset(self, records, stored) -> Dataset:
+        return stored(records)
+
+
+def told(case):
+    return {p.id: [(q.texts[0], q.form, q.continuations) for q in p.queries] for p in case.probes}
+
+
+def test_every_prompt_of_the_record_is_asked_in_its_place(record, stored) -> None:
+    (case,) = stored([record]).cases()
+    own, paraphrases = "Ostrel Mills has its seat in", record["paraphrase_prompts"]
+    first, second = (text.strip() for text in paraphrases)
+    near = record["neighborhood_prompts"]
+    changed, kept = (" Zarl", " Harwick"), (" Harwick", " Zarl")
+    assert told(case) == {
+        "efficacy": [(own, "cloze", ())],
+        "efficacy-probability": [(own, "cloze", changed)],
+        "paraphrase": [(first, "cloze", ())],
+        "paraphrase-2": [(second, "cloze", ())],
+        "paraphrase-probability": [(first, "cloze", changed), (second, "cloze", changed)],
+        "locality": [(text, "cloze", ()) for text in near],
+        "locality-probability": [(text, "cloze", kept) for text in near],
+    }
+    assert {probe.aspect for probe in case.probes} == set(SINGLE_ASPECTS)
+
+
+def test_neighbours_keep_the_old_object_and_the_edit_gets_the_new_one(record, stored) -> None:
+    (case,) = stored([record]).cases()
+    golds = {p.id: {q.gold.entities[0].label for q in p.queries} for p in case.probes}
+    assert golds.pop("locality") == golds.pop("locality-probability") == {"Harwick"}
+    assert set().union(*golds.values()) == {"Zarl"}
+
+
+def test_the_edit_is_a_sentence_with_its_subject_span(record, stored) -> None:
+    (case,) = stored([record]).cases()
+    (edit,) = case.edits
+    assert edit.id == edit.statement == "Ostrel Mills has its seat in Zarl"
+    assert edit.cloze.prompt[slice(*edit.cloze.span)] == "Ostrel Mills"
+    assert edit.before.objects[0].id == "Q9001"
+    assert edit.operation == "replace"
+    assert case.tags == {"relation": "P159"}
+
+
+def test_e2_a_subject_that_the_prompt_names_twice_is_no_trouble(record, stored) -> None:
+    record["requested_rewrite"]["prompt"] = "Ostrel Mills' own chronicle says that {} sits in"
+    (case,) = stored([record]).cases()
+    assert case.edits[0].cloze.prompt == "Ostrel Mills' own chronicle says that Ostrel Mills sits in"
+
+
+def test_the_same_statement_in_two_cases_is_one_edit(record, stored) -> None:
+    found = count(stored([record, record | {"case_id": 1}]).cases())
+    assert (found["cases"], found["edit mentions"], found["distinct statements"]) == (2, 2, 1)
+
+
+def test_prompts_that_no_score_counts_are_kept_as_oracle_material(records, stored) -> None:
+    material = stored(records).material()
+    assert material["generation-prompts"].value["0"] == ("Ostrel Mills's neighbours are",)
+    assert material["attribute-prompts"].value["1"] == ("Polder Glass has its seat in",)
+    assert all(piece.oracle for piece in material.values())
+    assert material["answers"].value["0/edit"] == "Zarl"
+
+
+def test_the_first_cases_are_there_before_the_rest_is_read(records, stored) -> None:
+    import json
+
+    whole = json.dumps(records).encode()
+    cut = stored(whole[: len(whole) - 20])
+    assert [case.id for case in islice(cut.cases(), 1)] == ["0"]
+    with pytest.raises(BadData, match="is cut off"):
+        list(cut.cases())
+
+
+def test_without_its_neighbours_an_edit_has_no_locality(record, stored) -> None:
+    (case,) = stored([record | {"neighborhood_prompts": []}]).cases()
+    assert "locality" not in told(case)
+
+
+def test_the_number_of_cases_is_the_published_one(records, stored) -> None:
+    info = stored(records).info()
+    assert info.published == {"cases": 21_919}
+    assert info.source == "https://rome.baulab.info/data/dsets/counterfact.json"
+    assert "MIT" in info.licence

@@ -1,0 +1,104 @@
+"""The published record, flatter than MQuAKE's, checked field by field and turned into MQuAKE's.
+
+It names objects of edits by label alone; their ids stand in the chains beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import all_said, labelled, one_slot, said
+from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
+
+
+@frozen(kw_only=True)
+class FlatRewrite:
+    """An edit: ``prompt`` with the subject, then ``target_new_str`` in place of ``target_true_str``."""
+
+    prompt: str = field(validator=one_slot)
+    relation_id: str = field(validator=said)
+    subject: str = field(validator=labelled)
+    target_new_str: str = field(validator=labelled)
+    target_true_str: str = field(validator=labelled)
+
+
+@frozen(kw_only=True)
+class FlatRecord:
+    """One case of the file. ``split`` maps a number of edited cases to what this case is then; null is nothing."""
+
+    case_id: int
+    requested_rewrite: tuple[FlatRewrite, ...] = field(validator=validators.min_len(1))
+    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_said])
+    answer: str
+    answer_alias: tuple[str, ...]
+    new_answer: str
+    new_answer_alias: tuple[str, ...]
+    single_hops: tuple[Hop, ...]
+    new_single_hops: tuple[Hop, ...]
+    orig_triples: tuple[Triple, ...]
+    orig_triples_labeled: tuple[Triple, ...]
+    new_triples: tuple[Triple, ...]
+    new_triples_labeled: tuple[Triple, ...]
+    answer_extended: tuple[str, ...] = ()
+    split: Mapping[str, tuple[str, ...] | None]
+    record: Record = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Made here, so that whatever does not fit together is said of this record."""
+        object.__setattr__(self, "record", self._record())
+
+    def labels(self, k: int) -> frozenset[str]:
+        """What this case is when ``k`` cases are edited."""
+        return frozenset(self.split.get(str(k)) or ())
+
+    def _record(self) -> Record:
+        edited = tuple(map(self._edited, range(len(self.requested_rewrite))))
+        return Record(
+            case_id=self.case_id,
+            requested_rewrite=tuple(map(self._rewrite, self.requested_rewrite, edited)),
+            questions=self.questions,
+            answer=self.answer,
+            answer_alias=self.answer_alias,
+            new_answer=self.new_answer,
+            new_answer_alias=self.new_answer_alias,
+            single_hops=self.single_hops,
+            new_single_hops=self.new_single_hops,
+            orig=Chains(
+                triples=self.orig_triples,
+                triples_labeled=self.orig_triples_labeled,
+                new_triples=self.new_triples,
+                new_triples_labeled=self.new_triples_labeled,
+                edit_triples=tuple(self.new_triples[hop] for hop in edited),
+            ),
+            answer_extended=self.answer_extended,
+        )
+
+    def _edited(self, at: int) -> int:
+        """The hop of the new chain that is this edit's fact."""
+        rewrite = self.requested_rewrite[at]
+        wanted = (rewrite.subject, rewrite.relation_id, rewrite.target_new_str)
+        both = zip(self.new_triples, self.new_triples_labeled, self.new_single_hops, strict=False)
+        for hop, (ids, labels, _asked) in enumerate(both):
+            if (labels[0], ids[1], labels[2]) == wanted:
+                return hop
+        raise ValueError(f"requested_rewrite[{at}] is no hop of new_triples_labeled")
+
+    def _rewrite(self, rewrite: FlatRewrite, hop: int) -> Rewrite:
+        return Rewrite(
+            prompt=rewrite.prompt,
+            relation_id=rewrite.relation_id,
+            target_new=Named(str=rewrite.target_new_str, id=self.new_triples[hop][2]),
+            target_true=Named(str=rewrite.target_true_str, id=self._old_object(rewrite)),
+            subject=rewrite.subject,
+            question=self.new_single_hops[hop].question,
+        )
+
+    def _old_object(self, rewrite: FlatRewrite) -> str | None:
+        """Its id, where the edit rewrites a hop of the old chain; other old objects are known by label alone."""
+        wanted = (rewrite.subject, rewrite.relation_id, rewrite.target_true_str)
+        for ids, labels in zip(self.orig_triples, self.orig_triples_labeled, strict=False):
+            if (labels[0], ids[1], labels[2]) == wanted:
+                return ids[2]
+        return None

@@ -1,0 +1,109 @@
+"""Records in the published form, with facts of our own making."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure
+from ke_plugin_mquake_remastered.dataset import Remastered
+
+CITIZEN = ("What is the country of citizenship of {}?", "{} is a citizen of")
+CAPITAL = ("What is the capital of {}?", "The capital of {} is")
+SIZES = {"CF3k": (1, 100, 1000, 3000), "T": (1, 100, 500, 1864), "CF6334": (100, 1000, 3000, 6334)}
+
+
+def hop(subject: str, answer: str, question: str, cloze: str, *aliases: str) -> dict[str, Any]:
+    texts = {"question": question.replace("{}", subject), "cloze": cloze.replace("{}", subject)}
+    return {**texts, "answer": answer, "answer_alias": list(aliases)}
+
+
+def make(number: int, labels: list[str] | None, variant: str = "CF3k") -> dict[str, Any]:
+    """Person N moves from Aland to Boland, so that their country's capital is another."""
+    name = f"Person {number}"
+    return {
+        "case_id": number,
+        "requested_rewrite": [
+            {
+                "prompt": "{} is a citizen of",
+                "relation_id": "P27",
+                "subject": name,
+                "target_new_str": "Boland",
+                "target_true_str": "Aland",
+            }
+        ],
+        "questions": [f"Which city is the capital of {name}'s country?", f"{name}'s country has which capital?"],
+        "answer": "Alaville",
+        "answer_alias": [],
+        "new_answer": "Boville",
+        "new_answer_alias": ["Bo City"],
+        "single_hops": [hop(name, "Aland", *CITIZEN, "AL"), hop("Aland", "Alaville", *CAPITAL)],
+        "new_single_hops": [hop(name, "Boland", *CITIZEN, "BO"), hop("Boland", "Boville", *CAPITAL, "Bo City")],
+        "orig_triples": [[f"Q1{number}", "P27", "Q2"], ["Q2", "P36", "Q4"]],
+        "orig_triples_labeled": [[name, "country of citizenship", "Aland"], ["Aland", "capital", "Alaville"]],
+        "new_triples": [[f"Q1{number}", "P27", "Q3"], ["Q3", "P36", "Q5"]],
+        "new_triples_labeled": [[name, "country of citizenship", "Boland"], ["Boland", "capital", "Boville"]],
+        "split": {str(k): labels for k in SIZES[variant]},
+    }
+
+
+def move(number: int, labels: list[str]) -> dict[str, Any]:
+    """Another person goes to Boland, and Boland's capital is made another: that contaminates ``make``."""
+    case = make(number, labels)
+    case["requested_rewrite"].append(
+        {
+            "prompt": "The capital of {} is",
+            "relation_id": "P36",
+            "subject": "Boland",
+            "target_new_str": "Newtown",
+            "target_true_str": "Boville",
+        }
+    )
+    case["new_answer"], case["new_answer_alias"] = "Newtown", []
+    case["new_single_hops"][1] |= {"answer": "Newtown", "answer_alias": []}
+    case["new_triples"][1][2], case["new_triples_labeled"][1][2] = "Q6", "Newtown"
+    return case
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds data or fetches it unless it says so."""
+    monkeypatch.delenv("KE_DATA_DIR", raising=False)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    return copy.deepcopy(make(7, ["edited"]))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Callable[..., Remastered]:
+    """Put something where a split is looked for, and build the dataset that reads it."""
+
+    def store(content: Any, *, variant: str = "CF3k", **options: str) -> Remastered:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        (tmp_path / f"{variant}.json").write_bytes(data)
+        spec = read(discover()).spec("dataset", f"mquake-remastered-{variant.lower()}")
+        found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
+        assert isinstance(found, Remastered)
+        return found
+
+    return store
+
+
+@pytest.fixture
+def made() -> Callable[..., dict[str, Any]]:
+    return make
+
+
+@pytest.fixture
+def moved() -> Callable[..., dict[str, Any]]:
+    return move

@@ -1,0 +1,255 @@
+"""MQuAKE's construction (section 3 of the paper) over any knowledge graph: ``ke datasets build mquake``.
+
+1. Sequences of 2 to 4 relations, and chains of facts along them (``chains``).
+2. Edits: in one counterfactual world for all cases, or drawn case by case as in the paper, or, with ``newer``, the
+   facts that a newer graph states differently. The chain is walked again with them; it must not break, and must end
+   elsewhere.
+3. Chains with a fact that the model does not recall are dropped, but for the facts that are edited.
+4. Questions that name the head of the chain and nothing else on it, in three wordings (``wording``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+
+from attrs import asdict, field, frozen
+
+from ke_core import graph as graphs
+from ke_core.graph import Asked, BuildTools, KnowledgeGraph
+from ke_core.plugin import BadData, Entity, Gold
+from ke_plugin_mquake import MquakeBuild
+from ke_plugin_mquake.both import Both
+from ke_plugin_mquake.chains import Apart, Edits, Ground, Hop, Later, World, walk
+from ke_plugin_mquake.records import Chains, Named, Record, Rewrite, Triple
+from ke_plugin_mquake.records import Hop as HopRecord
+from ke_plugin_mquake.wording import Words, wordings
+
+BATCH = 64  # chains whose facts are put to the model together
+TURNS = 40  # heads tried for a sequence of relations before the next one has its turn
+BROKEN, SAME = "the chain breaks off or comes back", "no fact on the chain is edited"
+ANSWER = "the answer stays, or shares a name with the old one"
+NAMES = "the question names something on the way"
+LABELS = "two things on the way have one name"
+UNKNOWN = "the model does not recall a fact of the chain"
+CLASH = "another thing of the same name has an edit of its own"
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """Both chains of a case that may be."""
+
+    path: tuple[str, ...]
+    before: tuple[Hop, ...]
+    after: tuple[Hop, ...]
+
+
+@frozen(kw_only=True)
+class MquakeBuilder:
+    """MquakeBuilder(config, words): ``words`` by relation, where a graph's own templates are to be bettered."""
+
+    config: MquakeBuild
+    words: Mapping[str, Words] = field(factory=dict)
+
+    def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Mapping[str, object]]:
+        """Records in the published format. Raises BadData if the graph has no chain that does."""
+        for record in self.built(graph, tools):
+            raw = asdict(record)
+            raw.pop("answer_extended")
+            yield raw
+
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+        """The same as values."""
+        edits = self._edits(graph, tools.seed)
+        done, found = 0, self._found(edits, tools)
+        taken: dict[tuple[str, str], tuple[str, str]] = {}
+        while some := list(islice(found, min(BATCH, max(1, tools.cases - done)))):
+            for candidate in self._recalled(some, edits.ground.graph, tools):
+                record = self._record(candidate, edits.ground.graph, tools, done + 1)
+                if record is None or not _alone(candidate, taken, tools):
+                    continue
+                yield record
+                done += 1
+                if done == tools.cases:
+                    return
+        if not done:
+            raise BadData(
+                f"{graph.name} has no chain of {self.config.hops} relations that would make a case",
+                hint="a chain needs relations with one object each, whose objects have facts of their own",
+            )
+
+    # --- edits ---------------------------------------------------------------------------------------------
+
+    def _edits(self, graph: KnowledgeGraph, seed: int) -> Edits:
+        config = self.config
+        chosen = tuple(name.strip() for name in config.relations.split(",") if name.strip())
+        for name in chosen:
+            if name not in graph.links:
+                raise BadData(f"{graph.name} has no relation {name!r}", hint=f"it has: {', '.join(graph.links)}")
+        if not config.newer:
+            ground = Ground(graph=graph, seed=seed, popular=config.popular, chosen=chosen)
+            return World(ground=ground, share=config.share) if config.edits == "world" else Apart(ground=ground)
+        table = Path(config.newer_relations) if config.newer_relations else None
+        newer = graphs.open_graph(config.newer, relations=table).graph
+        both = Both.of(graph, newer)
+        return Later(ground=Ground(graph=both, seed=seed, chosen=chosen), newer=newer)
+
+    # --- chains --------------------------------------------------------------------------------------------
+
+    def _found(self, edits: Edits, tools: BuildTools) -> Iterator[Candidate]:
+        """Candidates; hop counts take turns, and so do sequences of relations."""
+        lengths = [self._of_length(edits, hops, tools) for hops in self.config.hops]
+        return (one for turn in zip_longest(*lengths) for one in turn if one)
+
+    def _of_length(self, edits: Edits, hops: int, tools: BuildTools) -> Iterator[Candidate]:
+        waiting = [self._along(edits, path, tools) for path in edits.ground.paths(hops)]
+        while waiting:
+            still = []
+            for candidates in waiting:
+                one = next(candidates, None)
+                if one:
+                    yield one
+                    still.append(candidates)
+            waiting = still
+
+    def _along(self, edits: Edits, path: tuple[str, ...], tools: BuildTools) -> Iterator[Candidate]:
+        heads = edits.ground.heads(path[0])
+        start = edits.ground.number("start", *path) % len(heads) if heads else 0
+        tried = 0
+        for key in chain(heads[start:], heads[:start]):
+            one = _candidate(edits, edits.ground.graph.entity(key), path, tools)
+            tried += 1
+            if one:
+                tried = 0
+                yield one
+            elif tried == max(TURNS, len(heads) // 50):
+                return
+
+    # --- what the model knows --------------------------------------------------------------------------------
+
+    def _recalled(self, some: Sequence[Candidate], graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Candidate]:
+        facts = {fact: None for one in some for fact in _to_know(one)}
+        known = dict(zip(facts, tools.recalls([_asked(graph, fact) for fact in facts]), strict=True))
+        for one in some:
+            if all(known[fact] for fact in _to_know(one)):
+                yield one
+            else:
+                tools.dropped(UNKNOWN)
+
+    # --- records -------------------------------------------------------------------------------------------
+
+    def _record(self, one: Candidate, graph: KnowledgeGraph, tools: BuildTools, number: int) -> Record | None:
+        head = one.after[0].subject
+        questions = wordings(graph, head, one.path, self.words)
+        said = tuple(dict.fromkeys(tools.phrase(questions)))
+        others = {hop.object.key: hop.object for hop in (*one.before, *one.after)}
+        if any(_named(text, entity, head) for text in said for entity in others.values()):
+            tools.dropped(NAMES)
+            return None
+        edited = [hop for hop in one.after if hop.old]
+        return Record(
+            case_id=number,
+            requested_rewrite=tuple(_rewrite(graph, hop) for hop in edited),
+            questions=said,
+            answer=one.before[-1].object.label,
+            answer_alias=one.before[-1].object.aliases,
+            new_answer=one.after[-1].object.label,
+            new_answer_alias=one.after[-1].object.aliases,
+            single_hops=tuple(_hop(graph, hop) for hop in one.before),
+            new_single_hops=tuple(_hop(graph, hop) for hop in one.after),
+            orig=Chains(
+                triples=_ids(one.before),
+                triples_labeled=_labels(graph, one.before),
+                new_triples=_ids(one.after),
+                new_triples_labeled=_labels(graph, one.after),
+                edit_triples=_ids(edited),
+            ),
+        )
+
+
+def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTools) -> Candidate | None:
+    before = walk(edits, head, path, after=False)
+    after = walk(edits, head, path, after=True) if before else None
+    if not before or not after:
+        tools.dropped(BROKEN)
+        return None
+    edited = sum(hop.old is not None for hop in after)
+    if not edited:
+        tools.dropped(SAME)
+        return None
+    old, new = before[-1].object, after[-1].object
+    if _folded(old) & _folded(new):
+        tools.dropped(ANSWER)
+        return None
+    things = {entity.key: entity for hop in (*before, *after) for entity in (hop.subject, hop.object)}
+    if len({entity.label.casefold() for entity in things.values()}) < len(things):
+        tools.dropped(LABELS)
+        return None
+    return Candidate(path=path, before=before, after=after)
+
+
+def _alone(one: Candidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
+    """Whether no other thing of the same name has another object: a question cannot tell the two apart."""
+    said = {(hop.subject.label.casefold(), hop.relation): (hop.subject.key, hop.object.key) for hop in one.after}
+    for name, (subject, object_) in said.items():
+        other = taken.get(name, (subject, object_))
+        if other[0] != subject and other[1] != object_:
+            tools.dropped(CLASH)
+            return False
+    taken |= said
+    return True
+
+
+def _to_know(one: Candidate) -> list[tuple[str, str]]:
+    """Every fact but the new ones: of the old chain, and the unedited ones of the new chain."""
+    hops = (*one.before, *(hop for hop in one.after if not hop.old))
+    return list(dict.fromkeys((hop.subject.key, hop.relation) for hop in hops))
+
+
+def _asked(graph: KnowledgeGraph, fact: tuple[str, str]) -> Asked:
+    return Asked(
+        question=graph.question(*fact),
+        cloze=graph.cloze(*fact).prompt,
+        gold=Gold(entities=graph.objects(*fact), require="any"),
+    )
+
+
+def _rewrite(graph: KnowledgeGraph, hop: Hop) -> Rewrite:
+    assert hop.old is not None
+    return Rewrite(
+        prompt=graph.cloze(hop.subject, hop.relation).template,
+        relation_id=hop.relation,
+        target_new=Named(str=hop.object.label, id=hop.object.key),
+        target_true=Named(str=hop.old.label, id=hop.old.key),
+        subject=hop.subject.label,
+        question=graph.question(hop.subject, hop.relation),
+    )
+
+
+def _hop(graph: KnowledgeGraph, hop: Hop) -> HopRecord:
+    return HopRecord(
+        question=graph.question(hop.subject, hop.relation),
+        cloze=graph.cloze(hop.subject, hop.relation).prompt,
+        answer=hop.object.label,
+        answer_alias=hop.object.aliases,
+    )
+
+
+def _ids(hops: Sequence[Hop]) -> tuple[Triple, ...]:
+    return tuple((hop.subject.key, hop.relation, hop.object.key) for hop in hops)
+
+
+def _labels(graph: KnowledgeGraph, hops: Sequence[Hop]) -> tuple[Triple, ...]:
+    return tuple((hop.subject.label, graph.relation(hop.relation).label, hop.object.label) for hop in hops)
+
+
+def _folded(entity: Entity) -> set[str]:
+    return {name.casefold() for name in entity.names}
+
+
+def _named(text: str, entity: Entity, head: Entity) -> bool:
+    """Whether the text names the entity, elsewhere than in the head's own name."""
+    rest = text.replace(head.label, " ")
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", rest, re.IGNORECASE) for name in entity.names)

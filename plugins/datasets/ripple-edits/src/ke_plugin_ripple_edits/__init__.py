@@ -1,0 +1,126 @@
+"""The datasets of RippleEdits: for each edit what must follow from it, and what it must leave alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.graph import Builder, BuilderSpec
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_plugin_ripple_edits.variants import CITE, FAMILY, VARIANTS, RippleVariant
+
+STYLE = "cloze"
+ASPECTS = (
+    EFFICACY,
+    "known",
+    "logical-generalization",
+    "compositionality-1",
+    "compositionality-2",
+    "subject-aliasing",
+    "preservation",
+    "relation-specificity",
+)
+OWN = RippleVariant(
+    name=FAMILY,
+    summary="edits with their ripple effects from a file of your own, in the format of RippleEdits",
+    file="own.json",
+    url="a file of yours: -o ripple-edits.file=FILE",
+    licence="yours",
+)
+ATLAS = RippleVariant(
+    name="ripple-edits-atlas",
+    summary="edits of countries and cities with their ripple effects, by six criteria (embedded, offline)",
+    file="",
+    url="made from the atlas of ke_core.graph by the builder of ripple-edits",
+    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+)
+
+
+@frozen(kw_only=True)
+class RippleEditsConfig:
+    """The options that all share: ``-o ripple-edits.mask=true``."""
+
+    data_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "folder that holds the published JSON (or a folder ripple-edits/ with it); else KE_DATA_DIR, cache"
+        },
+    )
+    file: str | None = field(
+        default=None,
+        metadata={"help": "dataset ripple-edits: a file of yours in the published format", "file": True},
+    )
+    mask: bool = field(
+        default=False,
+        metadata={"help": "hide from each case the edits that contradict the facts its tests rest on"},
+    )
+
+
+@frozen(kw_only=True)
+class BuildConfig:
+    """How cases are made from a graph: ``-o build.subset=popular``."""
+
+    subset: Literal["recent", "random", "popular"] = field(
+        default="random",
+        metadata={
+            "help": "random = subjects drawn evenly from ten buckets by how many facts they have, edited to another "
+            "object; popular = the tenth with most facts, the same; recent = the graph's own facts, injected"
+        },
+    )
+    rules: str | None = field(
+        default=None,
+        metadata={"help": "a TOML table of logical rules and wordings, beside the one that comes along", "file": True},
+    )
+    backwards: int = field(
+        default=10,
+        validator=validators.ge(0),
+        metadata={"help": "compositionality II: subjects of each relation that points at the edited entity"},
+    )
+
+
+def build(config: BuildConfig) -> Builder:
+    """The builder."""
+    from ke_plugin_ripple_edits.build import RippleBuilder  # noqa: PLC0415  built late
+
+    return RippleBuilder(config=config)
+
+
+BUILDER = BuilderSpec(
+    name=FAMILY,
+    summary="edits with tests by six criteria: logical rules, two hops, aliases, other objects, other relations",
+    config=BuildConfig,
+    build=build,
+    cite="Cohen et al. 2024, RippleEdits, section 4.1",
+)
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Offer the three subsets, a file of the user's own, and the embedded one."""
+    return [_spec(OWN), *map(_spec, VARIANTS), _spec(ATLAS)]
+
+
+def _spec(variant: RippleVariant) -> DatasetSpec:
+    def made(config: RippleEditsConfig) -> Dataset:
+        from ke_plugin_ripple_edits import dataset  # noqa: PLC0415  built late
+
+        if variant is OWN:
+            return dataset.own(variant, config)
+        kind = dataset.Embedded if variant is ATLAS else dataset.RippleEdits
+        return kind(variant=variant, config=config)
+
+    return DatasetSpec(
+        name=variant.name,
+        family=FAMILY,
+        summary=variant.summary,
+        config=RippleEditsConfig,
+        build=made,
+        cite=CITE,
+        aspects=ASPECTS,
+        styles=(STYLE,),
+        metrics=("ripple",),
+        judge="containment",
+        hides=lambda config: bool(config.mask),
+        builder=BUILDER if variant.name == FAMILY else None,
+    )

@@ -1,0 +1,114 @@
+"""The builder: edits drawn from a graph, each with its tests, as records in the published format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.graph import Asked, BuildTools, KnowledgeGraph, Record
+from ke_core.plugin import BadData, Gold
+from ke_plugin_ripple_edits import BuildConfig
+from ke_plugin_ripple_edits.choosing import Chooser
+from ke_plugin_ripple_edits.criteria import Criteria, Made
+from ke_plugin_ripple_edits.rules import Rules, read
+from ke_plugin_ripple_edits.together import Together
+from ke_plugin_ripple_edits.wording import Wording
+from ke_plugin_ripple_edits.world import Names, World
+
+SPARE = 2
+"""So many edits are drawn for each that is wanted: some have no consequence, some the model does not know."""
+
+
+@frozen(kw_only=True)
+class RippleBuilder:
+    """RippleEdits' pipeline (section 4.1)."""
+
+    config: BuildConfig
+
+    def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+        """Up to ``tools.cases`` records; none rests on a fact that another one edits. Raises BadData for none."""
+        path = Path(self.config.rules).expanduser() if self.config.rules else None
+        rules, names = Rules.of(read(path), graph), Names(graph)
+        chooser = Chooser(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
+        drawn = list(islice(chooser.worlds(), SPARE * tools.cases))
+        known = list(self._known(drawn, tools))
+        wording = Wording(graph=graph, rules=rules)
+        together = Together()
+        for world in known:
+            criteria = Criteria(world=world, wording=wording, names=names, backwards=self.config.backwards)
+            reason = together.take(world, criteria.tests())
+            if reason:
+                tools.dropped(reason)
+            if len(together.cases) == tools.cases:
+                break
+        if not together.cases:
+            raise BadData(
+                f"{graph.name} has no fact whose edit has a consequence",
+                hint="give it relations with a cloze, and objects that have facts of their own",
+            )
+        for case in together.cases:
+            yield self._record(case.world, case.tests, tools)
+
+    def _known(self, drawn: Sequence[World], tools: BuildTools) -> Iterator[World]:
+        """Edits whose old fact the model knows; for injected facts, all."""
+        if self.config.subset == "recent" or not drawn:
+            yield from drawn
+            return
+        facts = [
+            Asked(
+                question=_question(world) or _cloze(world),
+                cloze=_cloze(world),
+                gold=Gold(entities=world.plan.old, require="any"),
+            )
+            for world in drawn
+        ]
+        for world, known in zip(drawn, tools.recalls(facts), strict=True):
+            if known:
+                yield world
+            else:
+                tools.dropped("the model does not know the fact that is edited")
+
+    def _record(self, world: World, tests: dict[str, list[Made]], tools: BuildTools) -> Record:
+        plan, phrase = world.plan, _cloze(world)
+        question = _question(world)
+        edit: dict[str, Any] = {
+            "prompt": f"{phrase} {world.graph.mention(plan.new)}.",
+            "subject_id": plan.subject.key,
+            "relation": plan.relation,
+            "target_id": plan.new.key,
+            "phrase": phrase,
+            "question": tools.phrase([question])[0] if question else None,
+            "subject_label": plan.subject.label,
+            "subject_aliases": list(plan.subject.aliases),
+            "target_label": plan.new.label,
+            "target_aliases": list(plan.new.aliases),
+        }
+        if plan.old and self.config.subset != "recent":
+            old = plan.old[0]
+            edit["original_fact"] = {
+                "prompt": f"{phrase} {world.graph.mention(old)}.",
+                "subject_id": plan.subject.key,
+                "relation": plan.relation,
+                "target_id": old.key,
+                "target_label": old.label,
+                "target_aliases": list(old.aliases),
+            }
+        return {
+            "example_type": self.config.subset,
+            "edit": edit,
+            **{key: [one.test for one in found] for key, found in tests.items()},
+        }
+
+
+def _cloze(world: World) -> str:
+    return world.graph.cloze(world.plan.subject, world.plan.relation).prompt
+
+
+def _question(world: World) -> str | None:
+    if world.graph.relation(world.plan.relation).question is None:
+        return None
+    return world.graph.question(world.plan.subject, world.plan.relation)

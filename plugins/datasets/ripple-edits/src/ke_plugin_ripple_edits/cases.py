@@ -1,0 +1,238 @@
+"""Records to cases: one edit, its own fact, and a probe for every test of the six criteria.
+
+==================== ====== =============================================================================
+probe                phase  queries
+==================== ====== =============================================================================
+efficacy             after  the edit's phrase; the new object (condition b of section 5.1)
+known                before the same phrase; the old object, or for an injected fact the new one
+LG-1, CI-1 ...       after  the test's queries, one right or all as it says; ``given``: its conditions
+==================== ====== =============================================================================
+
+All are clozes. Several gold targets: any one (section 5.1). Queries of one prompt and answer share an id, so that
+they are asked once. The metric ``ripple`` puts conditions and edits' success together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from attrs import evolve, field, frozen
+
+from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
+from ke_plugin_ripple_edits.records import KEYS, Asked, Change, Ids, Record, Test, ids
+from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
+
+KNOWN = "known"
+SHORT = dict(zip(KEYS, ("LG", "CI", "CII", "SA", "PV", "RS"), strict=True))
+RENAMED, BACKWARDS = ("subject-aliasing", "compositionality-2")
+"""Criteria whose right answer is the edit's new object, so that the old one is the unedited model's."""
+BARE = re.compile(r"Q\d+\Z")
+
+
+def case(record: Record, number: int) -> Case:
+    """The record as a case; its id is its place in the file, from 1. Raises ValueError for an unreadable prompt."""
+    return _Case(record=record).made(str(number))
+
+
+@frozen(kw_only=True, slots=False)
+class _Case:
+    record: Record
+    _queries: dict[tuple[str, tuple[Entity, ...]], Query] = field(factory=dict)
+
+    def made(self, name: str) -> Case:
+        """Everything together."""
+        return Case(
+            id=name,
+            edits=(self.edit,),
+            probes=tuple(self._probes()),
+            facts_before=self._facts(after=False),
+            facts_after=self._facts(after=True),
+            tags={"subset": self.record.example_type, "relation": self.change.relation},
+        )
+
+    # --- the edit ----------------------------------------------------------------------------------------
+
+    @property
+    def change(self) -> Change:
+        return self.record.edit
+
+    @cached_property
+    def said(self) -> Sentence:
+        """The edit's prompt, taken apart; by the record's own labels where it has them."""
+        change, old = self.change, self.change.original_fact
+        if change.phrase is not None and change.target_label is not None:
+            return Sentence(phrase=change.phrase.rstrip(), object=change.target_label, cloze=self._cloze())
+        known = [self.labels[key].label for key in ids(change.target_id) if key in self.labels]
+        return take_apart(change.prompt, change.relation, objects=known, other=old.prompt if old else "")
+
+    def _cloze(self) -> Cloze | None:
+        phrase, subject = (self.change.phrase or "").rstrip(), self.change.subject_label
+        if subject is None:
+            return cloze(phrase, self.change.relation)
+        head, found, tail = phrase.partition(subject)
+        return Cloze(template=f"{head}{{}}{tail}", subject=subject) if found and "{}" not in head + tail else None
+
+    @cached_property
+    def subject(self) -> Entity:
+        """The edited entity; by its id alone where the prompt does not show its label."""
+        cloze_ = self.said.cloze
+        label = self.change.subject_label or (cloze_.subject if cloze_ else ids(self.change.subject_id)[0])
+        return Entity(label=label, aliases=self.change.subject_aliases, id=ids(self.change.subject_id)[0])
+
+    @cached_property
+    def new(self) -> Entity:
+        """The new object."""
+        key = ids(self.change.target_id)[0]
+        aliases = self.change.target_aliases or self._aliases(key, self.said.object)
+        return Entity(label=self.said.object or key, aliases=aliases, id=key)
+
+    @cached_property
+    def old(self) -> Entity | None:
+        """The old object; None for an injected fact, and where its prompt lacks it."""
+        old = self.change.original_fact
+        if old is None:
+            return None
+        key, label = ids(old.target_id)[0], old.target_label
+        if label is None and old.prompt.startswith(self.said.phrase):
+            label = old.prompt[len(self.said.phrase) :].strip().removesuffix(".").strip()
+        if not label or BARE.match(label):
+            return None
+        return Entity(label=label, aliases=old.target_aliases or self._aliases(key, label), id=key)
+
+    @cached_property
+    def edit(self) -> Edit:
+        """One edit a fact: the same change in two records has one id."""
+        change = self.change
+        return Edit(
+            id=f"{self.subject.key}|{change.relation}|{self.new.key}",
+            statement=change.prompt.strip().removesuffix("."),
+            before=self._fact(self.subject, (self.old,)) if self.old else None,
+            after=self._fact(self.subject, (self.new,)),
+            cloze=self.said.cloze,
+            question=change.question,
+        )
+
+    def _fact(self, subject: Entity, objects: tuple[Entity, ...]) -> Fact:
+        label = self.change.relation.replace("_", " ").lower()
+        return Fact(
+            subject=subject,
+            relation=Relation(label=label, id=self.change.relation),
+            objects=objects,
+            text=f"{self.said.phrase} {objects[0].label}",
+        )
+
+    # --- probes ------------------------------------------------------------------------------------------
+
+    def _probes(self) -> Iterator[Probe]:
+        edits = (self.edit.id,)
+        yield Probe(id=EFFICACY, aspect=EFFICACY, queries=(self.own,), edits=edits)
+        knows = self.old or self.new
+        if not BARE.match(knows.label):
+            known = evolve(self.own, id=KNOWN, gold=_any((knows,)), stale=None, edit=None, cloze=None)
+            yield Probe(id=KNOWN, aspect=KNOWN, queries=(known,), phase="before", edits=edits)
+        for aspect, short in SHORT.items():
+            for number, test in enumerate(self.record.tests(aspect), start=1):
+                yield Probe(
+                    id=f"{short}-{number}",
+                    aspect=aspect,
+                    queries=tuple(self._query(asked, aspect, tests=True) for asked in test.test_queries),
+                    given=tuple(self._query(asked, aspect) for asked in test.condition_queries),
+                    require="all" if test.test_condition == "AND" else "any",
+                    edits=edits,
+                )
+
+    @cached_property
+    def own(self) -> Query:
+        """The edit's own fact, as a cloze."""
+        phrase = self.said.phrase
+        return Query(
+            id="edit",
+            texts=(phrase,),
+            form="cloze",
+            cloze=phrase,
+            gold=_any(() if BARE.match(self.new.label) else (self.new,)),
+            stale=_any((self.old,)) if self.old else None,
+            edit=self.edit.id,
+            relation=self.change.relation,
+        )
+
+    def _query(self, asked: Asked, aspect: str, *, tests: bool = False) -> Query:
+        """One query: of a test, or a condition."""
+        entities = _named(asked)
+        key = (asked.prompt, entities)
+        if key not in self._queries:
+            stale = self.old if tests and aspect in (RENAMED, BACKWARDS) else None
+            self._queries[key] = Query(
+                id=f"{SHORT[aspect]}-q{len(self._queries) + 1}",
+                texts=(asked.prompt,),
+                form="cloze",
+                gold=_any(entities),
+                stale=_any((stale,)) if stale and entities and stale.key not in {e.key for e in entities} else None,
+                relation=f"{asked.relation}/{asked.second_relation}" if asked.two_hop else asked.relation,
+            )
+        return self._queries[key]
+
+    # --- what it rests on --------------------------------------------------------------------------------
+
+    def _facts(self, *, after: bool) -> tuple[Fact, ...]:
+        """The edit's fact, what its tests' conditions say of other facts, and after the edit what follows from it."""
+        own = self.edit.after if after else self.edit.before
+        found: dict[tuple[str, str], Fact] = {}
+        for aspect in KEYS:
+            for test in self.record.tests(aspect):
+                derived = test.test_queries if after and aspect == "logical-generalization" else ()
+                for asked in (*test.condition_queries, *derived):
+                    self._take(found, asked)
+        return (*((own,) if own else ()), *found.values())
+
+    def _take(self, found: dict[tuple[str, str], Fact], asked: Asked) -> None:
+        subject = (*ids(asked.subject_id), "")[0]
+        place = (subject, asked.relation)
+        objects = _named(asked)
+        if asked.two_hop or not subject or not objects or place == (self.subject.key, self.change.relation):
+            return
+        found[place] = Fact(
+            subject=self.subject if subject == self.subject.key else Entity(label=subject, id=subject),
+            relation=Relation(label=asked.relation.replace("_", " ").lower(), id=asked.relation),
+            objects=objects,
+            text=f"{asked.prompt} {objects[0].label}",
+        )
+
+    @cached_property
+    def labels(self) -> dict[str, Entity]:
+        """What the record's answers say of ids."""
+        found: dict[str, Entity] = {}
+        for aspect in KEYS:
+            for test in self.record.tests(aspect):
+                for asked in (*test.test_queries, *test.condition_queries):
+                    for entity in _named(asked):
+                        if entity.id is not None:
+                            found.setdefault(entity.id, entity)
+        return found
+
+    def _aliases(self, key: str, label: str) -> tuple[str, ...]:
+        known = self.labels.get(key)
+        return known.aliases if known and known.label == label else ()
+
+
+def _named(asked: Asked) -> tuple[Entity, ...]:
+    """The answers that have a name. Where Wikidata had no label, the file has the bare id (X7): nobody can say that."""
+    keys: Sequence[str | None] = (
+        asked.gold_ids if len(asked.gold_ids) == len(asked.answers) else [None] * len(asked.answers)
+    )
+    return tuple(
+        Entity(label=answer.value, aliases=_spelled(answer.aliases, asked.gold_ids), id=key)
+        for answer, key in zip(asked.answers, keys, strict=True)
+        if not (BARE.match(answer.value) and answer.value in asked.gold_ids)
+    )
+
+
+def _spelled(aliases: Sequence[str], bare: Ids) -> tuple[str, ...]:
+    """A blank alias would be found in every answer (V4)."""
+    return tuple(alias for alias in aliases if alias.strip() and alias not in bare)
+
+
+def _any(entities: tuple[Entity, ...]) -> Gold:
+    return Gold(entities=entities, require="any")

@@ -1,0 +1,298 @@
+"""The tests of one edit by the six criteria (section 3.1; step 3 of section 4.1).
+
+With S(x) the facts about x and T(x) the facts that name x, for the edit (e, r, o) -> (e, r, o*):
+
+LG   what the rules of r derive, and o* with the inverse of r               condition: the facts that were looked up
+CI   for (o*, r', z) in S(o*): e, then r, then r' leads to z (not from o)   condition: (o*, r', z)
+CII  for (z, r', e) in T(e): z, then r', then r leads to o*                 condition: (z, r', e)
+SA   under every other name e' of e: (e', r, o*)                            condition: (e', r, o), the old object
+PV   where r takes several objects: those it had                            condition: the same
+RS   every other fact about e of a relation that does not depend on r       condition: the same
+
+SA's condition is not that of the published files, which ask for o* before the edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nsmallest
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.graph import KnowledgeGraph, literal
+from ke_core.plugin import Entity
+from ke_plugin_ripple_edits.rules import Ask, Rule
+from ke_plugin_ripple_edits.wording import Wording, asked, gives_away
+from ke_plugin_ripple_edits.world import Lookup, Names, Place, Plan, World
+
+OTHERS = 3
+"""More things than these are not listed in "Besides ...": such a test is left out."""
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@frozen(kw_only=True)
+class Made:
+    """A test in the published format, and where the facts stand on which it rests."""
+
+    test: Mapping[str, Any]
+    rests: frozenset[Place]
+
+
+@frozen(kw_only=True)
+class Criteria:
+    """Makes tests of one edited world."""
+
+    world: World
+    wording: Wording
+    names: Names
+    backwards: int
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The facts before the edit."""
+        return self.world.graph
+
+    @property
+    def plan(self) -> Plan:
+        """The edit."""
+        return self.world.plan
+
+    def tests(self) -> dict[str, list[Made]]:
+        """By the key of the published format."""
+        return {
+            "Logical_Generalization": list(self._unique(self.logical())),
+            "Compositionality_I": list(self.forwards()),
+            "Compositionality_II": list(self.back()),
+            "Subject_Aliasing": list(self.aliases()),
+            "Relation_Specificity": list(self.unrelated()),
+            "Forgetfulness": list(self.preserved()),
+        }
+
+    # --- logical generalization --------------------------------------------------------------------------
+
+    def logical(self) -> Iterator[Made]:
+        """What the inverse and the rules derive."""
+        inverse = self.world.inverse
+        if inverse is not None and self._is_listed(inverse):
+            found = self._derived(self.plan.new, inverse, (self.plan.subject,))
+            if found is not None:
+                yield self._made([found], ())
+        for rule in self.world.rules.rules(self.plan.relation):
+            made = self._by(rule)
+            if made is not None:
+                yield made
+
+    def _is_listed(self, inverse: str) -> bool:
+        """Whether the graph says what else the new object is related to backwards, so that it can be excluded."""
+        new, relation = self.plan.new, self.plan.relation
+        if literal(new.key) is not None:
+            return False
+        link = self.graph.links[inverse]
+        return link.functional or bool(self.graph.objects(new, inverse)) or not self.graph.holders(relation, new)
+
+    def _by(self, rule: Rule) -> Made | None:
+        queries: list[dict[str, Any]] = []
+        read: list[Lookup] = []
+        for ask in rule.any:
+            about, on_the_way = self.world.walk(ask.about)
+            answers, looked_up = self._answers(ask)
+            if ask.about == "subject" and not ask.says and not ask.count and self._held(ask, answers):
+                continue
+            for subject in about if answers else ():
+                relation = self.world.rules.key(ask.ask)
+                if ask.known and not (relation in self.graph.links and self.graph.objects(subject, relation)):
+                    continue
+                query = self._derived(subject, relation, answers)
+                if query is not None:
+                    queries.append(query)
+                    read += [*on_the_way, *looked_up]
+        conditions = self._conditions(read)
+        untold = {row.place for row in read if self._stays(row)} - {place for _query, place in conditions}
+        return self._made(queries, conditions) if queries and not untold else None
+
+    def _answers(self, ask: Ask) -> tuple[tuple[Entity, ...], list[Lookup]]:
+        """What the rule's walks lead to; the edited entity itself only where a walk says so."""
+        if ask.says:
+            return (Entity(label=ask.says[0], aliases=ask.says[1:]),), []
+        found: dict[Entity, None] = {}
+        read: list[Lookup] = []
+        for way in ask.answer:
+            ends, looked_up = self.world.walk(way)
+            read += looked_up
+            if ask.count and "/" in way and not looked_up:
+                return (), []  # none on record is not none
+            found.update(dict.fromkeys(end for end in ends if way == "subject" or end != self.plan.subject))
+        kept = tuple(entity for entity in found if self._is(entity, ask.where))
+        if not ask.count:
+            return kept, read
+        number = str(len(kept))
+        return (Entity(label=number, aliases=NUMBERS[len(kept) : len(kept) + 1], id=f"number:{number}"),), read
+
+    def _held(self, ask: Ask, answers: Sequence[Entity]) -> bool:
+        """Whether every right answer was right before the edit too: a model that ignores the edit would pass."""
+        old = {entity for way in ask.answer if way != "subject" for entity in self.world.before(way)}
+        return set(answers) <= old
+
+    def _is(self, entity: Entity, where: Mapping[str, str]) -> bool:
+        rows = ((self.world.objects(entity, self.world.rules.key(name)), label) for name, label in where.items())
+        return all(any(label in found.names for found in objects[:1]) for objects, label in rows)
+
+    def _derived(self, subject: Entity, relation: str, answers: Sequence[Entity]) -> dict[str, Any] | None:
+        """A query whose answer follows; what else would be right is excluded by name."""
+        prompt = self.wording.cloze(subject, relation)
+        link = self.graph.links.get(relation)
+        others = []
+        if link is not None and not link.functional:
+            others = [other for other in self.graph.objects(subject, relation) if other not in answers]
+        if prompt is None or len(others) > OTHERS:
+            return None
+        prompt = self.wording.besides(prompt, others) if others else prompt
+        return None if gives_away(prompt, answers) else asked(prompt, subject, relation, answers)
+
+    def _unique(self, made: Iterator[Made]) -> Iterator[Made]:
+        seen: set[str] = set()
+        for one in made:
+            prompts = "\n".join(query["prompt"] for query in one.test["test_queries"])
+            if prompts not in seen:
+                seen.add(prompts)
+                yield one
+
+    # --- compositionality --------------------------------------------------------------------------------
+
+    def forwards(self) -> Iterator[Made]:
+        """Compositionality I."""
+        plan = self.plan
+        if not self._one_object():
+            return
+        for relation in self._relations_of(plan.new):
+            found = self.graph.objects(plan.new, relation)
+            touched = relation in self.world.rules.touched_object(plan.relation)
+            held = any(set(found) & set(self.graph.objects(old, relation)) for old in plan.old)
+            if touched or not found or held or plan.subject in found:
+                continue
+            prompt = self.wording.composed(plan.subject, plan.relation, relation)
+            keys = [entity.key for entity in found]
+            yield from self._composed(
+                prompt,
+                Lookup(subject=plan.new, relation=relation, objects=found),
+                answers=found,
+                query=(plan.subject, plan.relation, (plan.new,)),
+                second_relation=relation,
+                second_hop_target_ids=keys,
+            )
+
+    def back(self) -> Iterator[Made]:
+        """Compositionality II."""
+        plan = self.plan
+        if not self._one_object():
+            return
+        kind = self.graph.kind(plan.subject)
+        for relation, link in self.graph.links.items():
+            quiet = self.world.rules.words(relation).quiet or not link.functional  # "the neighbour of" one of several
+            if link.object != kind or relation == self.world.inverse or quiet:
+                continue
+            holders = nsmallest(
+                self.backwards,
+                (z for z in self.graph.holders(relation, plan.subject) if self._leads_here(z, relation)),
+                key=lambda z: (-self.graph.popularity(z), z.key),
+            )
+            for z in holders:
+                yield from self._composed(
+                    self.wording.composed(z, relation, plan.relation),
+                    Lookup(subject=z, relation=relation, objects=(plan.subject,)),
+                    answers=(plan.new,),
+                    query=(z, relation, (plan.subject,)),
+                    second_relation=plan.relation,
+                    second_hop_target_ids=[plan.new.key],
+                )
+
+    def _leads_here(self, z: Entity, relation: str) -> bool:
+        """Whether the description fits the edited entity alone, before and after the edit."""
+        own = (z.key, relation) not in self.world.affected and z not in (self.plan.new, self.plan.subject)
+        return own and self.names.clear(z) and self.graph.objects(z, relation) == (self.plan.subject,)
+
+    def _one_object(self) -> bool:
+        """Two hops lead somewhere if the edited relation has one object and it is a thing."""
+        alone = self.plan.functional or not self.plan.old
+        return alone and literal(self.plan.new.key) is None
+
+    def _composed(
+        self,
+        prompt: str | None,
+        rests_on: Lookup,
+        *,
+        answers: Sequence[Entity],
+        query: tuple[Entity, str, tuple[Entity, ...]],
+        **second: Any,
+    ) -> Iterator[Made]:
+        conditions = self._conditions([rests_on])
+        if prompt is not None and conditions and not gives_away(prompt, answers):
+            yield self._made([asked(prompt, *query, answers=answers, **second)], conditions)
+
+    # --- what stays, and other names ---------------------------------------------------------------------
+
+    def aliases(self) -> Iterator[Made]:
+        """Subject aliasing."""
+        plan = self.plan
+        for alias in dict.fromkeys(plan.subject.aliases):
+            prompt = self.wording.renamed(plan.subject, alias, plan.relation) if alias.strip() else None
+            if prompt is None or not self.names.own(alias, plan.subject) or alias == plan.subject.label:
+                continue
+            if not gives_away(prompt, (plan.new, *plan.old)):
+                old = [asked(prompt, plan.subject, plan.relation, plan.old)] if plan.old else []
+                yield self._made(
+                    [asked(prompt, plan.subject, plan.relation, (plan.new,))], [(item, None) for item in old]
+                )
+
+    def preserved(self) -> Iterator[Made]:
+        """Preservation."""
+        plan = self.plan
+        prompt = self.wording.cloze(plan.subject, plan.relation)
+        if plan.functional or not plan.old or prompt is None:
+            return
+        prompt = self.wording.besides(prompt, (plan.new,))
+        if not gives_away(prompt, plan.old):
+            query = asked(prompt, plan.subject, plan.relation, plan.old)
+            yield self._made([query], [(query, None)])
+
+    def unrelated(self) -> Iterator[Made]:
+        """Relation specificity."""
+        plan = self.plan
+        touched = self.world.rules.touched(plan.relation)
+        for relation in self._relations_of(plan.subject):
+            found = self.graph.objects(plan.subject, relation)
+            if relation in touched or not found:
+                continue
+            conditions = self._conditions([Lookup(subject=plan.subject, relation=relation, objects=found)])
+            yield from (self._made([query], [(query, place)]) for query, place in conditions)
+
+    # --- together ----------------------------------------------------------------------------------------
+
+    def _relations_of(self, entity: Entity) -> Iterator[str]:
+        """Those whose subjects are of its kind, and whose objects can be asked for."""
+        kind = self.graph.kind(entity)
+        for relation, link in self.graph.links.items():
+            if link.subject == kind and link.object != "number" and not self.world.rules.words(relation).quiet:
+                yield relation
+
+    def _conditions(self, read: Sequence[Lookup]) -> list[tuple[dict[str, Any], Place | None]]:
+        """Facts that the unedited model must know: those that the edit leaves as they are."""
+        found: dict[Place, tuple[dict[str, Any], Place | None]] = {}
+        for row in read:
+            prompt = self.wording.cloze(row.subject, row.relation)
+            if prompt is not None and self._stays(row) and not gives_away(prompt, row.objects):
+                found[row.place] = asked(prompt, row.subject, row.relation, row.objects), row.place
+        return list(found.values())
+
+    def _stays(self, row: Lookup) -> bool:
+        known = row.relation in self.graph.links
+        return known and self.graph.objects(row.subject, row.relation) == row.objects
+
+    def _made(self, queries: Sequence[dict[str, Any]], given: Sequence[tuple[dict[str, Any], Place | None]]) -> Made:
+        test = {
+            "test_queries": list(queries),
+            "test_condition": "OR",
+            "condition_queries": [query for query, _place in given],
+        }
+        return Made(test=test, rests=frozenset(place for _query, place in given if place is not None))

@@ -1,0 +1,120 @@
+"""The datasets: the published files, a file of the user's own, and what the builder makes of the atlas."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from ke_core.graph import BuildTools, load_atlas
+from ke_core.plugin import BadData, Case, DataFile, Decoding, FileDataset, Parse, Prompt, Query, fit
+from ke_plugin_ripple_edits import STYLE, BuildConfig, RippleEditsConfig
+from ke_plugin_ripple_edits.build import RippleBuilder
+from ke_plugin_ripple_edits.cases import case
+from ke_plugin_ripple_edits.records import Record
+from ke_plugin_ripple_edits.variants import RippleVariant
+
+AS_PUBLISHED = Decoding(max_tokens=20)
+"""Section 5.1: greedy, at most 20 tokens; the answer is looked for in all of them."""
+WHOLE = Parse(until="")
+AGAIN = "compare with the published format in the plugin's README"
+
+
+@frozen(kw_only=True)
+class RippleEdits(FileDataset):
+    """A subset, or a file in its format."""
+
+    config: RippleEditsConfig = field(factory=RippleEditsConfig)
+
+    def cases(self) -> Iterator[Case]:
+        """Every edit, in the order of the file, read as they are asked for."""
+        for number, record in enumerate(self.records(Record, key=""), start=1):
+            try:
+                yield case(record, number)
+            except ValueError as wrong:
+                where = self.variant.find(self.data_dir)
+                raise BadData(f"{where}, record {number}: {wrong}", hint=AGAIN) from wrong
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """The bare sentence; no demonstrations, no context."""
+        return Prompt(text=query.texts[0], decoding=AS_PUBLISHED, parse=WHOLE) if style == STYLE else None
+
+
+@frozen(kw_only=True)
+class Unnamed(RippleEdits):
+    """The dataset ``ripple-edits`` without a file."""
+
+    def cases(self) -> Iterator[Case]:
+        """Raises BadData that says how to name one."""
+        raise BadData(
+            "ripple-edits reads a file of your own, and none is named",
+            hint="pass -o ripple-edits.file=FILE, make one with ke datasets build ripple-edits, or choose "
+            "ripple-edits-recent, -random, -popular or -atlas",
+        )
+
+    def files(self) -> tuple[DataFile, ...]:
+        """None."""
+        return ()
+
+    def checksum(self) -> str:
+        """Of nothing."""
+        return ""
+
+
+@frozen(kw_only=True)
+class Embedded(RippleEdits):
+    """The builder's records of the atlas, made in memory."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every edit; the same in every process."""
+        return iter(_atlas_cases())
+
+    def checksum(self) -> str:
+        """Of the records."""
+        return _atlas_checksum()
+
+    def files(self) -> tuple[DataFile, ...]:
+        """It reads none."""
+        return ()
+
+    def published(self) -> Mapping[str, int]:
+        """What there was when this version was made."""
+        return {"cases": CASES}
+
+
+def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
+    """The file that the option ``file`` names. Raises BadData where that is not there."""
+    if config.file is None:
+        return Unnamed(variant=variant, config=config)
+    path = Path(config.file).expanduser().absolute()
+    if not path.is_file():
+        raise BadData(f"no file {path}", hint="ripple-edits.file names a JSON file in the published format")
+    return RippleEdits(variant=evolve(variant, file=str(path)), config=config)
+
+
+CASES = 300
+
+
+@cache
+def atlas_records() -> tuple[Mapping[str, Any], ...]:
+    """What ``ke datasets build ripple-edits --graph atlas`` writes."""
+    return tuple(RippleBuilder(config=BuildConfig()).records(load_atlas(), BuildTools(cases=CASES)))
+
+
+@cache
+def _atlas_cases() -> tuple[Case, ...]:
+    where = "ripple-edits-atlas, record"
+    return tuple(
+        case(fit(json.loads(text), Record, where=f"{where} {at}", hint="report it"), at)
+        for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
+    )
+
+
+@cache
+def _atlas_checksum() -> str:
+    return hashlib.sha256(json.dumps(atlas_records()).encode()).hexdigest()

@@ -1,0 +1,157 @@
+"""The published JSON, checked field by field; what real records hold is allowed, however odd.
+
+Ids are texts, numbers or lists of them; ``answers`` may be empty; the old object may be missing from its own prompt;
+the key ``Relation_Specificity`` also occurs without its second "ic". Files that are made here (``ke datasets build``)
+add the labels that the published ones leave out, in fields that other software skips.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import Attribute, field, frozen, validators
+
+from ke_core.plugin import all_said, labelled, said
+
+Ids = tuple[str, ...]
+SUBSETS = ("recent", "random", "popular")
+KEYS = {
+    "logical-generalization": "Logical_Generalization",
+    "compositionality-1": "Compositionality_I",
+    "compositionality-2": "Compositionality_II",
+    "subject-aliasing": "Subject_Aliasing",
+    "preservation": "Forgetfulness",
+    "relation-specificity": "Relation_Specificity",
+}
+"""Aspect to the key of its tests, in the order of the paper's tables."""
+
+
+def one_of(*allowed: str) -> Any:
+    """Attrs validator: the text is one of these."""
+
+    def check(_instance: object, attribute: Attribute[str], value: str) -> None:
+        if value not in allowed:
+            raise ValueError(f"{attribute.name} is {value!r}, not {' or '.join(allowed)}")
+
+    return check
+
+
+def are_ids(_instance: object, attribute: Attribute[Any], value: Any) -> None:
+    """Attrs validator: a text or a number, or a list of such."""
+    if not all(type(item) in (str, int, float) for item in (value if isinstance(value, list) else [value])):
+        raise TypeError(f"{attribute.name} must be a text, a number or a list of such")
+
+
+def ids(value: Any) -> Ids:
+    """An id, or a list of them, as texts."""
+    return tuple(map(str, value if isinstance(value, list) else [value]))
+
+
+@frozen(kw_only=True)
+class Answer:
+    """A gold target: its label and its other names."""
+
+    value: str = field(validator=said)
+    aliases: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A query. With ``two_hop`` its answers are those of the second hop."""
+
+    prompt: str = field(validator=said)
+    answers: tuple[Answer, ...]
+    query_type: str = field(validator=one_of("regular", "two_hop"))
+    subject_id: Any = field(validator=are_ids)
+    relation: str = field(validator=said)
+    target_ids: Any = field(validator=are_ids)
+    phrase: str | None = None
+    second_relation: str | None = None
+    second_hop_target_ids: Any = field(default=None, validator=validators.optional(are_ids))
+
+    def __attrs_post_init__(self) -> None:
+        """The second hop is there where there is one."""
+        if self.query_type == "two_hop" and (self.second_relation is None or self.second_hop_target_ids is None):
+            raise ValueError("second_relation or second_hop_target_ids is missing from a two_hop query")
+
+    @property
+    def two_hop(self) -> bool:
+        """Whether it asks about what it describes instead of naming it."""
+        return self.query_type == "two_hop"
+
+    @property
+    def gold_ids(self) -> Ids:
+        """Of the answers."""
+        return ids(self.second_hop_target_ids if self.two_hop else self.target_ids)
+
+
+@frozen(kw_only=True)
+class Test:
+    """Queries of which one (OR) or each (AND) must be right, if the unedited model knows the conditions."""
+
+    __test__ = False  # no test of pytest's
+
+    test_queries: tuple[Asked, ...] = field(validator=validators.min_len(1))
+    condition_queries: tuple[Asked, ...]
+    test_condition: str = field(default="OR", validator=one_of("OR", "AND"))
+
+
+@frozen(kw_only=True)
+class OldFact:
+    """What the edit takes the place of."""
+
+    prompt: str = field(validator=said)
+    subject_id: Any = field(validator=are_ids)
+    relation: str = field(validator=said)
+    target_id: Any = field(validator=are_ids)
+    target_label: str | None = field(default=None, validator=validators.optional(said))
+    target_aliases: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Change:
+    """The edit. Everything after ``original_fact`` is ours."""
+
+    prompt: str = field(validator=said)
+    subject_id: Any = field(validator=are_ids)
+    relation: str = field(validator=said)
+    target_id: Any = field(validator=are_ids)
+    original_fact: OldFact | None = None
+    phrase: str | None = field(default=None, validator=validators.optional(said))
+    question: str | None = field(default=None, validator=validators.optional(said))
+    subject_label: str | None = field(default=None, validator=validators.optional(labelled))
+    subject_aliases: tuple[str, ...] = field(default=(), validator=all_said)
+    target_label: str | None = field(default=None, validator=validators.optional(labelled))
+    target_aliases: tuple[str, ...] = field(default=(), validator=all_said)
+
+    def __attrs_post_init__(self) -> None:
+        """What the prompt says must be in it."""
+        for name in ("phrase", "subject_label", "target_label"):
+            text = getattr(self, name)
+            if text is not None and text not in self.prompt:
+                raise ValueError(f"{name} does not stand in prompt")
+
+
+@frozen(kw_only=True)
+class Record:
+    """One edit with its tests."""
+
+    example_type: str = field(validator=one_of(*SUBSETS))
+    edit: Change
+    Logical_Generalization: tuple[Test, ...]
+    Compositionality_I: tuple[Test, ...]
+    Compositionality_II: tuple[Test, ...]
+    Subject_Aliasing: tuple[Test, ...]
+    Forgetfulness: tuple[Test, ...]
+    Relation_Specificity: tuple[Test, ...] | None = None
+    Relation_Specifity: tuple[Test, ...] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """One of the two spellings."""
+        if self.Relation_Specificity is None and self.Relation_Specifity is None:
+            raise ValueError("Relation_Specificity is missing")
+
+    def tests(self, aspect: str) -> tuple[Test, ...]:
+        """Those of that criterion."""
+        found: tuple[Test, ...] | None = getattr(self, KEYS[aspect])
+        return found if found is not None else self.Relation_Specifity or ()

@@ -1,0 +1,54 @@
+"""The published files, and what their publishers say they hold."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ke_core.plugin import Variant
+
+PUBLISHED_AT = "https://media.githubusercontent.com/media/edenbiran/RippleEdits/main/data/benchmark/"
+FAMILY = "ripple-edits"
+CITE = """@article{cohen2024evaluating,
+  title   = {Evaluating the Ripple Effects of Knowledge Editing in Language Models},
+  author  = {Cohen, Roi and Biran, Eden and Yoran, Ori and Globerson, Amir and Geva, Mor},
+  journal = {Transactions of the Association for Computational Linguistics},
+  volume  = {12},
+  year    = {2024},
+  note    = {arXiv:2307.12976}
+}"""
+
+
+@frozen(kw_only=True)
+class RippleVariant(Variant):
+    """One of the three subsets. Its counts are the paper's nominal ones: the released statistics cover fewer."""
+
+    family: str = FAMILY
+    licence: str = "MIT"
+    cite: str = CITE
+
+
+RECENT = RippleVariant(
+    name="ripple-edits-recent",
+    summary="2,000 real facts that entered Wikidata after July 2022, injected",
+    file="recent.json",
+    url=f"{PUBLISHED_AT}recent.json",
+    # of the file in git-lfs, from its pointer; nobody here has read the file itself
+    sha256="bc71807ea72280e2587bd1974fc79ae7e23aa24b1d5887bcdced40d448910547",
+    size=19_658_316,
+    published={"cases": 2000},
+)
+RANDOM = RippleVariant(
+    name="ripple-edits-random",
+    summary="1,000 counterfactual edits of entities drawn evenly by how much is known of them",
+    file="random.json",
+    url=f"{PUBLISHED_AT}random.json",
+    published={"cases": 1000},
+)
+POPULAR = RippleVariant(
+    name="ripple-edits-popular",
+    summary="1,000 counterfactual edits of entities with much-read Wikipedia pages",
+    file="popular.json",
+    url=f"{PUBLISHED_AT}popular.json",
+    published={"cases": 1000},
+)
+VARIANTS = (RECENT, RANDOM, POPULAR)

@@ -1,0 +1,97 @@
+"""Triples to sentences that stop where the answer starts (step 4), from the graph's clozes and the table's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.graph import KnowledgeGraph
+from ke_core.plugin import Entity
+from ke_plugin_ripple_edits.rules import Rules
+
+SLOT = "{}"
+NOMINAL = re.compile(r"The (?P<phrase>.*\{\}.*?) (?:is|are|was|were)(?: the)?\Z")
+IS = re.compile(r" (?:is|are)\Z")
+
+
+@frozen(kw_only=True)
+class Wording:
+    """Says facts of a graph."""
+
+    graph: KnowledgeGraph
+    rules: Rules
+
+    def cloze(self, subject: Entity, relation: str) -> str | None:
+        """The sentence about a thing that is named; None where nobody has written one for its kind."""
+        link = self.graph.links.get(relation)
+        if link is not None and link.relation.cloze and link.subject == self.graph.kind(subject):
+            return self.graph.cloze(subject, relation).prompt
+        return _filled(self.rules.words(relation).cloze, self.graph.mention(subject))
+
+    def renamed(self, subject: Entity, alias: str, relation: str) -> str | None:
+        """The sentence about a thing by another name of its."""
+        link = self.graph.links[relation]
+        words = alias.split()
+        the = words[0].casefold() != "the" and any(word in self.rules.table.articles for word in words)
+        return _filled(link.relation.cloze, f"the {alias}" if the else alias)
+
+    def composed(self, subject: Entity, first: str, second: str) -> str | None:
+        """The sentence about a thing that is described by its relation to another: (subject, first then second, ?)."""
+        described = self._described(subject, first)
+        if described is None:
+            return None
+        link = self.graph.links[second]
+        return _filled(self.rules.words(second).cloze or link.relation.cloze, described)
+
+    def besides(self, sentence: str, others: Sequence[Entity]) -> str:
+        """The same, asking for something else than ``others``."""
+        named = [self.graph.mention(other) for other in others]
+        listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+        if IS.search(sentence) and len(named) == 1:
+            at = sentence.rindex(" ")
+            return f"{sentence[:at]}, which is not {listed},{sentence[at:]}"
+        lower = sentence.startswith("The ")
+        return f"Besides {listed}, {'t' + sentence[1:] if lower else sentence}"
+
+    def _described(self, subject: Entity, relation: str) -> str | None:
+        """``the capital of Peru``: the table's noun phrase, or what the graph's own sentence begins with."""
+        mention = self.graph.mention(subject)
+        own = self.rules.words(relation).describe
+        if own is not None:
+            return own.replace(SLOT, mention)
+        found = NOMINAL.match(self.graph.links[relation].relation.cloze or "")
+        return f"the {found['phrase'].replace(SLOT, mention)}" if found else None
+
+
+def _filled(template: str | None, mention: str) -> str | None:
+    if template is None:
+        return None
+    said = template.replace(SLOT, mention)
+    return said[0].upper() + said[1:]
+
+
+def gives_away(prompt: str, answers: Sequence[Entity]) -> bool:
+    """Whether a right answer stands in the prompt: "the country whose capital is Kuwait City"."""
+    return any(_words(name) in _words(prompt) for entity in answers for name in entity.names if _words(name).strip())
+
+
+def _words(text: str) -> str:
+    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))
+
+
+def asked(prompt: str, subject: Entity, relation: str, objects: Sequence[Entity], **two_hop: Any) -> dict[str, Any]:
+    """A query in the published format; ``two_hop``: its second relation, targets and answers."""
+    answers = two_hop.pop("answers", objects)
+    return {
+        "prompt": prompt,
+        "answers": [{"value": entity.label, "aliases": list(entity.aliases)} for entity in answers],
+        "query_type": "two_hop" if two_hop else "regular",
+        "subject_id": subject.key,
+        "relation": relation,
+        "target_ids": [entity.key for entity in objects],
+        "phrase": prompt if two_hop else None,
+        **two_hop,
+    }

@@ -1,0 +1,157 @@
+"""What the builder draws, and the embedded dataset that it makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from ke_core.graph import BuildTools, Graph, load_atlas
+from ke_core.plugin import BadData, Case, Entity, contradicting
+from ke_plugin_ripple_edits import BuildConfig
+from ke_plugin_ripple_edits.build import RippleBuilder
+from ke_plugin_ripple_edits.dataset import atlas_records
+from ke_plugin_ripple_edits.wording import gives_away
+
+KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing",
+        "Relation_Specificity", "Forgetfulness")  # fmt: skip
+
+
+@pytest.fixture
+def company(toy: Any) -> Graph:
+    """Forty people in four teams that are at four sites."""
+    people = [f"person:Person{n:02}" for n in range(40)]
+    teams, sites = [f"team:Team{n}" for n in range(4)], [f"site:Site{n}" for n in range(4)]
+    return toy.graph(  # type: ignore[no-any-return]
+        {"team": toy.relation("team", "person", "team"), "site": toy.relation("site", "team", "site")},
+        {
+            "team": {who: [teams[n % 4]] for n, who in enumerate(people)},
+            "site": dict(zip(teams, ([s] for s in sites), strict=True)),
+        },
+        [*people, *teams, *sites],
+    )
+
+
+def test_a_graph_without_a_rule_has_two_hops(company: Graph, toy: Any) -> None:
+    found = toy.records(company, cases=10)
+    assert len(found) == 10
+    moved = next(record for record in found if record["edit"]["relation"] == "team")
+    (test,) = moved["Compositionality_I"]
+    assert test["test_queries"][0]["prompt"].startswith("The site of the team of Person")
+
+
+def test_records_are_read_by_the_familys_own_loader(company: Graph, toy: Any, loaded: Any) -> None:
+    found = toy.records(company, cases=10)
+    cases: list[Case] = loaded(*found)
+    assert len(cases) == 10
+    assert all(case.edits[0].cloze and case.edits[0].before for case in cases)
+    assert [case.edits[0].statement for case in cases] == [r["edit"]["prompt"].removesuffix(".") for r in found]
+
+
+def test_seed_and_graph_decide_alone(company: Graph, toy: Any) -> None:
+    assert toy.records(company, cases=10) == toy.records(company, cases=10)
+    assert toy.records(company, cases=10) != toy.records(company, cases=10, seed=1)
+
+
+def test_popular_edits_are_of_the_tenth_with_most_facts(company: Graph, toy: Any) -> None:
+    found = toy.records(company, subset="popular")
+    assert {record["edit"]["relation"] for record in found} == {"site"}
+    assert {record["example_type"] for record in found} == {"popular"}
+
+
+def test_recent_edits_are_the_graphs_own_facts(company: Graph, toy: Any) -> None:
+    found = toy.records(company, subset="recent", cases=10)
+    for record in found:
+        edit = record["edit"]
+        assert "original_fact" not in edit
+        assert edit["target_id"] in {o.key for o in company.objects(edit["subject_id"], edit["relation"])}
+
+
+def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
+    dropped: Counter[str] = Counter()
+    tools = BuildTools(
+        cases=5,
+        recalls=lambda asked: [fact.gold.entities[0].label == "Team1" for fact in asked],
+        dropped=lambda why: dropped.update([why]),
+    )
+    found = list(RippleBuilder(config=BuildConfig()).records(company, tools))
+    assert found
+    assert {record["edit"]["original_fact"]["target_label"] for record in found} == {"Team1"}
+    assert dropped["the model does not know the fact that is edited"]
+
+
+def test_nothing_to_edit_is_one_line(toy: Any) -> None:
+    poor = toy.graph({"likes": toy.relation("idol", "p", "p")}, {"likes": {"p:A": ["p:B"]}}, ["p:A", "p:B"])
+    with pytest.raises(BadData, match="no fact whose edit has a consequence"):
+        toy.records(poor)
+
+
+def test_x7_and_names_of_two_things_are_not_edited(toy: Any) -> None:
+    graph = toy.graph(
+        {"team": toy.relation("team", "person", "team"), "site": toy.relation("site", "team", "site")},
+        {"team": {f"person:{n}": ["team:T1"] for n in ("Q77", "Al", "Cy")} | {"person:Di": ["team:T2"]},
+         "site": {"team:T1": ["site:S1"], "team:T2": ["site:S2"]}},
+        ["person:Q77", "person:Al", "person:Cy", "person:Di", "team:T1", "team:T2", "site:S1", "site:S2"],
+        Cy={"label": "Al"},
+    )  # fmt: skip
+    assert {record["edit"]["subject_label"] for record in toy.records(graph)} <= {"Di", "T1", "T2"}
+
+
+# --- the atlas -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def atlas() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(json.dumps(atlas_records()))
+    return found
+
+
+def test_atlas_counts(atlas: list[dict[str, Any]]) -> None:
+    assert len(atlas) == 300
+    counts = {key: sum(len(record[key]) for record in atlas) for key in KEYS}
+    assert all(counts[key] >= least for key, least in zip(KEYS, (500, 500, 50, 40, 150, 30), strict=True)), counts
+
+
+def test_every_condition_of_the_atlas_is_a_fact_of_it(atlas: list[dict[str, Any]]) -> None:
+    graph = load_atlas()
+    for record in atlas:
+        for test in (test for key in KEYS for test in record[key]):
+            for query in test["condition_queries"]:
+                known = {entity.key for entity in graph.objects(query["subject_id"], query["relation"])}
+                assert set(query["target_ids"]) == known, query["prompt"]
+
+
+def test_no_edit_of_the_atlas_takes_a_fact_from_another_case(toy: Any) -> None:
+    """Everything may be edited at once: a path of one case is contradicted by no edit of another."""
+    cases = list(toy.made("ripple-edits-atlas").cases())
+    bank = {edit.id: edit for case in cases for edit in case.edits}
+    assert len(bank) == len(cases)
+    for case in cases:
+        assert not contradicting(case.facts_after, bank)
+        assert contradicting(case.facts_before, bank) == {case.edits[0].id}
+
+
+def test_no_prompt_of_the_atlas_names_its_answer(atlas: list[dict[str, Any]]) -> None:
+    for record in atlas:
+        for test in (test for key in KEYS for test in record[key]):
+            for query in (*test["test_queries"], *test["condition_queries"]):
+                assert query["prompt"][0] == query["prompt"][0].upper()
+                named = [Entity(label=answer["value"]) for answer in query["answers"]]
+                assert not gives_away(query["prompt"], named), query["prompt"]
+
+
+def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:
+    told = "from ke_plugin_ripple_edits.dataset import _atlas_checksum as c; print(c())"
+    other = subprocess.run(
+        [sys.executable, "-c", told],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert other.stdout.strip() == toy.made("ripple-edits-atlas").info().sha256

@@ -1,0 +1,252 @@
+"""Published records, real ones and ones of ours, to cases; acceptance checks 1 and 2 of the protocol."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ke_core.plugin import EFFICACY, BadData, Case, Probe
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_plugin_ripple_edits.words import RELATIONS, take_apart
+
+
+def probes(case: Case, aspect: str) -> list[Probe]:
+    return [probe for probe in case.probes if probe.aspect == aspect]
+
+
+@pytest.fixture
+def real(sample: Path, toy: Any) -> list[Case]:
+    return list(toy.made(file=str(sample)).cases())
+
+
+def test_real_edits_are_taken_apart(real: list[Case]) -> None:
+    edits = [case.edits[0] for case in real]
+    assert [edit.cloze.subject for edit in edits if edit.cloze] == [
+        "꼠", "Goursez Vreizh", "Frederic Piesch", "Leonardo DiCaprio",
+    ]  # fmt: skip
+    assert [edit.after.objects[0].label for edit in edits if edit.after] == [
+        "33910 Lestarge", "Franche-Comté", "Archbishop of León, Mexico", "Syria",
+    ]  # fmt: skip
+    assert [edit.before.objects[0].label for edit in edits if edit.before] == [
+        "꼟", "France", "mayor of Vienna", "United States of America",
+    ]  # fmt: skip
+    assert edits[1].cloze is not None
+    assert edits[1].cloze.template == "The name of the country which {} is associated with is"
+    assert edits[0].after is not None
+    assert edits[0].after.objects[0].aliases == ("(33910) 2000 LJ9", "Lestarge")
+
+
+def test_real_tests_are_all_there_whichever_spelling_their_key_has(real: list[Case]) -> None:
+    counts = [Counter(probe.id.partition("-")[0] for probe in case.probes) for case in real]
+    assert counts == [
+        {EFFICACY: 1, "known": 1, "LG": 1, "SA": 2, "RS": 1},
+        {EFFICACY: 1, "known": 1, "LG": 4, "CI": 1, "SA": 1, "RS": 1},
+        {EFFICACY: 1, "known": 1, "SA": 1, "RS": 4, "PV": 1},
+        {EFFICACY: 1, "known": 1, "RS": 1},
+    ]
+    assert [case.tags for case in real[2:]] == [
+        {"subset": "random", "relation": "POSITION_HELD"},
+        {"subset": "popular", "relation": "COUNTRY_OF_CITIZENSHIP"},
+    ]
+
+
+def test_real_questions_without_an_answer_are_kept_and_name_nothing(real: list[Case]) -> None:
+    (first, *_rest) = probes(real[1], "logical-generalization")
+    assert first.queries[0].gold.entities == ()
+    assert first.given[0].gold.entities == ()
+
+
+def test_a_test_is_its_own_condition_and_asked_once(real: list[Case]) -> None:
+    (aliased, *_rest) = probes(real[0], "subject-aliasing")
+    assert aliased.given == aliased.queries
+    assert aliased.queries[0].stale is not None
+    assert aliased.queries[0].stale.entities[0].label == "꼟"
+    (unrelated,) = probes(real[1], "relation-specificity")
+    assert unrelated.given[0].id == unrelated.queries[0].id
+    assert unrelated.queries[0].stale is None
+
+
+def test_two_hops_keep_their_second_relation_and_answer_with_its_targets(loaded: Any, record: dict[str, Any]) -> None:
+    """Check 1."""
+    (case,) = loaded(record)
+    (probe,) = probes(case, "compositionality-1")
+    (query,) = probe.queries
+    assert query.relation == "SPOUSE/CHILD"
+    assert [(entity.label, entity.id) for entity in query.gold.entities] == [("Cy", "Q-Cy")]
+    assert [condition.texts[0] for condition in probe.given] == ["The name of the child of Bea Dun is"]
+    assert query.gold.require == "any"
+
+
+def test_six_keys_are_six_criteria(loaded: Any, record: dict[str, Any], toy: Any) -> None:
+    """Check 2."""
+    record["Forgetfulness"] = [toy.grouped(toy.query("PV", "x"))]
+    record["Compositionality_II"] = [toy.grouped(toy.query("CII", "x"), condition="AND")]
+    (case,) = loaded(record)
+    found = {probe.id: (probe.aspect, probe.queries[0].texts[0][:4]) for probe in case.probes}
+    assert found["PV-1"] == ("preservation", "PV")
+    assert found["CII-1"] == ("compositionality-2", "CII")
+    assert found["RS-1"][0] == "relation-specificity"
+    assert {probe.id: probe.require for probe in case.probes}["CII-1"] == "all"
+
+
+def test_the_edit_of_our_record(loaded: Any, record: dict[str, Any]) -> None:
+    (case,) = loaded(record)
+    (edit,) = case.edits
+    assert (edit.id, edit.statement) == ("Q1|SPOUSE|Q2", "The name of the spouse of Al Dun is Bea Dun")
+    own, known = case.probes[:2]
+    assert (own.phase, own.queries[0].gold.entities[0].label) == ("after", "Bea Dun")
+    assert (known.phase, known.queries[0].gold.entities[0].label) == ("before", "Ada Moe")
+    assert {(fact.subject.key, fact.relation.key) for fact in case.facts_after} == {
+        ("Q1", "SPOUSE"), ("Q2", "CHILD"), ("Q2", "SPOUSE"),
+    }  # fmt: skip
+
+
+def test_an_injected_fact_has_no_old_object(loaded: Any, record: dict[str, Any]) -> None:
+    record["example_type"] = "recent"
+    del record["edit"]["original_fact"]
+    (case,) = loaded(record)
+    assert case.edits[0].before is None
+    assert case.probes[1].queries[0].gold.entities[0].label == "Bea Dun"
+
+
+def test_an_old_object_that_its_prompt_lacks_is_unknown(loaded: Any, record: dict[str, Any]) -> None:
+    record["edit"]["original_fact"]["prompt"] = "The name of the spouse of Al Dun is ."
+    (case,) = loaded(record)
+    assert case.edits[0].before is None
+    assert case.probes[0].queries[0].stale is None
+
+
+def test_x7_a_bare_id_names_nothing(loaded: Any, record: dict[str, Any], toy: Any) -> None:
+    """The released code writes the id where Wikidata has no label."""
+    record["edit"]["prompt"] = "The name of the spouse of Al Dun is Q2."
+    record["Subject_Aliasing"] = []
+    record["Relation_Specificity"] = [toy.grouped(toy.query("The child of Al is", "Q77", ids=["Q77"]))]
+    (case,) = loaded(record)
+    assert case.probes[0].queries[0].gold.entities == ()
+    assert probes(case, "relation-specificity")[0].queries[0].gold.entities == ()
+
+
+def test_ids_may_be_lists_or_numbers(loaded: Any, record: dict[str, Any], toy: Any) -> None:
+    many = toy.query(
+        "The number of children Al Dun has is", "3", relation="NUMBER_OF_CHILDREN", ids=[3], subject=["Q1"]
+    )
+    record["Logical_Generalization"] = [toy.grouped(many)]
+    (case,) = loaded(record)
+    assert probes(case, "logical-generalization")[0].queries[0].gold.entities[0].label == "3"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "relation", "objects", "other", "object_"),
+    [
+        ("The gender of This is X is male.", "SEX_OR_GENDER", (), "The gender of This is X is female.", "male"),
+        ("Up follows What is Love.", "FOLLOWS", (), "Up follows Down.", "What is Love"),
+        ("The place of birth of A is St. Ives.", "PLACE_OF_BIRTH", (), "The place of birth of A is Paris.", "St. Ives"),
+        ("The name of the spouse of A is Sammy Davis Jr..", "SPOUSE", ("Sammy Davis Jr.",), "", "Sammy Davis Jr."),
+        ("The name of the child of A is B is C.", "CHILD", ("B is C",), "", "B is C"),
+        ("The name of the award A won is Best.", "AWARD_RECEIVED", (), "", "Best"),
+    ],
+)
+def test_object_is_cut_out_of_its_prompt(
+    prompt: str, relation: str, objects: tuple[str, ...], other: str, object_: str
+) -> None:
+    assert take_apart(prompt, relation, objects=objects, other=other).object == object_
+
+
+def test_all_53_relations_are_known() -> None:
+    assert len(RELATIONS) == 53
+
+
+def test_each_subset_is_offered_with_its_metric_and_judge() -> None:
+    catalog = read(discover())
+    for name in ("ripple-edits", "ripple-edits-recent", "ripple-edits-random", "ripple-edits-popular"):
+        spec = catalog.spec("dataset", name)
+        assert (spec.metrics, spec.judge) == (("ripple",), "containment")
+        assert (spec.builder is not None) == (name == "ripple-edits")
+
+
+# --- bad input -------------------------------------------------------------------------------------------
+
+
+def spoilt(path: str, value: Any) -> Any:
+    """A change of one field; ``...`` takes it away."""
+
+    def spoil(record: dict[str, Any]) -> None:
+        *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
+        at: Any = record
+        for step in way:
+            at = at[step]
+        if value is ...:
+            del at[last]
+        else:
+            at[last] = value
+
+    return spoil
+
+
+QUERY = "Relation_Specificity.0.test_queries.0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("example_type", "unheard", "example_type is 'unheard', not recent or random or popular"),
+        ("example_type", ..., "example_type: missing"),
+        ("edit.prompt", 5, "edit.prompt: must be a text, not a whole number"),
+        ("edit.prompt", " ", "prompt is blank"),
+        ("edit.relation", "COUSIN", "edit.relation COUSIN is unknown"),
+        ("edit.prompt", "Al married Bea.", "edit.prompt does not have the form of SPOUSE"),
+        ("edit.subject_id", {}, "subject_id must be a text, a number or a list of such"),
+        ("edit.target_label", "Zoe", "target_label does not stand in prompt"),
+        ("edit.target_label", "Q40271", "no label, only its Wikidata id"),
+        ("Relation_Specificity", ..., "Relation_Specificity is missing"),
+        ("Logical_Generalization", ..., "Logical_Generalization: missing"),
+        ("Relation_Specificity.0.test_queries", [], "Length of 'test_queries' must be >= 1"),
+        ("Relation_Specificity.0.test_condition", "XOR", "test_condition is 'XOR', not OR or AND"),
+        (f"{QUERY}.query_type", "three_hop", "query_type is 'three_hop', not regular or two_hop"),
+        (f"{QUERY}.query_type", "two_hop", "second_relation or second_hop_target_ids is missing"),
+        (f"{QUERY}.answers", "male", "must be a list, not a text"),
+        (f"{QUERY}.answers.0.value", "", "value is blank"),
+        (f"{QUERY}.answers.0.aliases", [3], "must be a text, not a whole number"),
+    ],
+)
+def test_a_wrong_record_is_named_with_its_field(
+    loaded: Any, record: dict[str, Any], path: str, value: Any, says: str
+) -> None:
+    wrong = copy.deepcopy(record)
+    spoilt(path, value)(wrong)
+    with pytest.raises(BadData) as caught:
+        loaded(record, wrong)
+    assert says in str(caught.value)
+    assert "own.json, record 2" in str(caught.value)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["", "[", '[{"edit": ', "{}", "[]", "[1]", "nonsense"])
+def test_a_file_that_is_no_list_of_records_is_one_line(loaded: Any, text: str) -> None:
+    with pytest.raises(BadData, match=r"own\.json"):
+        loaded(text=text)
+
+
+def test_v4_blank_aliases_are_left_out(loaded: Any, record: dict[str, Any]) -> None:
+    spoilt(f"{QUERY}.answers.0.aliases", ["", " ", "m"])(record)
+    (case,) = loaded(record)
+    assert probes(case, "relation-specificity")[0].queries[0].gold.entities[0].aliases == ("m",)
+
+
+def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
+    with pytest.raises(BadData, match="none is named") as caught:
+        list(toy.made().cases())
+    assert "ripple-edits.file=FILE" in caught.value.hint
+
+
+def test_cases_come_one_by_one(tmp_path: Path, toy: Any, record: dict[str, Any]) -> None:
+    import json
+
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps([record, record])[:-1] + ", nonsense", encoding="utf-8")
+    assert next(toy.made(file=str(path)).cases()).id == "1"

@@ -1,0 +1,292 @@
+"""The logical rules on toy graphs worked out by hand; acceptance checks 10 to 12 of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.graph import Graph
+from ke_core.plugin import BadData, Entity
+from ke_plugin_ripple_edits.criteria import Criteria
+from ke_plugin_ripple_edits.rules import Rules, read
+from ke_plugin_ripple_edits.wording import Wording
+from ke_plugin_ripple_edits.world import Names, Plan, World
+
+KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing", "Forgetfulness")
+
+
+def criteria(graph: Graph, subject: str, relation: str, new: str) -> Criteria:
+    """The tests of the edit that gives the subject's relation the object ``new``."""
+    rules = Rules.of(read(), graph)
+    node = graph.node(new)
+    plan = Plan(
+        subject=graph.entity(subject),
+        relation=relation,
+        new=node.entity,
+        old=graph.objects(subject, relation),
+        functional=graph.links[relation].functional,
+    )
+    world = World(graph=graph, rules=rules, plan=plan)
+    return Criteria(world=world, wording=Wording(graph=graph, rules=rules), names=Names(graph), backwards=10)
+
+
+def said(made: Criteria) -> dict[str, dict[str, set[str]]]:
+    """Key to prompt to answers."""
+    return {
+        key: {
+            query["prompt"]: {answer["value"] for answer in query["answers"]}
+            for one in found
+            for query in one.test["test_queries"]
+        }
+        for key, found in made.tests().items()
+    }
+
+
+def conditions(made: Criteria, key: str) -> dict[str, list[str]]:
+    """First prompt of a test to the prompts of its conditions."""
+    return {
+        one.test["test_queries"][0]["prompt"]: [query["prompt"] for query in one.test["condition_queries"]]
+        for one in made.tests()[key]
+    }
+
+
+def test_mother_brings_her_children_and_her_brothers(toy: Any) -> None:
+    """Check 10: New has Una and Ulf, Fay has Ed and Cis; Ed is not his own sibling, and New has one child more."""
+    made = criteria(toy.family(), "person:ed", "mother", "person:new")
+    assert said(made)["Logical_Generalization"] == {
+        "A sibling of Ed is": {"Una", "Ulf", "Cis"},
+        "An uncle of Ed is": {"Bob"},
+        "Besides Una and Ulf, the child of New is": {"Ed"},
+        "The number of children of New is": {"3"},
+    }
+    found = conditions(made, "Logical_Generalization")
+    assert found["A sibling of Ed is"] == ["The child of New is", "The father of Ed is", "The child of Fay is"]
+    assert found["Besides Una and Ulf, the child of New is"] == []
+
+
+def test_father_brings_his(toy: Any) -> None:
+    made = criteria(toy.family(), "person:una", "father", "person:fay")
+    assert said(made)["Logical_Generalization"] == {
+        "A sibling of Una is": {"Ed", "Cis", "Ulf"},
+        "Besides Ed and Cis, the child of Fay is": {"Una"},
+        "The number of children of Fay is": {"3"},
+    }
+
+
+def test_brother_asks_both_parents_either_may_know(toy: Any) -> None:
+    """Check 10: two tests of two queries, and one of one."""
+    made = criteria(toy.family(), "person:ed", "brother", "person:bob")
+    tests = [[query["prompt"] for query in one.test["test_queries"]] for one in made.tests()["Logical_Generalization"]]
+    assert tests == [
+        ["Besides Ed and Cis, the child of Old is", "Besides Ed and Cis, the child of Fay is"],
+        ["The mother of Bob is", "The father of Bob is"],
+        ["A sibling of Bob is"],
+    ]
+
+
+def test_spouse_is_asked_for_spouse_and_followed_by_for_follows(toy: Any) -> None:
+    """Section 12: the released code asks for siblings, and in the wrong direction."""
+    couples = toy.graph(
+        {"spouse": toy.relation("spouse", "p", "p"), "next": toy.relation("followed by", "p", "p"),
+         "prior": toy.relation("follows", "p", "p")},
+        {"spouse": {"p:A": ["p:B"]}, "next": {"p:A": ["p:B"]}, "prior": {}},
+        ["p:A", "p:B", "p:C"],
+    )  # fmt: skip
+    assert said(criteria(couples, "p:A", "spouse", "p:C"))["Logical_Generalization"] == {"The spouse of C is": {"A"}}
+    assert said(criteria(couples, "p:A", "next", "p:C"))["Logical_Generalization"] == {"The follows of C is": {"A"}}
+
+
+@pytest.fixture
+def places(toy: Any) -> Graph:
+    """Ur lies in Xan, Yor is another country; Ona is the capital of Yor, and Sum borders Xan."""
+    return toy.graph(  # type: ignore[no-any-return]
+        {
+            "country": {**toy.relation("country", "city", "country"), "cloze": "{} is a city in"},
+            "continent": toy.relation("continent", "country", "continent"),
+            "currency": toy.relation("currency", "country", "money"),
+            "language": toy.relation("official language", "country", "tongue", functional=False),
+            "anthem": toy.relation("anthem", "country", "song"),
+            "capital": toy.relation("capital", "country", "city", inverse="capital-of"),
+            "capital-of": {**toy.relation("capital of", "city", "country", inverse="capital"), "cloze": "{} rules"},
+            "mayor": toy.relation("mayor", "city", "person"),
+            "founded": toy.relation("year of foundation", "city", "date"),
+            "neighbour": toy.relation("neighbour", "country", "country", functional=False),
+            "people": toy.relation("population", "country", "number"),
+        },
+        {
+            "country": {"city:Ur": ["country:Xan"]},
+            "continent": {"country:Xan": ["continent:Ea"], "country:Yor": ["continent:We"]},
+            "currency": {"country:Xan": ["money:xu"], "country:Yor": ["money:yu"]},
+            "language": {"country:Xan": ["tongue:Xi"], "country:Yor": ["tongue:Yi"]},
+            "anthem": {"country:Xan": ["song:Oh"], "country:Yor": ["song:Ah"]},
+            "capital": {"country:Yor": ["city:Ona"]},
+            "capital-of": {"city:Ona": ["country:Yor"]},
+            "mayor": {"city:Ur": ["person:May"]},
+            "founded": {"city:Ur": ["date:1200-01-01"], "city:Ona": ["date:1300-01-01"]},
+            "neighbour": {"country:Sum": ["country:Xan"], "country:Xan": ["country:Sum"]},
+            "people": {"country:Xan": ["number:5"], "country:Yor": ["number:6"]},
+        },
+        ["city:Ur", "city:Ona", "country:Xan", "country:Yor", "country:Sum", "continent:Ea", "continent:We", "money:xu",
+         "money:yu", "tongue:Xi", "tongue:Yi", "song:Oh", "song:Ah", "person:May"],
+        Ur={"label": "Ur", "aliases": ["Uru", "Ona", "Yor City"]},
+    )  # fmt: skip
+
+
+def test_country_brings_continent_currency_language_and_anthem(places: Graph) -> None:
+    """Check 10."""
+    made = criteria(places, "city:Ur", "country", "country:Yor")
+    assert said(made)["Logical_Generalization"] == {
+        "The continent on which Ur lies is": {"We"},
+        "The currency used in Ur is the": {"yu"},
+        "The official language spoken in Ur is": {"Yi"},
+        "The anthem that one is most likely to hear in Ur is": {"Ah"},
+    }
+    assert conditions(made, "Logical_Generalization")["The continent on which Ur lies is"] == [
+        "The continent of Yor is"
+    ]
+
+
+def test_country_is_composed_with_what_the_new_one_has(places: Graph) -> None:
+    made = criteria(places, "city:Ur", "country", "country:Yor")
+    assert said(made)["Compositionality_I"] == {
+        "The continent on which the country to which Ur belongs lies is": {"We"},
+        "The currency used in the country to which Ur belongs is the": {"yu"},
+        "The official language spoken in the country to which Ur belongs is": {"Yi"},
+        "The anthem of the country to which Ur belongs is": {"Ah"},
+        "The capital of the country to which Ur belongs is": {"Ona"},
+    }
+
+
+def test_what_names_the_edited_thing_is_composed_with_its_new_fact(places: Graph) -> None:
+    made = criteria(places, "country:Xan", "continent", "continent:We")
+    assert said(made)["Compositionality_II"] == {
+        "The continent on which the country to which Ur belongs lies is": {"We"}
+    }
+    assert conditions(made, "Compositionality_II") == {
+        "The continent on which the country to which Ur belongs lies is": ["Ur is a city in"]
+    }
+
+
+def test_unrelated_facts_leave_out_what_depends_on_the_edit(places: Graph) -> None:
+    """Check 11: of a country edit no continent, official language, capital of, or currency."""
+    country = {"country": {"city:Ur": ["country:Xan"]}, "capital-of": {"city:Ur": ["country:Xan"]}}
+    both = evolve(
+        places, triples={**places.triples, **{k: {s: tuple(o) for s, o in v.items()} for k, v in country.items()}}
+    )
+    made = criteria(both, "city:Ur", "country", "country:Yor")
+    assert said(made)["Relation_Specificity"] == {
+        "The mayor of Ur is": {"May"},
+        "The year of foundation of Ur is": {"1200-01-01"},
+    }
+
+
+def test_one_object_is_not_preserved_and_several_are(places: Graph) -> None:
+    """Check 12."""
+    assert said(criteria(places, "country:Xan", "continent", "continent:We"))["Forgetfulness"] == {}
+    kept = criteria(places, "country:Xan", "language", "tongue:Yi")
+    assert said(kept)["Forgetfulness"] == {"The official language of Xan, which is not Yi, is": {"Xi"}}
+    assert said(kept)["Compositionality_I"] == said(kept)["Compositionality_II"] == {}
+
+
+def test_a_date_is_not_composed(places: Graph) -> None:
+    """Check 12."""
+    made = said(criteria(places, "city:Ur", "founded", "date:1300-01-01"))
+    assert made["Compositionality_I"] == made["Compositionality_II"] == made["Logical_Generalization"] == {}
+
+
+def test_another_name_is_asked_unless_it_is_another_things_or_gives_the_answer_away(places: Graph) -> None:
+    made = criteria(places, "city:Ur", "country", "country:Yor")
+    assert said(made)["Subject_Aliasing"] == {"Uru is a city in": {"Yor"}}
+    assert [
+        q["answers"][0]["value"] for t in made.tests()["Subject_Aliasing"] for q in t.test["condition_queries"]
+    ] == ["Xan"]
+
+
+def test_capital_is_known_backwards(places: Graph) -> None:
+    made = criteria(places, "country:Yor", "capital", "city:Ur")
+    assert said(made)["Logical_Generalization"] == {"Ur rules": {"Yor"}, "Ur is a city in": {"Yor"}}
+
+
+def test_symmetric_neighbours_exclude_those_there_are(places: Graph) -> None:
+    made = criteria(places, "country:Yor", "neighbour", "country:Xan")
+    assert said(made)["Logical_Generalization"] == {"The neighbour of Xan, which is not Sum, is": {"Yor"}}
+
+
+def test_what_does_not_change_is_no_test_of_a_change(places: Graph) -> None:
+    same = evolve(
+        places,
+        triples={**places.triples, "continent": {"country:Xan": ("continent:We",), "country:Yor": ("continent:We",)}},
+    )
+    made = said(criteria(same, "city:Ur", "country", "country:Yor"))
+    assert not any("continent" in prompt for key in KEYS for prompt in made[key])
+
+
+def test_death_is_known_to_end_a_life(toy: Any) -> None:
+    people = toy.graph(
+        {"P20": toy.relation("place of death", "person", "city")},
+        {"P20": {"person:A": ["city:B"]}},
+        ["person:A", "city:B", "city:C"],
+    )
+    made = said(criteria(people, "person:A", "P20", "city:C"))
+    assert made["Logical_Generalization"]["Asked whether A is still alive, one has to answer:"] == {"no"}
+
+
+# --- the table -------------------------------------------------------------------------------------------
+
+
+def test_relations_are_found_by_key_by_wikidata_id_and_by_label(places: Graph) -> None:
+    rules = Rules.of(read(), places)
+    assert rules.key("official-language") == "language"
+    assert rules.key("capital-of") == "capital-of"
+    assert rules.key("mother") == "mother"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[[rule]]\nedit = ['boss']\nany = [{about = 'subject', ask = 'child', answer = ['object']}]", "'boss'"),
+        ("[[rule]]\nedit = ['child']\nany = [{about = 'me', ask = 'child', answer = ['object']}]", "must start at"),
+        ("[[rule]]\nedit = ['child']\nany = [{about = 'subject', ask = 'child'}]", "needs answer or says"),
+        ("[relations.boss]\ndescribe = 'the boss'", "exactly one {}"),
+        ("[relations.boss]\nchanges = 'x'", "must be a list, not a text"),
+        ("[relations.boss]\nchanges = ['x']", "relations.boss names the unknown relation 'x'"),
+        ("rule = 3", "rule: must be a list"),
+        ("nonsense", "is not TOML in UTF-8"),
+    ],
+)  # fmt: skip
+def test_a_table_that_does_not_fit_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadData) as caught:
+        read(path)
+    assert says in str(caught.value)
+    assert "own.toml" in str(caught.value)
+
+
+def test_a_table_of_ones_own_adds_rules(tmp_path: Path, places: Graph, toy: Any) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        "[relations.mayor]\n[relations.town]\ncloze = 'The town that {} runs is'\n"
+        "[[rule]]\nedit = ['mayor']\nany = [{about = 'object', ask = 'town', answer = ['subject']}]\n",
+        encoding="utf-8",
+    )
+    found: Mapping[str, Any] = next(r for r in toy.records(places, rules=str(path)) if r["edit"]["relation"] != "x")
+    assert found
+    assert Rules.of(read(path), places).rules("mayor")
+
+
+def test_x7_labels_that_are_ids_are_not_clear() -> None:
+    names = Names(_nothing())
+    assert not names.clear(Entity(label="Q42", id="x"))
+    assert names.clear(Entity(label="Q 42", id="x"))
+
+
+def _nothing() -> Any:
+    class Empty:
+        links: Mapping[str, Any] = {}
+
+    return Empty()

@@ -1,0 +1,55 @@
+"""Dataset ``zsre``: one question a case whose answer is edited, with a rephrased and an unrelated question."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_plugin_zsre.variants import ZSRE
+
+STYLES = ("direct",)
+
+
+@frozen(kw_only=True)
+class ZsreConfig:
+    """Where the file is, and which of its answers an edit makes true."""
+
+    data_dir: str | None = field(
+        default=None,
+        metadata={"help": "folder that holds zsre_mend_eval.json (or a folder zsre/ with it); else KE_DATA_DIR, cache"},
+    )
+    target: Literal["alt", "answers"] = field(
+        default="alt",
+        metadata={
+            "help": "what an edit makes true: alt = another answer than the true one (MEND); answers = the true one "
+            "(ROME, MEMIT)"
+        },
+    )
+
+
+def build(config: ZsreConfig) -> Dataset:
+    """The dataset."""
+    from ke_plugin_zsre.dataset import Zsre  # noqa: PLC0415  built late
+
+    return Zsre(variant=ZSRE, config=config)
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Offer ``zsre``."""
+    return [
+        DatasetSpec(
+            name=ZSRE.name,
+            family=ZSRE.family,
+            summary=ZSRE.summary,
+            config=ZsreConfig,
+            build=build,
+            cite=ZSRE.cite,
+            aspects=SINGLE_ASPECTS,
+            styles=STYLES,
+            metrics=("classic",),
+            judge="alias",
+        )
+    ]

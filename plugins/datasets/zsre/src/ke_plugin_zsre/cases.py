@@ -1,0 +1,81 @@
+"""Records to cases. A question is also the sentence that stops where its answer starts: the answer follows it."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
+from ke_plugin_zsre.records import Record
+
+SLOT = "{}"
+
+
+def case(name: str, record: Record, target: str) -> Case:
+    """One record, by its place in the file; ``target``: which of its answers the edit makes true."""
+    true = Entity(label=record.answers[0].strip(), aliases=_others(record.answers))
+    other = Entity(label=record.alt.strip())
+    new, old = (other, _different(true, other)) if target == "alt" else (true, None)
+    edit = _edit(record, new, old)
+    question = Query(
+        id="edit",
+        texts=(record.src.strip(),),
+        cloze=record.src.strip(),
+        gold=Gold(entities=(new,)),
+        stale=Gold(entities=(old,)) if old else None,
+        edit=edit.id,
+    )
+    again = evolve(question, id="rephrase", texts=(record.rephrase.strip(),), cloze=None, edit=None)
+    return Case(
+        id=name,
+        edits=(edit,),
+        probes=single_edit_probes(question, _near(record, new), paraphrases=(again,)),
+        facts_before=(edit.before,) if edit.before else (),
+        facts_after=(edit.after,) if edit.after else (),
+    )
+
+
+def _edit(record: Record, new: Entity, old: Entity | None) -> Edit:
+    """Its id is its statement, the question with its answer: the file has ids for nothing."""
+    question = record.src.strip()
+    template = _template(question, record.subject)
+    relation = Relation(label=template or question, question=template)
+
+    def fact(answer: Entity) -> Fact:
+        subject = Entity(label=record.subject)
+        return Fact(subject=subject, relation=relation, objects=(answer,), text=f"{question} {answer.label}")
+
+    after = fact(new)
+    return Edit(
+        id=after.text,
+        statement=after.text,
+        before=fact(old) if old else None,
+        after=after,
+        cloze=Cloze(template=template, subject=record.subject) if template else None,
+        question=question,
+    )
+
+
+def _template(question: str, subject: str) -> str | None:
+    """The question with a slot where it first names its subject (E2); None where it does not name it."""
+    if subject not in question or SLOT in question:
+        return None
+    return question.replace(subject, SLOT, 1)
+
+
+def _near(record: Record, new: Entity) -> tuple[Query, ...]:
+    """The unrelated question; none where its answer is the edit's new one, which could not show a change."""
+    if record.loc_ans.strip().casefold() == new.label.casefold():
+        return ()
+    text = record.loc.strip()
+    text = text if text.endswith("?") else f"{text}?"
+    return (Query(id="near", texts=(text,), cloze=text, gold=Gold(entities=(Entity(label=record.loc_ans.strip()),))),)
+
+
+def _different(true: Entity, other: Entity) -> Entity | None:
+    """The old answer, unless the new one is a spelling of it."""
+    return None if other.label.casefold() in {name.casefold() for name in true.names} else true
+
+
+def _others(answers: tuple[str, ...]) -> tuple[str, ...]:
+    first, *rest = (answer.strip() for answer in answers)
+    return tuple(answer for answer in dict.fromkeys(rest) if answer != first)

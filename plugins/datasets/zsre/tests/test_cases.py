@@ -1,0 +1,100 @@
+"""What a record becomes."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from ke_core.plugin import BadData, Dataset
+from ke_core.testing.dataset import DatasetContract
+
+
+class TestAlt(DatasetContract):
+    name = "zsre"
+
+    @pytest.fixture
+    def dataset(self, records, stored) -> Dataset:
+        return stored(records)
+
+
+class TestAnswers(DatasetContract):
+    name = "zsre"
+    options = {"target": "answers"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+    @pytest.fixture
+    def dataset(self, records, stored) -> Dataset:
+        return stored(records, target="answers")
+
+
+def told(case):
+    return {p.id: [(q.texts[0], q.form, q.continuations) for q in p.queries] for p in case.probes}
+
+
+def test_alt_takes_the_place_of_the_true_answer(record, stored) -> None:
+    (case,) = stored([record]).cases()
+    own, again, near = record["src"], record["rephrase"], record["loc"] + "?"
+    changed = (" Vera Lisk", " Tobin Crane")
+    assert told(case) == {
+        "efficacy": [(own, "question", ())],
+        "efficacy-probability": [(own, "cloze", changed)],
+        "paraphrase": [(again, "question", ())],
+        "paraphrase-probability": [(again, "question", changed)],
+        "locality": [(near, "cloze", ())],
+        "locality-probability": [(near, "cloze", (" eleven", " Vera Lisk"))],
+    }
+    query = case.probes[0].queries[0]
+    assert query.gold.entities[0].names == ("Vera Lisk",)
+    assert query.stale.entities[0].names == ("Tobin Crane", "T. Crane")
+
+
+def test_the_true_answer_may_be_taught_instead_and_has_no_rival_then(record, stored) -> None:
+    (case,) = stored([record], target="answers").cases()
+    assert set(told(case)) == {"efficacy", "paraphrase", "locality", "locality-probability"}
+    query = case.probes[0].queries[0]
+    assert query.gold.entities[0].names == ("Tobin Crane", "T. Crane")
+    assert query.stale is None
+    assert case.edits[0].statement == "Who set up Ostrel Mills? Tobin Crane"
+
+
+def test_an_alt_that_is_a_spelling_of_the_answer_is_compared_with_nothing(records, stored) -> None:
+    *_, same = stored(records).cases()
+    assert "efficacy-probability" not in told(same)
+    assert same.edits[0].operation == "add"
+
+
+def test_v10_every_spelling_of_the_answer_counts(record, stored) -> None:
+    (case,) = stored([record | {"answers": ["A", "B", "A", "C"]}], target="answers").cases()
+    assert case.probes[0].queries[0].gold.entities[0].names == ("A", "B", "C")
+
+
+def test_the_subject_is_found_in_its_question(records, stored) -> None:
+    named, unnamed, _ = stored(records).cases()
+    cloze = named.edits[0].cloze
+    assert cloze.prompt == "Who set up Ostrel Mills?"
+    assert cloze.prompt[slice(*cloze.span)] == "Ostrel Mills"
+    assert unnamed.edits[0].cloze is None
+
+
+def test_e2_a_question_that_names_its_subject_twice_has_one_slot(record, stored) -> None:
+    (case,) = stored([record | {"src": "Did Ostrel Mills found Ostrel Mills?"}]).cases()
+    assert case.edits[0].cloze.template == "Did {} found Ostrel Mills?"
+
+
+def test_an_unrelated_question_with_the_new_answer_shows_nothing(record, stored) -> None:
+    (case,) = stored([record | {"loc_ans": "vera lisk"}]).cases()
+    assert "locality" not in told(case)
+
+
+def test_a_question_mark_is_added_once(record, stored) -> None:
+    (case,) = stored([record | {"loc": "who sings?"}]).cases()
+    assert told(case)["locality"][0][0] == "who sings?"
+
+
+def test_cases_are_named_by_their_place_and_there_before_the_rest_is_read(records, stored) -> None:
+    whole = json.dumps(records).encode()
+    cut = stored(whole[: len(whole) - 20])
+    assert [case.id for case in islice(cut.cases(), 2)] == ["0", "1"]
+    with pytest.raises(BadData, match="is cut off"):
+        list(cut.cases())

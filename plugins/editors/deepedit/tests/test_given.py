@@ -1,0 +1,106 @@
+"""Sub-questions and answers from the dataset: the method retrieves and judges facts, and searches nothing."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import SUB_QUESTIONS, BadConfig, Edit, Failure, Likelihood, Material, SubQuestion
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_deepedit import DeepEditConfig, ke_editors
+from ke_plugin_deepedit.editor import DeepEdit
+
+ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
+CITY = SubQuestion(question="Where is Eiffel Tower located?", answer="Paris", statement="Eiffel Tower is in Paris")
+NEW = SubQuestion(question="Who governs Rome?", answer="Gualtieri", statement="Rome is governed by Gualtieri")
+OLD = SubQuestion(question="Who governs Paris?", answer="Hidalgo", statement="Hidalgo governs Paris")
+VALUE = {f"{ASK.case}/{ASK.query}": {"after": (CITY, NEW), "before": (CITY, OLD)}}
+START, ROME = " Eiffel Tower", " Rome"
+NOT_NAMED, NOT_ALIKE = " no", " no"
+
+
+def replay(*script, edits=(MOVE_TOWER,), ask=ASK, value=VALUE, **options):
+    """The reply and the model, whose script must be used up."""
+    model = ScriptedModel(script)
+    config = DeepEditConfig(**{"decomposition": "oracle"} | options)
+    session = make_session(model, material={SUB_QUESTIONS: Material(value=value, oracle=True)})
+    with DeepEdit(config=config).edit(session, edits) as edited:
+        (reply,) = edited.answer([ask])
+    assert len(model.prompts) == len(script)
+    return reply, model
+
+
+@pytest.mark.parametrize("profile", ["fixed", "paper"])
+def test_a_fact_that_fits_takes_the_place_of_the_given_thought_and_else_it_stays(profile) -> None:
+    # Second hop: the fact names Rome, its subject; so the search would take it, too. Its entity is another here.
+    reply, model = replay(START, ROME, " Italy", NOT_NAMED, NOT_ALIKE, profile=profile)
+    assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
+    assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
+        ("subquestion", CITY.question, (MOVE_TOWER.id,), "Rome"),
+        ("subquestion", NEW.question, (MOVE_TOWER.id,), "Gualtieri"),
+        ("final", "Gualtieri", (), ""),
+    ]
+    assert [prompt.rpartition("\n\n")[2] for prompt in model.prompts] == [
+        f"Question: {CITY.question}\nStarts from:",
+        f"Before: {CITY.question}\nNow: {MOVE_TOWER.statement}\nNamed for the first time:",
+        f"Question: {NEW.question}\nStarts from:",
+        f"Sentence: {MOVE_TOWER.statement}\nIs Italy named in it, by this name or another?",
+        f"A: {MOVE_TOWER.statement}\nB: {NEW.statement}\nDo A and B tell the same kind of thing?",
+    ]
+    assert reply.raw == f" {MOVE_TOWER.statement}.# {NEW.statement}.#"
+
+
+def test_a_fact_that_contradicts_the_given_thought_takes_its_place() -> None:
+    reply, _model = replay(" France", NOT_NAMED, " yes", " yes", " yes", ROME, " Italy", NOT_NAMED, NOT_ALIKE)
+    assert reply.steps[0].answer == "Rome"
+
+
+def test_of_two_facts_that_fit_the_nearer_is_taken() -> None:
+    other = Edit(id="other", statement="Eiffel Tower was painted in green")
+    reply, _model = replay(START, ROME, ask=evolve(ASK, own=()), value=one(CITY), edits=(other, MOVE_TOWER))
+    assert (reply.text, reply.steps[0].retrieved) == ("Rome", (MOVE_TOWER.id, "other"))
+
+
+def one(*hops):
+    return {f"{ASK.case}/{ASK.query}": {"after": hops, "before": hops}}
+
+
+def test_nothing_to_retrieve_leaves_the_given_answers_without_a_call() -> None:
+    assert replay(edits=())[0].text == "Gualtieri"
+    assert replay(ask=evolve(ASK, own=(), hidden=frozenset({MOVE_TOWER.id})))[0].text == "Hidalgo"
+    assert replay(ask=evolve(ASK, own=()), facts="own")[0].text == "Hidalgo"
+
+
+def test_a_fact_that_brings_in_nothing_is_unparsed() -> None:
+    reply, _model = replay(START, "\n")
+    assert (reply.outcome, reply.steps[0].retrieved) == ("unparsed", (MOVE_TOWER.id,))
+
+
+def test_unreadable_judgements_are_noted_with_their_hop() -> None:
+    reply, _model = replay(" France", " maybe", NOT_ALIKE, " Italy", NOT_NAMED, NOT_ALIKE)
+    assert [step.kind for step in reply.steps] == ["subquestion", "unreadable", "subquestion", "final"]
+
+
+def test_the_bound_on_calls_is_that_of_the_whole_question() -> None:
+    reply, _model = replay(START, ROME, " Italy", max_calls=3)
+    assert (reply.outcome, [step.kind for step in reply.steps]) == ("hop-cap", ["subquestion", "call-cap"])
+
+
+def test_questions_that_were_not_taken_apart_fail_and_scores_are_declined() -> None:
+    assert isinstance(replay(value={})[0], Failure)
+    assert replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0].unscored
+
+
+def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
+    (spec,) = ke_editors()
+    assert spec.oracle(DeepEditConfig()) == ()
+    assert spec.oracle(DeepEditConfig(decomposition="oracle")) == (SUB_QUESTIONS,)
+    _reply, model = replay("", " So the answer is none.\n", decomposition="model", edits=(MOVE_GATE,))
+    assert not any("Gualtieri" in prompt for prompt in model.prompts)
+
+
+def test_a_dataset_without_sub_questions_is_refused() -> None:
+    editor = DeepEdit(config=DeepEditConfig(decomposition="oracle"))
+    with pytest.raises(BadConfig, match=r"deepedit\.decomposition=oracle: this dataset brings no sub-questions"):
+        editor.edit(make_session(ScriptedModel([])), [])

@@ -1,0 +1,54 @@
+"""Containment, the comparison of RippleEdits: one rule for questions and clozes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ke_core.plugin import Answer, Entity, Gold, Item, Query, Verdict
+from ke_plugin_alias import ContainmentConfig, build_containment
+
+POLITICIAN = ("politician", "pol", "p", "7")
+
+
+def verdict(text: str, *names: tuple[str, ...], form: Any = "cloze", require: Any = "any", **options: Any) -> Verdict:
+    entities = tuple(Entity(label=first, aliases=rest) for first, *rest in names)
+    query = Query(id="q", texts=("She works as a",), form=form, gold=Gold(entities=entities, require=require))
+    (judged,) = build_containment(ContainmentConfig(**options)).judge(
+        None, [Item(query=query, reply=Answer(text=text))]
+    )
+    return judged.verdict
+
+
+@pytest.mark.parametrize("form", ["question", "cloze"])
+def test_a_name_may_stand_anywhere(form: str) -> None:
+    assert verdict("well known politician of her time", POLITICIAN, form=form) is Verdict.RIGHT
+    assert verdict("well known Politician", POLITICIAN, form=form) is Verdict.WRONG
+    assert verdict("well known Politician", POLITICIAN, form=form, normalise="case") is Verdict.RIGHT
+
+
+@pytest.mark.parametrize(
+    ("text", "contains", "substring"),
+    [
+        ("from Poland, a police officer", Verdict.WRONG, Verdict.RIGHT),
+        ("pastor", Verdict.WRONG, Verdict.WRONG),
+        ("one of p and q", Verdict.RIGHT, Verdict.WRONG),
+        ("in 1975", Verdict.WRONG, Verdict.RIGHT),
+    ],
+    ids=["inside a word", "one letter", "one letter by itself", "one digit"],
+)
+def test_the_released_code_looks_inside_words_and_drops_single_letters(
+    text: str, contains: Verdict, substring: Verdict
+) -> None:
+    assert verdict(text, POLITICIAN) is contains
+    assert verdict(text, POLITICIAN, rule="substring") is substring
+
+
+@pytest.mark.parametrize("rule", ["contains", "substring"])
+def test_one_of_several_targets_suffices_unless_all_are_required(rule: str) -> None:
+    """RippleEdits' section 5.1 says one; its released code asks for every one."""
+    assert verdict("It is B", ("A1",), ("B",), rule="contains") is Verdict.RIGHT
+    assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule) is Verdict.RIGHT
+    assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.WRONG
+    assert verdict("Bo and Al", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.RIGHT

@@ -1,0 +1,132 @@
+"""Which members of the sets before and after the edit an answer names.
+
+Findings, one for each thing listed:
+
+======= ============================================= ========
+label   the thing is                                  entity
+======= ============================================= ========
+gold    a member of the set that is right             its key
+stale   only a member of the set that was right       its key
+extra   neither                                       none
+======= ============================================= ========
+
+A thing that is listed twice counts once, and each member is named by one thing at most: two names of one member are
+one finding. ``stale`` and ``extra`` together are what is wrong in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import Answer, Entity, Failure, Finding, Gold, Item, Judgement, Query, Session, Verdict
+from ke_plugin_set import SetConfig
+from ke_plugin_set.splitting import items, normal
+
+
+@frozen(kw_only=True)
+class SetJudge:
+    """SetJudge(config)."""
+
+    config: SetConfig
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order; needs no session."""
+        del session
+        return [self._one(item) for item in items]
+
+    def _one(self, item: Item) -> Judgement:
+        reply = item.reply
+        if isinstance(reply, Failure):
+            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
+        if not isinstance(reply, Answer):
+            return _judgement(Verdict.UNSURE, Finding(item="log-probabilities", label="not-a-text"))
+        if reply.outcome != "answered":
+            return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
+        if not item.query.gold.entities:
+            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
+        return self._compare(item.query, reply.text)
+
+    def _compare(self, query: Query, text: str) -> Judgement:
+        old = query.stale.entities if query.stale else ()
+        right = {entity.key for entity in query.gold.entities}
+        members = {entity.key: entity for entity in (*query.gold.entities, *old)}
+        names = {key: _normalised(entity) for key, entity in members.items()}
+        listed = {normal(item): item for item in reversed(items(text, _spelled(members)))}
+        listed = dict(reversed(listed.items()))  # each thing once, where it first stands
+        named = _pairs({item: self._candidates(item, names) for item in listed})
+        findings = [
+            _finding(spelt, named.get(item), right) for item, spelt in listed.items() if self._new(item, named, names)
+        ]
+        return _judgement(self._verdict(query, findings, old), *findings)
+
+    def _candidates(self, item: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+        """The members that the item may name."""
+        if self.config.match == "exact":
+            return [key for key, known in names.items() if item in known]
+        return [key for key, known in names.items() if any(_within(name, item) for name in known)]
+
+    def _new(self, item: str, named: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> bool:
+        """Whether it names a member that nothing else names, or no member at all."""
+        return item in named or not self._candidates(item, names)
+
+    def _verdict(self, query: Query, findings: Sequence[Finding], old: Sequence[Entity]) -> Verdict:
+        found = {finding.entity for finding in findings if finding.entity is not None}
+        extra = any(finding.entity is None for finding in findings)
+        if _enough(query.gold, found) and (self.config.extras or not (extra or found - _keys(query.gold.entities))):
+            return Verdict.RIGHT
+        if query.stale and _enough(query.stale, found) and (self.config.extras or not (extra or found - _keys(old))):
+            return Verdict.STALE
+        return Verdict.WRONG
+
+
+def _enough(gold: Gold, found: set[str]) -> bool:
+    keys = _keys(gold.entities)
+    return bool(keys & found) if gold.require == "any" else keys <= found
+
+
+def _keys(entities: Sequence[Entity]) -> set[str]:
+    return {entity.key for entity in entities}
+
+
+def _finding(spelt: str, key: str | None, right: set[str]) -> Finding:
+    label = "extra" if key is None else "gold" if key in right else "stale"
+    return Finding(item=spelt, label=label, entity=key)
+
+
+def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Item to member, each member once, for as many items as possible (augmenting paths: Kuhn 1955)."""
+    taken: dict[str, str] = {}
+
+    def place(item: str, seen: set[str]) -> bool:
+        for key in candidates[item]:
+            if key not in seen:
+                seen.add(key)
+                if key not in taken or place(taken[key], seen):
+                    taken[key] = item
+                    return True
+        return False
+
+    for item in candidates:
+        place(item, set())
+    return {item: key for key, item in taken.items()}
+
+
+def _normalised(entity: Entity) -> tuple[str, ...]:
+    """A name of which nothing is left would be in everything, so it is in nothing (V4)."""
+    return tuple(dict.fromkeys(name for name in map(normal, entity.names) if name))
+
+
+def _spelled(members: Mapping[str, Entity]) -> list[str]:
+    return [name for entity in members.values() for name in entity.names if name.strip()]
+
+
+def _within(name: str, item: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", item) is not None
+
+
+def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
+    return Judgement(verdict=verdict, findings=findings)

@@ -1,0 +1,14 @@
+"""The set judge keeps the contract of judges, with every way of matching."""
+
+from typing import ClassVar
+
+from ke_core.testing.judge import JudgeContract
+
+
+class TestDefault(JudgeContract):
+    name = "set"
+
+
+class TestLenient(JudgeContract):
+    name = "set"
+    options: ClassVar[dict[str, str]] = {"match": "contains", "extras": "true"}

@@ -1,0 +1,107 @@
+"""Which members of the sets an answer names, thing by thing."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Answer, Entity, Gold, Item, Judgement, Query, Scored, Verdict
+from ke_plugin_set import SetConfig
+from ke_plugin_set.judge import SetJudge
+
+SF = Entity(label="San Francisco", aliases=("SF", "Frisco"), id="sf")
+LA = Entity(label="Los Angeles", aliases=("LA",), id="la")
+BOSNIA = Entity(label="Bosnia and Herzegovina", id="ba")
+RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+
+
+def query(new: tuple[Entity, ...], old: tuple[Entity, ...] | None = None, require: str = "all") -> Query:
+    stale = None if old is None else Gold(entities=old)
+    return Query(id="q", texts=("Where?",), gold=Gold(entities=new, require=require), stale=stale)  # type: ignore[arg-type]
+
+
+def judged(asked: Query, text: str, **options: object) -> Judgement:
+    (found,) = SetJudge(config=SetConfig(**options)).judge(None, [Item(query=asked, reply=Answer(text=text))])  # type: ignore[arg-type]
+    return found
+
+
+def seen(found: Judgement) -> list[tuple[str, str, str | None]]:
+    return [(finding.item, finding.label, finding.entity) for finding in found.findings]
+
+
+def test_every_thing_is_a_finding() -> None:
+    found = judged(query((SF, LA), (LA,)), "LA, New York and SF")
+    assert seen(found) == [("LA", "gold", "la"), ("New York", "extra", None), ("SF", "gold", "sf")]
+    assert found.verdict is WRONG
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("San Francisco, Los Angeles", RIGHT),
+        ("los angeles; the san francisco", RIGHT),
+        ("Los Angeles", STALE),
+        ("San Francisco", WRONG),
+        ("", WRONG),
+    ],
+)
+def test_the_whole_set_is_right_and_the_old_one_stale(text: str, verdict: Verdict) -> None:
+    assert judged(query((SF, LA), (LA,)), text).verdict is verdict
+
+
+def test_a_member_of_the_old_set_alone_is_stale() -> None:
+    assert seen(judged(query((SF,), (LA,)), "SF, LA")) == [("SF", "gold", "sf"), ("LA", "stale", "la")]
+
+
+def test_an_alias_is_accepted_in_any_case() -> None:
+    assert judged(query((SF,)), "sf").verdict is RIGHT
+
+
+def test_a_member_is_named_once_however_often_it_is_listed() -> None:
+    assert seen(judged(query((SF, LA)), "SF, sf, Frisco, LA")) == [("SF", "gold", "sf"), ("LA", "gold", "la")]
+
+
+def test_one_thing_names_one_member_only() -> None:
+    twins = (Entity(label="Georgia", id="state"), Entity(label="Georgia", id="country"))
+    assert seen(judged(query(twins), "Georgia")) == [("Georgia", "gold", "state")]
+    assert judged(query(twins), "Georgia").verdict is WRONG
+
+
+def test_shared_names_are_paired_so_that_most_match() -> None:
+    one = Entity(label="Congo-Brazzaville", aliases=("Congo",), id="cg")
+    two = Entity(label="Congo", id="cd")
+    assert judged(query((one, two)), "Congo, Congo-Brazzaville").verdict is RIGHT
+    assert judged(query((two, one)), "Congo-Brazzaville, Congo").verdict is RIGHT
+
+
+def test_a_gold_name_with_and_stays_whole() -> None:
+    assert judged(query((BOSNIA, SF)), "Bosnia and Herzegovina and SF").verdict is RIGHT
+
+
+def test_contains_finds_a_name_within_a_thing() -> None:
+    assert judged(query((SF,)), "the city of San Francisco", match="contains").verdict is RIGHT
+    assert judged(query((SF,)), "the city of San Francisco").verdict is WRONG
+    assert judged(query((LA,)), "Lahore", match="contains").verdict is WRONG
+
+
+def test_extras_may_be_allowed() -> None:
+    assert judged(query((SF,)), "SF, Oslo", extras=True).verdict is RIGHT
+
+
+def test_any_member_is_enough_where_any_is_wanted() -> None:
+    assert judged(query((SF, LA), require="any"), "LA").verdict is RIGHT
+
+
+def test_no_gold_name_and_log_probabilities_are_unsure() -> None:
+    assert judged(query(()), "Oslo").verdict is UNSURE
+    scored = Item(query=query((SF,)), reply=Scored(logprobs=(0.0,), tokens=(1,)))
+    assert SetJudge(config=SetConfig()).judge(None, [scored])[0].verdict is UNSURE
+
+
+def test_v3_prompt_text_is_not_an_answer() -> None:
+    item = Item(query=query((SF,)), reply=Answer(text="", raw="San Francisco"))
+    assert SetJudge(config=SetConfig()).judge(None, [item])[0].verdict is WRONG
+
+
+def test_v4_a_blank_alias_matches_nothing() -> None:
+    blank = Entity(label="Oslo", aliases=(" ", "."), id="o")
+    assert judged(query((blank,)), "Rome").verdict is WRONG

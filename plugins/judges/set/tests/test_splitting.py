@@ -1,0 +1,55 @@
+"""How an answer is split into the things that it lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_plugin_set.splitting import items, normal
+
+NAMES = ("Bosnia and Herzegovina", "Washington, D.C.", "Oslo")
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("Oslo", ["Oslo"]),
+        ("Oslo, Rome", ["Oslo", "Rome"]),
+        ("Oslo; Rome", ["Oslo", "Rome"]),
+        ("Oslo and Rome.", ["Oslo", "Rome"]),
+        ("Oslo, Rome, and Lima", ["Oslo", "Rome", "Lima"]),
+        ("Oslo & Rome", ["Oslo", "Rome"]),
+        ("Oslo\nRome\n", ["Oslo", "Rome"]),
+        ("1. Oslo\n2. Rome", ["Oslo", "Rome"]),
+        ("1) Oslo 2) Rome 10) Lima", ["Oslo", "Rome", "Lima"]),
+        ("- Oslo\n- Rome\n* Lima\n\u2022 Paris", ["Oslo", "Rome", "Lima", "Paris"]),
+        ("The cities are: Oslo and Rome", ["Oslo", "Rome"]),
+        ("The cities are:\n1. Oslo\n2. Rome", ["Oslo", "Rome"]),
+        ("Andorra, Sandnes", ["Andorra", "Sandnes"]),
+        ("Guinea-Bissau, 3.5 million", ["Guinea-Bissau", "3.5 million"]),
+        ("bosnia and herzegovina and Oslo", ["bosnia and herzegovina", "Oslo"]),
+        ("Washington, D.C., Oslo", ["Washington, D.C", "Oslo"]),
+        ("Trinidad and Tobago", ["Trinidad", "Tobago"]),
+        ("", []),
+        (" , and ;\n", []),
+    ],
+)
+def test_what_is_listed(text: str, listed: list[str]) -> None:
+    assert items(text, NAMES) == listed
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("The Netherlands", "netherlands"),
+        ("the  Wharton\tSchool", "wharton school"),
+        ("A Place", "place"),
+        ('"Oslo."', "oslo"),
+        ("STRASSE", "strasse"),
+        ("Stra\u00dfe", "strasse"),
+        ("Theodor", "theodor"),
+        ("The", "the"),
+        ("...", ""),
+    ],
+)
+def test_names_are_compared_without_case_and_article(name: str, plain: str) -> None:
+    assert normal(name) == plain

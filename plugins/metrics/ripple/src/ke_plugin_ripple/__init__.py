@@ -1,0 +1,76 @@
+"""Metric ``ripple``: what an edit changed beside its own fact, by the six criteria of RippleEdits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.plugin import Metric, MetricSpec, hookimpl
+
+CRITERIA = {
+    "logical-generalization": "LG",
+    "compositionality-1": "CI",
+    "compositionality-2": "CII",
+    "subject-aliasing": "SA",
+    "preservation": "PV",
+    "relation-specificity": "RS",
+}
+"""Aspect of a probe to the paper's short name, in the order of its tables."""
+EACH = "-each"
+
+
+@frozen(kw_only=True)
+class RippleConfig:
+    """Where paper and released code differ, the defaults are the paper's."""
+
+    edits: Literal["successful", "all"] = field(
+        default="successful",
+        metadata={"help": "successful = only edits after which the new object is named (section 5.1); all"},
+    )
+    conditions: Literal["checked", "ignored"] = field(
+        default="checked",
+        metadata={"help": "checked = only tests whose conditions the unedited model meets; ignored = every test"},
+    )
+    aliasing: Literal["file", "old", "none"] = field(
+        default="file",
+        metadata={
+            "help": "condition of a test with another name of the subject: file = as the data have it (published files "
+            "ask for the new object before the edit); old = the unedited model names the old object; none"
+        },
+    )
+    targets: Literal["any", "all"] = field(
+        default="any",
+        metadata={"help": "of several gold objects, any one suffices (section 5.1) or all are needed (released code)"},
+    )
+    unit: Literal["queries", "tests"] = field(
+        default="queries",
+        metadata={
+            "help": "what an edit's average is over: queries (section 5.1), or tests as the data group them, "
+            "some of which are passed by one right query of two (released code)"
+        },
+    )
+
+
+def build(config: RippleConfig) -> Metric:
+    """The metric."""
+    from ke_plugin_ripple.metric import Ripple  # noqa: PLC0415  built late
+
+    return Ripple(config=config)
+
+
+@hookimpl
+def ke_metrics() -> list[MetricSpec]:
+    """Offer ``ripple``."""
+    return [
+        MetricSpec(
+            name="ripple",
+            summary="six criteria of what an edit must and must not change, of edits that took and tests that apply",
+            config=RippleConfig,
+            build=build,
+            cite="Cohen et al. 2024, RippleEdits, sections 3 and 5.1",
+            by=("criterion", "subset"),
+            columns={**CRITERIA, "ripple": "Avg", "edit-success": "edits", "executed": "tests"},
+            averages={"ripple": tuple(CRITERIA)},
+        )
+    ]

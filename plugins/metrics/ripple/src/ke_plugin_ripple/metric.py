@@ -1,0 +1,171 @@
+"""RippleEdits' score (Cohen et al. 2024, sections 3 and 5.1), from the records of one edit.
+
+===================== =============================================================================================
+aspect                value
+===================== =============================================================================================
+edit-success          1 if the edited model names the new object; edits for which that is 0 count nowhere below
+executed              for each test: 1 if the unedited model meets its conditions (Table 2: share of tests left)
+LG, CI, CII, SA,      for each edit: the share of its executed queries that are answered right; None if none was
+PV, RS                executed. The mean over edits is the paper's number. Full names: ``CRITERIA``
+the same and "-each"  for each query by itself; one that was not executed is None, with the reason
+ripple                the plain mean of the six criteria's means: made by the core, ``MetricSpec.averages``
+===================== =============================================================================================
+
+A test that was not executed leaves every average: the unedited model fails one of its conditions, or the data hold
+no name for a right answer. An edit without tests of a criterion has no value of it, rather than 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from attrs import field, frozen
+
+from ke_core.plugin import EFFICACY, CaseRecord, Outcome, Probe, Query, Value, Verdict
+from ke_plugin_ripple import CRITERIA, EACH, RippleConfig
+
+ALIASING = "subject-aliasing"
+CONTROL = "a control: its edit was not made"
+FAILED = "the edit did not take"
+NOT_PUT = "a condition was not put to the unedited model"
+NOT_MET = "not executed: the unedited model fails a condition"
+NO_OLD = "not executed: the unedited model does not name the old object"
+NO_NAME = "not executed: the data hold no right answer that has a name"
+ABSENT = "a question has no answer on record"
+UNSURE = "the judge could not say"
+
+
+class NotExecuted(Exception):
+    """Why a test has no value."""
+
+
+@frozen(kw_only=True)
+class Test:
+    """One test of a criterion: what its queries were worth, or why it was not executed."""
+
+    __test__ = False  # no test of pytest's
+
+    probe: Probe
+    right: Sequence[bool] = ()
+    missing: str = ""
+
+
+@frozen(kw_only=True)
+class Ripple:
+    """Reads records; nothing else."""
+
+    config: RippleConfig = field(factory=RippleConfig)
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this case, in every style in which the edited model was asked."""
+        for style in record.styles("after") or ("",):
+            yield from self._values(record, style)
+
+    def _values(self, record: CaseRecord, style: str) -> Iterator[Value]:
+        took, missing = self._took(record, style)
+        if took is not None or missing:
+            yield _value("edit-success", took, style, missing)
+        missing = missing or (FAILED if took is False and self.config.edits == "successful" else "")
+        probes = [probe for probe in record.case.probes if probe.aspect in CRITERIA]
+        for aspect, of_aspect in groupby(sorted(probes, key=_place), key=lambda probe: probe.aspect):
+            tests = [self._test(record, probe, style, missing) for probe in of_aspect]
+            if not missing:
+                yield from (_executed(aspect, test, style) for test in tests)
+            yield from self._scores(aspect, tests, style)
+
+    def _scores(self, aspect: str, tests: Sequence[Test], style: str) -> Iterator[Value]:
+        """What the paper averages over edits, then the single queries or tests."""
+        each = [one for test in tests for one in self._each(test)]
+        right = [one for one, _why in each if one is not None]
+        if right:
+            yield _value(aspect, sum(right) / len(right), style, "")
+        else:
+            yield _value(aspect, None, style, tests[0].missing)
+        yield from (_value(aspect + EACH, one, style, why) for one, why in each)
+
+    def _each(self, test: Test) -> Iterator[tuple[bool | None, str]]:
+        size = len(test.probe.queries)
+        if self.config.unit == "tests":
+            passed = any(test.right) if test.probe.require == "any" else all(test.right)
+            yield (None if test.missing else passed), test.missing
+        elif test.missing:
+            yield from [(None, test.missing)] * size
+        else:
+            yield from ((right, "") for right in test.right)
+
+    def _took(self, record: CaseRecord, style: str) -> tuple[bool | None, str]:
+        """Whether the edited model names the new object (condition b of section 5.1), or why nobody knows."""
+        queries = [query for probe in record.case.probes if probe.aspect == EFFICACY for query in probe.queries]
+        if record.skipped or not record.edited:
+            return None, record.skipped or CONTROL
+        if not queries:
+            return None, ""
+        try:
+            return all(self._right(record, query, style) for query in queries), ""
+        except NotExecuted as why:
+            return None, str(why)
+
+    def _test(self, record: CaseRecord, probe: Probe, style: str, missing: str) -> Test:
+        if missing:
+            return Test(probe=probe, missing=missing)
+        try:
+            self._check(record, probe, style)
+            return Test(probe=probe, right=[self._right(record, query, style) for query in probe.queries])
+        except NotExecuted as why:
+            return Test(probe=probe, missing=str(why))
+
+    def _check(self, record: CaseRecord, probe: Probe, style: str) -> None:
+        """Raise unless the unedited model meets every condition (condition a of section 5.1)."""
+        if not all(query.gold.entities for query in (*probe.queries, *probe.given)):
+            raise NotExecuted(NO_NAME)
+        aliasing = self.config.aliasing if probe.aspect == ALIASING else "file"
+        if self.config.conditions == "ignored" or aliasing == "none":
+            return
+        for query in probe.given:
+            outcome = _before(record, query, style)
+            old = aliasing == "old" and query.stale is not None
+            if old and outcome.judgement.verdict is not Verdict.STALE:
+                raise NotExecuted(NO_OLD)
+            if not old and not self._is_right(outcome, query):
+                raise NotExecuted(NOT_MET)
+
+    def _right(self, record: CaseRecord, query: Query, style: str) -> bool:
+        outcome = record.outcomes.get(("after", style, query.id))
+        if outcome is None:
+            raise NotExecuted(ABSENT)
+        return self._is_right(outcome, query)
+
+    def _is_right(self, outcome: Outcome, query: Query) -> bool:
+        if outcome.judgement.verdict is Verdict.UNSURE:
+            raise NotExecuted(UNSURE if query.gold.entities else NO_NAME)
+        if outcome.judgement.verdict is not Verdict.RIGHT:
+            return False
+        named = {found.entity for found in outcome.judgement.findings if found.label == "gold"}
+        return self.config.targets == "any" or {entity.key for entity in query.gold.entities} <= named
+
+
+def _before(record: CaseRecord, query: Query, style: str) -> Outcome:
+    """What the unedited model said: in the same style, or in its own where the editor brings prompts of its own."""
+    for name in (style, *record.styles("before")):
+        found = record.outcomes.get(("before", name, query.id))
+        if found is not None:
+            return found
+    raise NotExecuted(NOT_PUT)
+
+
+def _executed(aspect: str, test: Test, style: str) -> Value:
+    """1 or 0; what is missing for another reason than the paper's filter says nothing about it."""
+    odd = test.missing in (NOT_PUT, ABSENT, UNSURE)
+    value = None if odd else float(not test.missing)
+    tags = {"criterion": CRITERIA[aspect]}
+    return Value(aspect="executed", value=value, style=style, tags=tags, skipped_because=test.missing if odd else "")
+
+
+def _value(aspect: str, value: float | None, style: str, missing: str) -> Value:
+    number = None if value is None else float(value)
+    return Value(aspect=aspect, value=number, style=style, skipped_because=missing if number is None else "")
+
+
+def _place(probe: Probe) -> int:
+    return list(CRITERIA).index(probe.aspect)

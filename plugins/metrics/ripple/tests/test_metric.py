@@ -1,0 +1,197 @@
+"""The score against numbers worked out by hand; acceptance checks 3 to 8 of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import (
+    EFFICACY,
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Finding,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Value,
+    Verdict,
+)
+from ke_core.results.aggregate import aggregate
+from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
+from ke_plugin_ripple.metric import ABSENT, FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
+
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+LG, CI, CII, SA, PV, RS = CRITERIA
+A, B = Entity(label="A"), Entity(label="B")
+One = tuple[str, list[Verdict], list[Verdict]]
+"""Criterion, what the test's queries were worth, what its conditions were."""
+
+
+def outcome(verdict: Verdict, *named: str) -> Outcome:
+    found = tuple(Finding(item=name, label="gold", entity=name) for name in named)
+    return Outcome(reply=Answer(text="x"), judgement=Judgement(verdict=verdict, findings=found))
+
+
+def query(name: str, *gold: Entity) -> Query:
+    return Query(id=name, texts=(name,), form="cloze", gold=Gold(entities=gold, require="any"))
+
+
+def edit(name: str, *tests: One, took: Verdict = R, require: Any = "any", style: str = "cloze") -> CaseRecord:
+    """One edit and its tests, as they came out."""
+    probes = [Probe(id="own", aspect=EFFICACY, queries=(query("own", A),), edits=("e",))]
+    outcomes: dict[Any, Outcome] = {("after", style, "own"): outcome(took, "A")}
+    for at, (aspect, right, met) in enumerate(tests):
+        asked = [query(f"{at}-{n}", A) for n in range(len(right))]
+        given = [query(f"{at}-given-{n}", A) for n in range(len(met))]
+        probes.append(Probe(id=str(at), aspect=aspect, queries=tuple(asked), given=tuple(given), require=require))
+        outcomes |= {("after", style, q.id): outcome(v, "A") for q, v in zip(asked, right, strict=True)}
+        outcomes |= {("before", "cloze", q.id): outcome(v, "A") for q, v in zip(given, met, strict=True)}
+    case = Case(id=name, edits=(Edit(id="e", statement="s"),), probes=tuple(probes))
+    return CaseRecord(case=case, batch=name, outcomes=outcomes)
+
+
+def values(record: CaseRecord, aspect: str, **options: Any) -> list[float | None]:
+    return [value.value for value in found(record, aspect, **options)]
+
+
+def found(record: CaseRecord, aspect: str, **options: Any) -> list[Value]:
+    return [value for value in Ripple(config=RippleConfig(**options)).values(record) if value.aspect == aspect]
+
+
+def scored(records: Sequence[CaseRecord], **options: Any) -> dict[str, Any]:
+    (spec,) = ke_metrics()
+    every = aggregate(Ripple(config=RippleConfig(**options)), spec, records, seed=0)
+    return {score.aspect: score for score in every if not score.tags}
+
+
+def test_mean_of_edits_not_of_queries_and_failed_edits_count_nowhere() -> None:
+    """Check 7: 1 of 1, 0 of 3, an edit that failed, an edit with no executed test: 50, not 25 and not 33.3."""
+    first = edit("1", (RS, [R], [R]))
+    second = edit("2", (RS, [W], [R]), (RS, [W], [R]), (RS, [W], []))
+    failed = edit("3", (RS, [W], [R]), took=W)
+    empty = edit("4", (RS, [R], [W]))
+    scores = scored([first, second, failed, empty])
+    assert (scores[RS].value, scores[RS].n) == (0.5, 2)
+    assert scores[RS].skipped_because == {FAILED: 1, NOT_MET: 1}
+    assert (scores["edit-success"].value, scores["edit-success"].n) == (0.75, 4)
+    assert (scores["executed"].value, scores["executed"].n) == (4 / 5, 5)
+    assert (scores[f"{RS}-each"].value, scores[f"{RS}-each"].n, scores[f"{RS}-each"].skipped) == (1 / 4, 4, 2)
+    assert scored([first, second, failed, empty], edits="all")[RS].value == pytest.approx(1 / 3)
+
+
+def test_average_is_the_plain_mean_of_six_criteria_whatever_their_number_of_edits() -> None:
+    """Check 8, on GPT-2 ROME's RECENT row, each criterion observed on its own number of edits."""
+    row = {LG: 20.2, CI: 35.6, CII: 46.8, SA: 86.8, PV: 100.0, RS: 55.4}
+    records = [
+        edit(f"{aspect}-{n}", (aspect, [R if n < round(1000 * percent / 100) else W], []))
+        for aspect, percent in row.items()
+        for n in range(1000)
+    ]
+    scores = scored([*records, edit("more", (PV, [R], []))])
+    assert scores["ripple"].value == pytest.approx(57.5 / 100, abs=0.0006)
+    assert scores["ripple"].n == 6001
+
+
+@pytest.mark.parametrize(
+    ("met", "value", "why"),
+    [([R, W], None, NOT_MET), ([], 1, ""), ([R, R], 1, ""), ([W], None, NOT_MET), ([S], None, NOT_MET)],
+)
+def test_a_test_is_executed_only_if_every_condition_is_met(met: list[Verdict], value: float, why: str) -> None:
+    """Check 3."""
+    (one,) = found(edit("1", (CI, [R], met)), CI)
+    assert (one.value, one.skipped_because) == (value, why)
+    assert values(edit("1", (CI, [R], met)), CI, conditions="ignored") == [1]
+
+
+@pytest.mark.parametrize(("require", "passed"), [("any", 1), ("all", 0)])
+def test_or_of_wrong_and_right_passes_and_fails_as_the_test_says(require: str, passed: float) -> None:
+    """Check 4, by tests as in the released code; by queries the paper's average is one half."""
+    one = edit("1", (LG, [W, R], []), require=require)
+    assert values(one, LG, unit="tests") == [passed]
+    assert values(one, LG, unit="queries") == [0.5]
+
+
+@pytest.mark.parametrize(("targets", "value"), [("any", 1), ("all", 0)])
+def test_one_of_several_targets_suffices_in_the_paper_and_not_in_its_code(targets: Any, value: float) -> None:
+    """Check 5: gold A and B, the output holds B only."""
+    one = edit("1", (PV, [R], []))
+    own, test = one.case.probes
+    two = evolve(one.case, probes=(own, evolve(test, queries=(query("0-0", A, B),))))
+    record = evolve(one, case=two, outcomes={**one.outcomes, ("after", "cloze", "0-0"): outcome(R, "B")})
+    assert values(record, PV, targets=targets) == [value]
+    both = evolve(record, outcomes={**record.outcomes, ("after", "cloze", "0-0"): outcome(R, "B", "A")})
+    assert values(both, PV, targets=targets) == [1]
+
+
+def test_a_criterion_without_tests_is_no_zero() -> None:
+    assert {value.aspect for value in Ripple().values(edit("1", (RS, [W], [])))} == {
+        "edit-success", "executed", RS, f"{RS}-each",
+    }  # fmt: skip
+
+
+def test_an_answer_without_a_name_is_not_executed() -> None:
+    """Real records ask for the continent of something that has none on record."""
+    one = edit("1", (LG, [U], [R]), (RS, [R], [U]))
+    own, first, second = one.case.probes
+    nameless = evolve(first, queries=(query("0-0"),)), evolve(second, given=(query("1-given-0"),))
+    record = evolve(one, case=evolve(one.case, probes=(own, *nameless)))
+    assert [found(record, aspect)[0].skipped_because for aspect in (LG, RS)] == [NO_NAME, NO_NAME]
+    assert values(record, "executed") == [0, 0]
+
+
+def aliased(met: Verdict) -> CaseRecord:
+    """A test with another name of the subject, whose condition is the test itself before the edit."""
+    one = edit("1", (SA, [R], [met]))
+    own, test = one.case.probes
+    condition = evolve(test.given[0], stale=Gold(entities=(B,)))
+    return evolve(one, case=evolve(one.case, probes=(own, evolve(test, given=(condition,)))))
+
+
+@pytest.mark.parametrize(
+    ("aliasing", "met", "why"),
+    [
+        ("file", R, ""),
+        ("file", S, NOT_MET),
+        ("old", S, ""),
+        ("old", R, NO_OLD),
+        ("old", W, NO_OLD),
+        ("none", W, ""),
+    ],
+)
+def test_the_condition_of_aliasing_is_an_option(aliasing: Any, met: Verdict, why: str) -> None:
+    (one,) = found(aliased(met), SA, aliasing=aliasing)
+    assert (one.value is None, one.skipped_because) == (bool(why), why)
+
+
+def test_v9_what_was_not_asked_is_missing_with_its_reason() -> None:
+    one = edit("1", (CI, [R], [R]))
+    unasked = evolve(one, outcomes={key: o for key, o in one.outcomes.items() if key[0] == "after"})
+    assert [value.skipped_because for value in found(unasked, CI)] == [NOT_PUT]
+    assert [(value.value, value.skipped_because) for value in found(unasked, "executed")] == [(None, NOT_PUT)]
+    unanswered = evolve(one, outcomes={key: o for key, o in one.outcomes.items() if key[2] != "0-0"})
+    assert [value.skipped_because for value in found(unanswered, CI)] == [ABSENT]
+
+
+def test_an_editor_with_prompts_of_its_own_is_filtered_by_what_the_unedited_model_knew() -> None:
+    assert values(edit("1", (CI, [R], [R]), style="own"), CI) == [1]
+    assert values(edit("1", (CI, [R], [W]), style="own"), CI) == [None]
+
+
+def test_a_control_has_no_score() -> None:
+    control = evolve(edit("1", (CI, [R], [R])), edited=False)
+    assert {value.value for value in Ripple().values(control)} == {None}
+
+
+def test_tests_left_are_counted_by_criterion() -> None:
+    (spec,) = ke_metrics()
+    scores = aggregate(Ripple(), spec, [edit("1", (CI, [R], [R]), (CI, [R], [W]), (RS, [W], []))], seed=0)
+    left = {s.tags["criterion"]: (s.value, s.n) for s in scores if s.aspect == "executed" and s.tags}
+    assert left == {"CI": (0.5, 2), "RS": (1.0, 1)}

@@ -1,0 +1,197 @@
+r"""CompKE's metrics (appendix D.3), from the judgements of one case.
+
+A is the answer set before the edits, A* after them, P what was answered; A_aug = A* \ A, A_ret = A* & A.
+
+============ =================================================================== ==================
+aspect       value, for one wording of the question                              undefined where
+============ =================================================================== ==================
+aug          \|P & A_aug\| / \|A_aug\|                                           A_aug is empty
+ret          \|P & A_ret\| / \|A_ret\|                                           A_ret is empty
+acc          the mean of the two means (``MetricSpec.averages``)
+acc-question the mean of what is defined of aug and ret, then over questions     both are empty
+precision    \|P & A*\| / \|P\|                                                  P is empty
+deletion     1 - \|P & (A \ A*)\| / \|A \ A*\|                                   nothing is deleted, P is empty
+exact        1 if P is A*
+empty-aug    1 if A_aug is empty: how many questions say nothing of what is added
+empty-ret    1 if A_ret is empty
+any-aug      for one case: the best wording's aug (any-ret, any-exact likewise)
+edit-wise    for each edit: 1 if its own question is answered by exactly its new objects
+============ =================================================================== ==================
+
+The first three are recalls: an extra thing costs nothing, and repeating what an edit injects looks like success. The
+next three are not in the paper, and say so. Of a model asked before the edits, and of a control, the old world is
+right: there A* is A, so that ``ret`` is how much of the answer is known, and nothing is added or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from ke_core.plugin import EFFICACY, CaseRecord, Gold, Outcome, Phase, Probe, Query, Value, Verdict, expected
+from ke_plugin_set_answers import SetAnswersConfig
+
+COMPLEX = "complex"
+PHASES: tuple[Phase, ...] = ("before", "after")
+NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
+UNSURE, ABSENT = "the judge could not say", "a question has no answer on record"
+EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
+Part = Literal["aug", "ret"]
+WHY: dict[Part, str] = {"aug": "nothing was to be added", "ret": "nothing was to be retained"}
+
+
+@frozen(kw_only=True)
+class Sets:
+    """The sets of one question at one moment, and what was answered: members by key, and how many things in all."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    named: frozenset[str]
+    listed: int
+
+    @classmethod
+    def of(cls, query: Query, probe: Probe, phase: Phase, outcome: Outcome, *, edited: bool) -> Sets:
+        """From a judgement of the judge ``set``, or of another whose findings name entities."""
+        now = _keys(expected(query, probe, phase, edited=edited).gold)
+        changed = edited and phase == "after"
+        found = outcome.judgement.findings
+        return cls(
+            before=_keys(query.stale or query.gold) if changed else now,
+            after=now,
+            named=frozenset(f.entity for f in found if f.label in NAMED and f.entity is not None),
+            listed=sum(f.label in LISTED for f in found),
+        )
+
+    def part(self, part: Part) -> frozenset[str]:
+        """A_aug or A_ret."""
+        return self.after - self.before if part == "aug" else self.after & self.before
+
+    def recall(self, part: Part) -> float | None:
+        """The share of it that was answered; None where it is empty."""
+        wanted = self.part(part)
+        return len(self.named & wanted) / len(wanted) if wanted else None
+
+    @property
+    def precision(self) -> float | None:
+        """What of the answer is right."""
+        return len(self.named & self.after) / self.listed if self.listed else None
+
+    @property
+    def deletion(self) -> float | None:
+        """What of the deleted members is not answered any more; None where there is none."""
+        gone = self.before - self.after
+        return 1 - len(self.named & gone) / len(gone) if gone else None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer is the set, and nothing else."""
+        return self.named == self.after and self.listed == len(self.after)
+
+
+@frozen(kw_only=True)
+class SetAnswers:
+    """SetAnswers(config)."""
+
+    config: SetAnswersConfig
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this case."""
+        for probe in record.case.probes:
+            for phase in PHASES:
+                if probe.aspect not in (EFFICACY, COMPLEX) or not probe.asked(phase):
+                    continue
+                for style in _styles(record, probe, phase) or ("",):
+                    yield from self._probe(record, probe, phase, style)
+
+    def _probe(self, record: CaseRecord, probe: Probe, phase: Phase, style: str) -> Iterator[Value]:
+        made = Observed(record=record, phase=phase, style=style)
+        if probe.aspect == EFFICACY:
+            yield from made.edit_wise(probe)
+            return
+        seen: list[Sets] = []
+        for query in probe.queries:
+            outcome = record.outcomes.get((phase, style, query.id))
+            why = record.skipped or _why(outcome)
+            if why or outcome is None:
+                yield from made.missing(why)
+                continue
+            sets = Sets.of(query, probe, phase, outcome, edited=record.edited)
+            seen.append(sets)
+            yield from self._question(made, sets)
+        yield from _best(made, seen, whole=len(seen) == len(probe.queries))
+
+    def _question(self, made: Observed, sets: Sets) -> Iterator[Value]:
+        empty = {"one": 1.0, "zero": 0.0}.get(self.config.empty)
+        recalls = {part: sets.recall(part) for part in WHY}
+        for part, reason in WHY.items():
+            value = recalls[part]
+            yield made.value(part, empty if value is None else value, reason)
+            yield made.value(f"empty-{part}", float(value is None))
+        defined = [value for value in recalls.values() if value is not None]
+        yield made.value("acc-question", sum(defined) / len(defined) if defined else None, "the answer is empty")
+        silent = "nothing was answered"
+        yield made.value("precision", sets.precision, silent)
+        yield made.value(
+            "deletion",
+            sets.deletion if sets.listed else None,
+            silent if not sets.listed else "nothing was to be deleted",
+        )
+        yield made.value("exact", float(sets.exact))
+
+
+@frozen(kw_only=True)
+class Observed:
+    """Where values come from."""
+
+    record: CaseRecord
+    phase: Phase
+    style: str
+
+    def value(self, aspect: str, value: float | None, why: str = "", *, unit: str = "") -> Value:
+        """One observation, or the reason why there is none."""
+        return Value(
+            aspect=aspect,
+            value=value,
+            phase=self.phase,
+            style=self.style,
+            unit=unit or self.record.case.id,
+            skipped_because="" if value is not None else why,
+        )
+
+    def missing(self, why: str) -> Iterator[Value]:
+        """A question without a judgement (V9)."""
+        yield from (self.value(aspect, None, why) for aspect in EACH)
+
+    def edit_wise(self, probe: Probe) -> Iterator[Value]:
+        """Whether the edit's own question is answered right."""
+        for query in probe.queries:
+            outcome = self.record.outcomes.get((self.phase, self.style, query.id))
+            why = self.record.skipped or _why(outcome)
+            right = outcome is not None and outcome.judgement.verdict is Verdict.RIGHT
+            yield self.value("edit-wise", None if why else float(right), why, unit=",".join(probe.edits))
+
+
+def _best(made: Observed, seen: Sequence[Sets], *, whole: bool) -> Iterator[Value]:
+    """The best of all wordings, which MQuAKE counts; one without an answer would favour one side."""
+    for part, reason in WHY.items():
+        values = [value for sets in seen if (value := sets.recall(part)) is not None]
+        best = max(values) if whole and values else None
+        yield made.value(f"any-{part}", best, reason if whole else ABSENT)
+    yield made.value("any-exact", float(any(sets.exact for sets in seen)) if whole else None, ABSENT)
+
+
+def _why(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return ABSENT
+    return UNSURE if outcome.judgement.verdict is Verdict.UNSURE else ""
+
+
+def _keys(gold: Gold) -> frozenset[str]:
+    return frozenset(entity.key for entity in gold.entities)
+
+
+def _styles(record: CaseRecord, probe: Probe, phase: Phase) -> tuple[str, ...]:
+    names = [query.id for query in probe.queries]
+    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))

@@ -1,0 +1,81 @@
+"""What any dataset holds survives a file of cases, and the run on that file is the run on the dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ke_core.cli.main import main
+from ke_core.data.soundness import problems
+from ke_core.datasets.case_files import read_cases, read_header
+from ke_core.datasets.handling import export
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared" / "data")
+KINDS = [
+    ("atlas", {}),
+    ("atlas", {"view": "edits"}),
+    pytest.param("mquake-cf-3k", {"data_dir": str(DATA)}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), KINDS, ids=["atlas", "atlas-edits", "mquake-cf-3k"])
+def test_every_case_survives_the_file_and_is_sound(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    if name.startswith("mquake") and not (DATA / "mquake/MQuAKE-CF-3k.json").is_file():
+        pytest.skip("no mquake/MQuAKE-CF-3k.json: set KE_DATA_DIR to a folder that holds it")
+    spec: Any = read(discover()).spec("dataset", name)
+    dataset = spec.build(configure(spec, options))
+    header = export(dataset, spec, tmp_path / "cases.jsonl")
+    number = 0
+    for case, again in zip(dataset.cases(), read_cases(tmp_path / "cases.jsonl"), strict=True):
+        assert case == again
+        number += 1
+    assert header == read_header(tmp_path / "cases.jsonl")
+    assert header.cases == number
+    assert [problem for problem in problems(dataset.cases()) if problem.level == "error"] == []
+
+
+def test_the_example_in_the_documentation_is_sound_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    typed = re.search(r"cat > tower\.jsonl <<'END'\n(.*?)END\n", page, re.DOTALL)
+    assert typed is not None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "tower.jsonl").write_text(typed[1], encoding="utf-8")
+    assert main(("datasets", "validate", "tower.jsonl")) == 0
+    assert capsys.readouterr().out == "tower.jsonl: 1 case, nothing to report\n"
+    on_file = ("--dataset", "cases", "-o", "cases.file=tower.jsonl")
+    assert main(("eval", "--editor", "oracle", *on_file, "--out", "run")) == 0
+    assert main(("eval", "--editor", "parrot", *on_file, "--out", "run2")) == 0
+
+
+def test_a_run_on_a_file_is_judged_and_scored_again_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    assert main(("datasets", "export", "atlas", "--out", "mine.jsonl")) == 0
+    on_file = ("--dataset", "cases", "-o", "cases.file=mine.jsonl")
+    assert main(("eval", "--editor", "oracle", *on_file, "--limit", "8", "--out", "run")) == 0
+    scores = json.loads((tmp_path / "run" / "scores.json").read_text())
+    assert [one["component"]["name"] for one in scores["metrics"]] == ["multi-hop"]
+    assert main(("judge", "run")) == 0
+    (tmp_path / "away").mkdir()
+    (tmp_path / "mine.jsonl").rename(tmp_path / "away" / "mine.jsonl")
+    assert main(("score", "run")) == 2
+    assert main(("score", "run", "--data-dir", "away")) == 0
+    text = (tmp_path / "away" / "mine.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "away" / "mine.jsonl").write_text(text.replace("Zambia", "Sambia"), encoding="utf-8")
+    capsys.readouterr()
+    assert main(("score", "run", "--data-dir", "away")) == 2
+    assert "cases is not what run was made with" in capsys.readouterr().err
