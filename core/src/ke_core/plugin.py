@@ -36,7 +36,7 @@ from ke_core.datasets.stream import parse_json
 from ke_core.engine.direct import Direct, put
 from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
-from ke_core.files import find_data, sha256_of
+from ke_core.files import data_places, find_data, sha256_of
 from ke_core.hyper import (
     ModelFacts,
     Setting,
@@ -100,7 +100,7 @@ __all__ = [
     "Reply", "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig", "SpreadConfig", "Step",
     "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample", "UnsupportedChange",
     "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said", "as_details",
-    "contradicting", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
+    "contradicting", "data_places", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
     "folder_of", "hookimpl", "labelled",
     "not_negative", "one_slot", "parse_json", "positive", "prompt_text", "put", "queries_of", "read_cases",
     "read_checkpoint", "read_header", "said", "settle", "sha256_of", "single_edit_probes", "single_settings",

@@ -12,37 +12,128 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.engine.direct import Direct
-from ke_core.plugin import Generate, Value
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugin import Answer, Edit, EditorSpec, Entity, Generate, Gold, Item, Query, Session, Verdict
+from ke_core.plugins.catalog import Catalog, Offer, read
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.session import ModelChoice
 from ke_core.testing.fakes import EchoModel, Silence, cut
 
-KNOWN = {
-    "The name of the spouse of Al Dun is": "Ada Moe",
-    "The name of the child of Bea Dun is": "Cy",
-    "The gender of Al Dun is": "male",
-}
+SPOUSE = "The name of the spouse of Al Dun is"
+KNOWN = {SPOUSE: "Ada Moe", "The name of the child of Bea Dun is": "Cy", "The gender of Al Dun is": "male"}
 EDITED = {
-    "The name of the spouse of Al Dun is": "Bea Dun",
-    "The name of the spouse of Bea Dun is": "someone",
+    SPOUSE: "Bea Dun",
     "The name of the child of the spouse of Al Dun is": "Cy",
     "The name of the spouse of Al X is": "Bea Dun",
 }
 
 
 class Couple(EchoModel):
-    """Knows some sentences; ``log`` keeps what it was asked, and whether it was edited then."""
+    """Knows some sentences; ``log`` keeps whether it was edited, and what it was asked then."""
 
     def __init__(self) -> None:
         self.facts = dict(KNOWN)
         self.log: list[tuple[bool, str]] = []
 
+    @property
+    def digest(self) -> str:
+        return str(sorted(self.facts.items()))
+
+    def state(self) -> dict[str, object]:
+        return dict(self.facts)
+
     def generate(self, requests: Sequence[Generate]) -> list[Any]:
         self.log += [(self.facts != KNOWN, request.prompt) for request in requests]
         return [cut(f" {self.facts.get(request.prompt, 'nobody')} and so on", request) for request in requests]
+
+
+class Marry:
+    """An editor that teaches it others."""
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> dict[str, str]:
+        return {}
+
+    @contextmanager
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Direct]:
+        session.model.facts |= EDITED
+        try:
+            yield Direct(session)
+        finally:
+            session.model.facts = dict(KNOWN)
+
+
+@frozen(kw_only=True)
+class NoOptions:
+    pass
+
+
+def catalog() -> Catalog:
+    found = read(discover())
+    spec = EditorSpec(name="marry", summary="s", config=NoOptions, build=lambda _config: Marry())
+    offer = Offer(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
+    return evolve(found, offers={**found.offers, "editor": {**found.offers["editor"], "marry": offer}})
+
+
+@pytest.fixture
+def ran(tmp_path: Path, record: dict[str, Any]) -> tuple[Couple, dict[tuple[str, str], Any]]:
+    path, model = tmp_path / "own.json", Couple()
+    path.write_text(json.dumps([record]), encoding="utf-8")
+    request = EvalRequest(
+        editor="marry",
+        dataset="ripple-edits",
+        model=ModelChoice(reference="hf:none"),
+        options={"ripple-edits": {"file": str(path)}},
+    )
+    job = prepare(request, catalog(), Silence(), model=model)
+    finished = run(job, RunFolder.create(tmp_path / "run", job.spec))
+    assert finished.failures == 0
+    return model, {
+        (s.aspect, s.tags.get("criterion", "")): s for s in finished.scores if not set(s.tags) - {"criterion"}
+    }
+
+
+def test_conditions_reach_the_metric(ran: tuple[Couple, dict[tuple[str, str], Any]]) -> None:
+    """LG fails, CI is right and its condition known, SA's own condition (the new object, before) is not; RS is wrong
+    in nothing: it has no condition.
+    """
+    _model, scores = ran
+    each = {aspect: (score.value, score.skipped) for (aspect, criterion), score in scores.items() if not criterion}
+    assert each["edit-success"] == (1, 0)
+    assert each["logical-generalization"] == (0, 0)
+    assert each["compositionality-1"] == (1, 0)
+    assert each["subject-aliasing"] == (None, 1)
+    assert each["relation-specificity"] == (1, 0)
+    assert each["executed"] == (3 / 4, 0)
+    assert each["ripple"][0] == pytest.approx(2 / 3)
+    assert scores["ripple", ""].note == "3 of 6 were observed; one unit, no interval"
+
+
+def test_conditions_are_put_to_the_unedited_model_alone(ran: tuple[Couple, dict[tuple[str, str], Any]]) -> None:
+    """Check 14: no test before the edit, no condition after it, and nothing twice."""
+    model, _scores = ran
+    before, after = (sorted(prompt for edited, prompt in model.log if edited is when) for when in (False, True))
+    assert before == [
+        "The name of the child of Bea Dun is", SPOUSE, "The name of the spouse of Al X is",
+    ]  # fmt: skip
+    assert after == [
+        "The gender of Al Dun is",
+        "The name of the child of the spouse of Al Dun is",
+        SPOUSE,
+        "The name of the spouse of Al X is",
+        "The name of the spouse of Bea Dun is",
+    ]
+
+
+def test_v3_an_answer_in_the_prompt_is_none() -> None:
+    """Check 6: the prompt holds the alias, what follows it does not."""
+    judge = catalog().spec("judge", "containment")
+    query = Query(
+        id="q", texts=("Al Dun, husband of Bea, is",), form="cloze", gold=Gold(entities=(Entity(label="Bea"),))
+    )
+    item = Item(query=query, reply=Answer(text="a baker", raw="Al Dun, husband of Bea, is a baker"))
+    (judged,) = judge.build(judge.config()).judge(None, [item])
+    assert judged.verdict is Verdict.WRONG

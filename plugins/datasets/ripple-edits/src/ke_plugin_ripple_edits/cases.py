@@ -21,7 +21,7 @@ from functools import cached_property
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
-from ke_plugin_ripple_edits.records import KEYS, Asked, Change, Ids, Record, Test, ids
+from ke_plugin_ripple_edits.records import KEYS, Asked, Change, Ids, Record, ids
 from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
 
 KNOWN = "known"

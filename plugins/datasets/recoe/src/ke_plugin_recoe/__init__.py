@@ -1,0 +1,201 @@
+"""The datasets of ReCoE: questions that take reasoning over edited facts, in six schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen, validators
+
+from ke_core.graph import Builder, BuilderSpec
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, Variant, hookimpl
+
+CITE = (
+    "Hua et al. 2024, Propagation and Pitfalls: Reasoning-based Assessment of Knowledge Editing through "
+    "Counterfactual Tasks (ReCoE)"
+)
+STYLES = ("direct", "cot")
+REASONING = "reasoning"
+"""The aspect of the questions that follow from the edits."""
+GROUPS = {
+    "superlative": "swap", "comparative": "swap", "counting": "alter",
+    "sorting": "swap", "aggregation": "alter", "subtraction": "alter",
+}  # fmt: skip
+"""Scheme to how its counterfactual facts are made, in the order of the paper's tables."""
+RELEASED = {
+    "superlative": 1172, "comparative": 1153, "counting": 643, "sorting": 1034, "aggregation": 508, "subtraction": 500,
+}  # fmt: skip
+"""How many records the release has; the paper's sets are a little larger."""
+WHAT = {
+    "superlative": "which of several things is extreme",
+    "comparative": "a comparison of two things, or with a threshold",
+    "counting": "how many there are",
+    "sorting": "an order of several things",
+    "aggregation": "a sum of counts",
+    "subtraction": "a difference of two counts",
+}
+LICENCE = "CC BY-NC-ND 4.0: not shipped and not fetched"
+URL = "https://arxiv.org/abs/2401.17585"
+"""The paper, which leads to the release; there is no single file to pin."""
+
+
+def _variant(scheme: str, size: int) -> Variant:
+    return Variant(
+        name=f"recoe-{scheme}",
+        family="recoe",
+        summary=f"{size:,} questions for {WHAT[scheme]}, with swapped or altered facts",
+        file=f"data/{scheme}",
+        url=URL,
+        licence=LICENCE,
+        cite=CITE,
+        published={"cases": size},
+    )
+
+
+VARIANTS = {scheme: _variant(scheme, size) for scheme, size in RELEASED.items()}
+WHOLE = Variant(
+    name="recoe",
+    family="recoe",
+    summary="5,010 questions in six schemes of reasoning, from the release or from a file of your own",
+    file="data",
+    url=URL,
+    licence=LICENCE,
+    cite=CITE,
+    published={"cases": sum(RELEASED.values())},
+)
+ATLAS = Variant(
+    name="recoe-atlas",
+    family="recoe",
+    summary="360 questions in six schemes about populations, areas and borders, embedded: needs no download",
+    file="",
+    url="made by the builder of recoe from the graph that comes with the core",
+    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    cite=CITE,
+)
+
+
+@frozen(kw_only=True)
+class RecoeConfig:
+    """The options of the family: ``-o recoe.mask=true``."""
+
+    data_dir: str | None = field(
+        default=None, metadata={"help": "folder that holds the release's folders, SCHEME/*.json or data/SCHEME/*.json"}
+    )
+    file: str | None = field(
+        default=None,
+        metadata={
+            "help": "a file of your own in the format of the README, in place of the release; of the dataset recoe, "
+            "each of its records names its scheme",
+            "file": True,
+        },
+    )
+    mask: bool = field(
+        default=False,
+        metadata={"help": "hide from each case the edits that contradict the facts it rests on (MQuAKE-Remastered)"},
+    )
+
+
+@frozen(kw_only=True)
+class AtlasConfig:
+    """The options of ``recoe-atlas``."""
+
+    mask: bool = field(
+        default=False,
+        metadata={
+            "help": "hide from each case the edits that contradict the facts it rests on: none, for edited cases"
+        },
+    )
+
+
+@frozen(kw_only=True)
+class RecoeBuild:
+    """How cases are made from a graph: ``ke datasets build recoe -o build.margin=2``."""
+
+    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+    margin: float = field(
+        default=1.5,
+        validator=validators.gt(1),
+        metadata={"help": "how many times the smaller the larger of two numbers is at least, where they are compared"},
+    )
+    share: float = field(
+        default=0.6,
+        validator=[validators.gt(0), validators.lt(1)],
+        metadata={"help": "how many of the things have their numbers swapped or altered; the others stay as they are"},
+    )
+    words: str = field(
+        default="",
+        metadata={"help": "a JSON file that words relations, as the README has it, in place of general words"},
+    )
+    facts: int = field(
+        default=3,
+        validator=validators.ge(1),
+        metadata={"help": "with --from: how many facts the model is asked for about each thing"},
+    )
+    prompts: str = field(
+        default="own", metadata={"help": "with --from: the prompts, own or a folder with files of the same names"}
+    )
+
+
+def build_builder(config: RecoeBuild) -> Builder:
+    """The builder, with the wording that the options name."""
+    from ke_plugin_recoe.builder import RecoeBuilder  # noqa: PLC0415  built late
+    from ke_plugin_recoe.words import read_words  # noqa: PLC0415  as above
+
+    return RecoeBuilder(config=config, words=read_words(config.words))
+
+
+def build_atlas(config: AtlasConfig) -> Dataset:
+    """The builder applied to the atlas."""
+    from ke_plugin_recoe.dataset import RecoeAtlas  # noqa: PLC0415  built late
+
+    return RecoeAtlas(variant=ATLAS, config=config)
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Offer ``recoe``, its six schemes and ``recoe-atlas``."""
+    builder = BuilderSpec(
+        name="recoe",
+        summary="questions that take reasoning over swapped or altered numbers, in six schemes",
+        config=RecoeBuild,
+        build=build_builder,
+        cite=CITE,
+    )
+    return [
+        _spec(WHOLE, RecoeConfig, _made(WHOLE), family="recoe", builder=builder),
+        *(_spec(variant, RecoeConfig, _made(variant), family="recoe") for variant in VARIANTS.values()),
+        _spec(ATLAS, AtlasConfig, build_atlas),
+    ]
+
+
+def _made(variant: Variant) -> Callable[[RecoeConfig], Dataset]:
+    def build(config: RecoeConfig) -> Dataset:
+        from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  built late
+
+        return Recoe(variant=variant, config=config)
+
+    return build
+
+
+def _spec(
+    variant: Variant,
+    config: type,
+    build: Callable[[Any], Dataset],
+    *,
+    family: str = "",
+    builder: BuilderSpec | None = None,
+) -> DatasetSpec:
+    return DatasetSpec(
+        name=variant.name,
+        summary=variant.summary,
+        config=config,
+        build=build,
+        cite=variant.cite,
+        family=family,
+        aspects=(EFFICACY, REASONING),
+        styles=STYLES,
+        metrics=("correct-flip",),
+        judge="alias",
+        hides=lambda config: bool(config.mask),
+        builder=builder,
+    )

@@ -1,0 +1,112 @@
+"""Records to cases.
+
+========== ===== ====== ================================================================================
+probe      phase passes queries
+========== ===== ====== ================================================================================
+efficacy-N after any    the atomic fact of edit N, with a blank for its object, or as a cloze
+reasoning  both  any    the question: right is CA after the edits, A before them
+========== ===== ====== ================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+
+from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query
+from ke_plugin_recoe import GROUPS, REASONING
+from ke_plugin_recoe.edits import edits_of, paths_of
+from ke_plugin_recoe.records import Record, Scheme, number_of, plain
+
+SEPARATOR = re.compile(r"\s*[,;\n]\s*(?:and\s+)?")
+Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "False")}
+
+
+def case(record: Record, scheme: Scheme, number: int) -> Case:
+    """One record; ``number`` is its place among those of its scheme."""
+    edits = edits_of(record)
+    before, after = paths_of(record)
+    old, new = golds(record, scheme)
+    asked = Query(id="question", texts=(record.question,), gold=new, stale=old)
+    names = tuple(edit.id for edit in edits)
+    return Case(
+        id=f"{scheme}-{number}",
+        edits=edits,
+        probes=(
+            *(
+                Probe(id=f"{EFFICACY}-{at}", aspect=EFFICACY, queries=(_own(edit, at),), edits=(edit.id,))
+                for at, edit in enumerate(edits, start=1)
+            ),
+            Probe(id=REASONING, aspect=REASONING, queries=(asked,), phase="both", edits=names),
+        ),
+        facts_before=before,
+        facts_after=after,
+        tags={"scheme": scheme, "group": GROUPS[scheme]},
+    )
+
+
+def golds(record: Record, scheme: Scheme) -> tuple[Gold, Gold]:
+    """A and CA. A name that both have is A's: CA wins only where A does not match."""
+    a, ca = record.answer, record.counterfactual_answer
+    if scheme == "sorting":
+        orders = ordered(a), ordered(ca)
+        if sorted(map(plain, orders[0])) == sorted(map(plain, orders[1])) and len(orders[0]) > 1:
+            return _order(orders[0], record.answer_alias), _order(orders[1], record.counterfactual_answer_alias)
+    elif number_of(a) and number_of(ca):
+        return _number(a, record.answer_alias), _number(ca, record.counterfactual_answer_alias)
+    shared = {plain(ca)}
+    own = _entity(a, record.answer_alias, shared)
+    taken = {plain(name) for name in own.names}
+    return _gold(own), _gold(_entity(ca, record.counterfactual_answer_alias, taken))
+
+
+def ordered(text: str) -> list[str]:
+    """The members of an ordered list that is written as one text."""
+    return [part for part in SEPARATOR.split(text.strip().removesuffix(".")) if part]
+
+
+def _own(edit: Edit, at: int) -> Query:
+    assert edit.after is not None
+    assert edit.question is not None
+    old = edit.before.objects if edit.before else ()
+    numbers = all(number_of(entity.label) for entity in (*edit.after.objects, *old))
+    return Query(
+        id=f"{EFFICACY}-{at}",
+        texts=(edit.question,),
+        cloze=edit.cloze.prompt if edit.cloze else None,
+        gold=Gold(entities=edit.after.objects, require="number" if numbers else "any"),
+        stale=Gold(entities=old, require="number" if numbers else "any") if old else None,
+        edit=edit.id,
+        relation=edit.after.relation.key,
+    )
+
+
+def _entity(label: str, aliases: tuple[str, ...], taken: set[str]) -> Entity:
+    """Yes and no are words, not names: letters' case makes no other answer."""
+    more = Truth.get(plain(label).removesuffix("."), ())
+    names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and plain(name) not in taken]
+    return Entity(label=label, aliases=tuple(names))
+
+
+def _gold(entity: Entity) -> Gold:
+    return Gold(entities=(entity,), require="any")
+
+
+def _number(text: str, aliases: tuple[str, ...]) -> Gold:
+    same = tuple(name for name in aliases if name != text and number_of(name) == number_of(text))
+    return Gold(entities=(Entity(label=text, aliases=same),), require="number")
+
+
+def _order(members: list[str], aliases: tuple[str, ...]) -> Gold:
+    """Aliases are whole lists too; place by place, they are other names of the members."""
+    others = [found for found in map(ordered, aliases) if len(found) == len(members)]
+    labels = {plain(member) for member in members}
+    return Gold(
+        entities=tuple(
+            Entity(
+                label=label,
+                aliases=tuple(dict.fromkeys(name for name in names if plain(name) not in labels)),
+            )
+            for label, *names in zip(members, *others, strict=True)
+        ),
+        require="ordered",
+    )

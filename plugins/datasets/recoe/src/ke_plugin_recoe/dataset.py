@@ -1,0 +1,138 @@
+"""The datasets themselves: what the core calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+from attrs import evolve, frozen
+
+from ke_core.graph import BuildTools, load_atlas
+from ke_core.plugin import BadData, Case, FileDataset, Prompt, Query, data_places, digest_of, folder_of, sha256_of
+from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, prompts
+from ke_plugin_recoe.builder import RecoeBuilder
+from ke_plugin_recoe.cases import case
+from ke_plugin_recoe.records import Own, Record, Scheme, of_scheme
+from ke_plugin_recoe.words import of_the_atlas
+
+ATLAS_CASES = 360
+# Only what the graph knows in full is counted: every neighbour of a country that has any there.
+ATLAS_BUILD = RecoeBuild(relations="population,area,city-population,neighbour")
+
+
+@frozen(kw_only=True)
+class Recoe(FileDataset):
+    """Recoe(variant, config): one scheme, or all of them, read record by record."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the order of the files. Raises BadData that names file, record and field."""
+        seen: Counter[str] = Counter()
+        for record in self.all_records():
+            assert record.scheme is not None
+            seen[record.scheme] += 1
+            yield case(record, record.scheme, seen[record.scheme])
+
+    def all_records(self) -> Iterator[Record]:
+        """Every record, with its scheme. Raises BadData."""
+        own = self.config.file is not None
+        for scheme in (self.schemes[:1] if own else self.schemes):
+            into = Own if own and len(self.schemes) > 1 else of_scheme(scheme)
+            for path in self.paths(scheme):
+                one = evolve(self, variant=evolve(self.variant, file=str(path)))
+                yield from one.records(into, key="", lines=True)
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """Few-shot, at once or after a chain of thought; see :mod:`ke_plugin_recoe.prompts`."""
+        return prompts.prompt(query, style)
+
+    def checksum(self) -> str:
+        """Of the files and the demonstrations together; empty while the files are not here."""
+        try:
+            paths = [path for scheme in self.schemes for path in self.paths(scheme)]
+        except BadData:
+            return ""
+        return digest_of((*map(sha256_of, dict.fromkeys(paths)), prompts.sha256()))
+
+    def published(self) -> dict[str, int]:
+        """The release's counts, where it is the release that is read."""
+        return {} if self.config.file is not None else dict(self.variant.published)
+
+    @property
+    def schemes(self) -> tuple[Scheme, ...]:
+        """Those that this dataset has, in the order of the paper's tables."""
+        if self.variant == WHOLE:
+            return tuple(cast("Scheme", scheme) for scheme in GROUPS)
+        return (cast("Scheme", self.variant.name.removeprefix("recoe-")),)
+
+    def paths(self, scheme: Scheme) -> list[Path]:
+        """The JSON files of a scheme, or the user's own. Raises BadData that says where to put them."""
+        if self.config.file is not None:
+            path = Path(self.config.file).expanduser().absolute()
+            if not path.is_file():
+                raise BadData(f"no file {path}", hint="recoe.file names a JSON file in the format of the plugin's README")
+            return [path]
+        explicit = folder_of(self.data_dir, "recoe")
+        places = [
+            place for name in (scheme, f"data/{scheme}") for place in data_places("recoe", name, explicit)
+        ]
+        for place in places:
+            found = sorted(place.glob("*.json")) if place.is_dir() else []
+            if found:
+                return found
+        raise BadData(
+            f"the folder {scheme} of recoe is not here",
+            hint=f"its licence forbids to ship or change it: get the release from its authors, put data/{scheme} at "
+            f"{places[-1]}, or pass --data-dir",
+        )
+
+
+@frozen(kw_only=True)
+class RecoeAtlas(Recoe):
+    """The builder applied to the atlas, through the same records and cases."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in an order of which any first few are a fair sample."""
+        return iter(_atlas())
+
+    def checksum(self) -> str:
+        """Of the records that were made and the demonstrations together."""
+        return digest_of((_digest(), prompts.sha256()))
+
+    def published(self) -> dict[str, int]:
+        """Nobody else has counted it."""
+        return {}
+
+    @property
+    def data_dir(self) -> str | None:
+        """It reads no file."""
+        return None
+
+
+@cache
+def atlas_records() -> tuple[Record, ...]:
+    """The records of ``recoe-atlas``; the same in every process."""
+    builder = RecoeBuilder(config=ATLAS_BUILD, words=of_the_atlas())
+    return tuple(islice(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)), ATLAS_CASES))
+
+
+@cache
+def _atlas() -> tuple[Case, ...]:
+    seen: Counter[str] = Counter()
+    made = []
+    for record in atlas_records():
+        assert record.scheme is not None
+        seen[record.scheme] += 1
+        made.append(case(record, record.scheme, seen[record.scheme]))
+    return tuple(made)
+
+
+@cache
+def _digest() -> str:
+    made = json.dumps([record.json() for record in atlas_records()], sort_keys=True)
+    return hashlib.sha256(made.encode()).hexdigest()

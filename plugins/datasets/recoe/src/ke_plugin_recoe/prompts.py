@@ -1,0 +1,43 @@
+"""The text put to the model for each kind of query (section 4.3 of the paper: directly, and by a chain of thought).
+
+The paper prints no demonstrations, and asks instruction-tuned models. Ours have one example of each scheme, about
+buildings, planets, books and music, of which the atlas knows nothing; their facts are true.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from ke_core.plugin import Decoding, Parse, Prompt, Query
+
+# Three names take about 30 tokens.
+SHORT = Decoding(max_tokens=40, stop=("\n",))
+THOUGHTS = Decoding(max_tokens=200, stop=("\n\n", "\nQuestion:"))
+LAST_ANSWER = Parse(after="Answer:", until="\n")
+FILES = ("direct.txt", "cot.txt")
+
+
+def prompt(query: Query, style: str) -> Prompt | None:
+    """The complete text. Single facts are asked in the style ``direct`` only; a cloze stands alone."""
+    asked = query.texts[0]
+    if style == "cot":
+        if query.edit is not None:
+            return None
+        return Prompt(text=f"{text('cot.txt')}\n\nQuestion: {asked}\nThoughts:", decoding=THOUGHTS, parse=LAST_ANSWER)
+    if query.form == "cloze":
+        return Prompt(text=asked, decoding=SHORT)
+    return Prompt(text=f"{text('direct.txt')}\n\nQuestion: {asked}\nAnswer:", decoding=SHORT)
+
+
+@cache
+def text(name: str) -> str:
+    """One file of demonstrations or instructions, without space at its ends."""
+    return files("ke_plugin_recoe").joinpath("prompts", name).read_text(encoding="utf-8").strip()
+
+
+@cache
+def sha256() -> str:
+    """Of the demonstrations together."""
+    return hashlib.sha256("\0".join(map(text, FILES)).encode()).hexdigest()

@@ -1,0 +1,147 @@
+"""How numbers and counts are worded: a table of words by relation, and general words for every other relation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attrs import Attribute, field, fields, frozen
+
+from ke_core.graph import KnowledgeGraph
+from ke_core.plugin import BadData, parse_json
+
+SLOT = "{}"
+SMALL = 10_000  # below it, numbers have no separators: 8849 metres, the year 1999
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+HINT = 'write {"RELATION": {"noun": "population", "more": "larger", "less": "smaller", ...}}; see the README'
+
+
+def _one_slot_or_none(_instance: object, attribute: Attribute[str], value: str) -> None:
+    if value and value.count(SLOT) != 1:
+        raise ValueError(f"{attribute.name} needs exactly one {{}}")
+
+
+@frozen(kw_only=True)
+class Words:
+    """One relation. A number has a ``noun`` and is ``more``, ``less``, ``most`` or ``least``, in a ``unit``.
+
+    A count is of ``many``: "countries that border {}"; ``how_many`` asks for it: "How many countries border {}?".
+    """
+
+    noun: str = ""
+    more: str = "larger"
+    less: str = "smaller"
+    most: str = "largest"
+    least: str = "smallest"
+    unit: str | None = None
+    many: str = field(default="", validator=_one_slot_or_none)
+    how_many: str = field(default="", validator=_one_slot_or_none)
+
+
+Table = Mapping[str, Words]
+
+
+@frozen(kw_only=True)
+class Wording:
+    """Wording(graph, table): what is said of a graph's things."""
+
+    graph: KnowledgeGraph
+    table: Table
+
+    def words(self, relation: str) -> Words:
+        """The table's words, or the general ones."""
+        return self.table.get(relation, Words())
+
+    def noun(self, relation: str) -> str:
+        """What the number is: "population"."""
+        return self.words(relation).noun or self.graph.relation(relation).label
+
+    def above(self, relation: str, bound: str) -> str:
+        """More than a bound, in the relation's unit: "more than 500,000 square kilometres"."""
+        own = self.words(relation).unit
+        unit = self.graph.links[relation].unit if own is None else own
+        return f"more than {bound} {unit}".rstrip()
+
+    def number(self, subject: str, relation: str, value: str) -> str:
+        """The sentence of a number."""
+        return f"{self.graph.cloze(subject, relation).prompt} {value}."
+
+    def many(self, subject: str, relation: str) -> str:
+        """What is counted: "countries that border Peru"; without words, "answers to" the relation's question."""
+        own = self.words(relation).many
+        if own:
+            return own.replace(SLOT, self.graph.mention(subject))
+        return f'answers to "{self.graph.question(subject, relation)}"'
+
+    def how_many(self, subject: str, relation: str) -> str:
+        """The question for a count."""
+        own = self.words(relation).how_many
+        if own:
+            return own.replace(SLOT, self.graph.mention(subject))
+        return f"What is the number of {self.many(subject, relation)}?"
+
+    def count(self, subject: str, relation: str, value: int) -> str:
+        """The sentence of a count."""
+        return f"The number of {self.many(subject, relation)} is {value}."
+
+    def counted(self, relation: str) -> str:
+        """The relation of a count's triple, which is another than that of the things counted."""
+        many = self.words(relation).many
+        return f"number of {many.replace(SLOT, '').strip() if many else self.graph.relation(relation).label}"
+
+
+def written(value: float) -> str:
+    """A number as it is read: 31,989,256; 8849; 0.5."""
+    whole = int(value)
+    if value != whole:
+        return f"{value:,}" if value >= SMALL else str(value)
+    return f"{whole:,}" if whole >= SMALL else str(whole)
+
+
+def a(word: str) -> str:
+    """The word with its article."""
+    return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
+
+
+def of_the_atlas() -> Table:
+    """The words of the relations of the atlas."""
+    return _atlas()
+
+
+@cache
+def _atlas() -> Table:
+    raw = json.loads(files("ke_plugin_recoe").joinpath("atlas.json").read_text(encoding="utf-8"))
+    return _table(raw, "atlas.json")
+
+
+def read_words(name: str) -> Table:
+    """The table in a JSON file; empty without a name. Raises BadData that names file, relation and field."""
+    if not name:
+        return {}
+    path = Path(name).expanduser()
+    try:
+        content = path.read_bytes()
+    except OSError as wrong:
+        raise BadData(f"cannot read {path}: {(wrong.strerror or str(wrong)).lower()}", hint=HINT) from wrong
+    return _table(parse_json(content, path), str(path))
+
+
+def _table(raw: Any, where: str) -> Table:
+    if not isinstance(raw, dict):
+        raise BadData(f"{where}: must map relations to words", hint=HINT)
+    known = {one.name for one in fields(Words)}
+    found = {}
+    for relation, given in raw.items():
+        if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+            raise BadData(f"{where}, relation {relation}: must map names to words", hint=HINT)
+        if given.keys() - known:
+            raise BadData(f"{where}, relation {relation}: unknown field {min(given.keys() - known)!r}", hint=HINT)
+        try:
+            found[relation] = Words(**given)
+        except ValueError as wrong:
+            raise BadData(f"{where}, relation {relation}: {wrong}", hint=HINT) from wrong
+    return found

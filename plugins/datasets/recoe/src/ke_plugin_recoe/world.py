@@ -1,0 +1,167 @@
+"""The one counterfactual world in which all cases live, so that no two of them change one fact differently.
+
+Step 3 of the paper's construction (its section 3.2), over numbers: in group 1 two things of a kind exchange their
+numbers, once and for all; in group 2 a count is altered to a close one, once and for all. What is neither swapped nor
+altered stays as it is in every case, so that cases may rest on it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
+from typing import TypeVar
+from zlib import crc32
+
+from attrs import frozen
+
+from ke_core.graph import LITERALS, KnowledgeGraph
+from ke_core.plugin import Entity
+
+T = TypeVar("T")
+STEPS = (-2, -1, 1, 2)  # a close number
+
+
+@frozen(kw_only=True)
+class Swaps:
+    """One numeric relation: the numbers, who exchange theirs (the larger first), and who keep theirs."""
+
+    relation: str
+    numbers: Mapping[str, float]
+    pairs: tuple[tuple[str, str], ...]
+    rest: tuple[str, ...]
+
+    def after(self, key: str) -> float:
+        """The number in the counterfactual world."""
+        for first, second in self.pairs:
+            if key in (first, second):
+                return self.numbers[second if key == first else first]
+        return self.numbers[key]
+
+
+@frozen(kw_only=True)
+class Counts:
+    """One relation with several objects a subject: how many there are, and how many in the counterfactual world."""
+
+    relation: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """Whose count is another then."""
+        return tuple(key for key in self.before if self.before[key] != self.after[key])
+
+
+@frozen(kw_only=True)
+class World:
+    """Everything that can be asked about, by relation."""
+
+    swaps: tuple[Swaps, ...]
+    counts: tuple[Counts, ...]
+
+
+@frozen(kw_only=True)
+class Sampling:
+    """Sampling(graph, relations, share, margin, size, seed): how a world is drawn; ``size`` subjects a relation."""
+
+    graph: KnowledgeGraph
+    relations: tuple[str, ...]
+    share: float
+    margin: float
+    size: int
+    seed: int
+
+    def world(self) -> World:
+        """The world of a graph and a seed."""
+        graph, numeric, several = self.graph, [], []
+        for name in self.relations:
+            link = graph.links[name]
+            if link.object == "number" and link.functional:
+                numeric.append(name)
+            elif link.object not in LITERALS and not link.functional:
+                several.append(name)
+        numbers = {name: self._numbers(name) for name in numeric}
+        counts = {name: self._counts(name) for name in several}
+        clear = self._unambiguous([*numbers.values(), *counts.values()])
+        swaps = [
+            self._swaps(name, {key: n for key, n in held.items() if key in clear}) for name, held in numbers.items()
+        ]
+        altered = [
+            self._alter(name, {key: n for key, n in held.items() if key in clear}) for name, held in counts.items()
+        ]
+        return World(swaps=tuple(swaps), counts=tuple(altered))
+
+    def _numbers(self, relation: str) -> dict[str, float]:
+        found = {one.key: self.graph.number(one, relation) for one in self._subjects(relation)}
+        return {key: value for key, value in found.items() if value is not None and value > 0}
+
+    def _counts(self, relation: str) -> dict[str, int]:
+        return {one.key: len(self.graph.objects(one, relation)) for one in self._subjects(relation)}
+
+    def _subjects(self, relation: str) -> list[Entity]:
+        """Some subjects, drawn without holding all of them; the same in every process."""
+
+        def rank(one: Entity) -> tuple[int, str]:
+            return crc32(f"{self.seed}/{relation}/{one.key}".encode()), one.key
+
+        return sorted(nsmallest(self.size, self.graph.subjects(relation), key=rank), key=lambda one: one.key)
+
+    def _unambiguous(self, pools: list[Iterable[str]]) -> frozenset[str]:
+        """Things whose label no other thing has: records name things by label alone."""
+        keys = {key for pool in pools for key in pool}
+        labels = Counter(self.graph.entity(key).label.casefold() for key in keys)
+        return frozenset(
+            key
+            for key in keys
+            if labels[self.graph.entity(key).label.casefold()] == 1 and _plain(self.graph.entity(key).label)
+        )
+
+    def _swaps(self, relation: str, numbers: dict[str, float]) -> Swaps:
+        pairs: list[tuple[str, str]] = []
+        rest: list[str] = []
+        kinds: dict[str, list[str]] = {}
+        for key in numbers:
+            kinds.setdefault(self.graph.kind(key), []).append(key)
+        for kind, keys in sorted(kinds.items()):
+            random.Random(f"{self.seed}/{relation}/{kind}").shuffle(keys)  # noqa: S311  a choice, not a secret
+            cut = min(round(len(keys) * self.share), len(keys) - 1) if len(keys) > 2 else len(keys)  # noqa: PLR2004
+            made, left = self._pair(keys[:cut], numbers)
+            pairs += made
+            rest += [*left, *keys[cut:]]
+        return Swaps(relation=relation, numbers=numbers, pairs=tuple(pairs), rest=tuple(rest))
+
+    def _pair(self, keys: list[str], numbers: Mapping[str, float]) -> tuple[list[tuple[str, str]], list[str]]:
+        """Each with the one whose number is nearest to its own among those that differ enough: comparable things."""
+        waiting, pairs, left = sorted(keys, key=lambda key: (-numbers[key], key)), list[tuple[str, str]](), list[str]()
+        while waiting:
+            first = waiting.pop(0)
+            second = next((key for key in waiting if numbers[first] >= self.margin * numbers[key]), None)
+            if second is None:
+                left.append(first)
+            else:
+                waiting.remove(second)
+                pairs.append((first, second))
+        return pairs, left
+
+    def _alter(self, relation: str, before: dict[str, int]) -> Counts:
+        keys = list(before)
+        draw = random.Random(f"{self.seed}/{relation}")  # noqa: S311  a choice, not a secret
+        altered = set(draw.sample(keys, round(len(keys) * self.share)))
+        after = {
+            key: draw.choice([before[key] + step for step in STEPS if before[key] + step > 0]) if key in altered else n
+            for key, n in before.items()
+        }
+        return Counts(relation=relation, before=before, after=after)
+
+
+def interleaved(many: Sequence[Sequence[T]]) -> Iterator[T]:
+    """One of each list in turn."""
+    for at in range(max(map(len, many), default=0)):
+        yield from (one[at] for one in many if at < len(one))
+
+
+def _plain(label: str) -> bool:
+    """Whether a label can stand in a list and in a triple."""
+    return not set(label) & set(",;()\n{}")

@@ -1,0 +1,131 @@
+"""correct_flip and QA accuracy against numbers worked out by hand; acceptance checks 4, 10 and 11 of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import (
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Gold,
+    Judgement,
+    Outcome,
+    Phase,
+    Probe,
+    Query,
+    Verdict,
+)
+from ke_core.results.aggregate import aggregate
+from ke_plugin_correct_flip import SCHEMES, CorrectFlipConfig, ke_metrics
+from ke_plugin_correct_flip.metric import CONTROL, WRONG_BEFORE, CorrectFlip
+
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+Said = Mapping[tuple[Phase, str], Verdict]
+
+
+def case(name: str, said: Said, *, scheme: str = "superlative") -> CaseRecord:
+    """A case by what its question was worth: RIGHT is A before the edit, and CA after it, when A is STALE."""
+    gold = Gold(entities=(Entity(label="CA"),))
+    query = Query(id="question", texts=("Which?",), gold=gold, stale=Gold(entities=(Entity(label="A"),)))
+    probe = Probe(id="reasoning", aspect="reasoning", queries=(query,), phase="both", edits=("e",))
+    return CaseRecord(
+        case=Case(id=name, edits=(Edit(id="e", statement="s"),), probes=(probe,), tags={"scheme": scheme}),
+        batch="1",
+        outcomes={
+            (phase, style, "question"): Outcome(reply=Answer(text="x"), judgement=Judgement(verdict=verdict))
+            for (phase, style), verdict in said.items()
+        },
+    )
+
+
+def direct(before: Sequence[Verdict], after: Sequence[Verdict], scheme: str = "superlative") -> list[CaseRecord]:
+    return [
+        case(f"{scheme}-{at}", {("before", "direct"): one, ("after", "direct"): other}, scheme=scheme)
+        for at, (one, other) in enumerate(zip(before, after, strict=True))
+    ]
+
+
+def scored(records: Sequence[CaseRecord], **options: Any) -> dict[tuple[str, str], Any]:
+    (spec,) = ke_metrics()
+    every = aggregate(CorrectFlip(config=CorrectFlipConfig(**options)), spec, records, seed=0)
+    return {(score.aspect, score.style): score for score in every if not score.tags}
+
+
+def test_only_what_was_right_before_can_flip() -> None:
+    """Check 4: before A, A, wrong, A; after CA, A, CA, something else."""
+    scores = scored(direct([R, R, W, R], [R, S, R, W]))
+    flip = scores["correct-flip", "direct"]
+    assert (flip.value, flip.n, flip.skipped_because) == (pytest.approx(1 / 3), 3, {WRONG_BEFORE: 1})
+    assert (scores["kept", "direct"].value, scores["kept", "direct"].n) == (pytest.approx(1 / 3), 3)
+    assert (scores["counterfactual", "direct"].value, scores["counterfactual", "direct"].n) == (0.5, 4)
+    assert (scores["qa", "direct"].value, scores["qa", "direct"].n) == (0.75, 4)
+
+
+def test_a_denominator_of_zero_gives_no_score() -> None:
+    """Check 4: all wrong before."""
+    flip = scored(direct([W, W], [R, R]))["correct-flip", "direct"]
+    assert (flip.value, flip.n, flip.skipped) == (None, 0, 2)
+
+
+def test_each_style_has_its_own_denominator() -> None:
+    said: Said = {
+        ("before", "direct"): R, ("before", "cot"): W, ("after", "direct"): S, ("after", "cot"): R,
+    }  # fmt: skip
+    other: Said = {
+        ("before", "direct"): W, ("before", "cot"): R, ("after", "direct"): R, ("after", "cot"): R,
+    }  # fmt: skip
+    scores = scored([case("1", said), case("2", other)])
+    assert [(scores["correct-flip", s].value, scores["correct-flip", s].n) for s in ("direct", "cot")] == [
+        (0, 1),
+        (1, 1),
+    ]
+
+
+@pytest.mark.parametrize(("before", "value"), [("direct", None), ("cot", 1)])
+def test_an_editor_with_prompts_of_its_own_is_filtered_by_the_style_that_is_named(before: str, value: Any) -> None:
+    said: Said = {("before", "direct"): W, ("before", "cot"): R, ("after", "own"): R}
+    assert scored([case("1", said)], before=before)["correct-flip", "own"].value == value
+
+
+def test_the_average_is_the_plain_mean_over_schemes() -> None:
+    """Check 11, on the printed row of 7B, direct, with input augmentation: 24.68."""
+    flipped = {"superlative": (84, 167), "comparative": (53, 128), "counting": (48, 204), "sorting": (11, 140)}
+    flipped |= {"aggregation": (4, 52), "subtraction": (9, 52)}
+    assert set(flipped) == set(SCHEMES)
+    records = [
+        record
+        for scheme, (of, n) in flipped.items()
+        for record in direct([R] * n, [R] * of + [S] * (n - of), scheme=scheme)
+    ]
+    scores = scored(records)
+    assert scores["correct-flip-superlative", "direct"].value == pytest.approx(0.5030, abs=5e-5)
+    assert scores["correct-flip-average", "direct"].value == pytest.approx(0.2468, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "printed"),
+    [(128, 1171, 10.93), (204, 643, 31.73), (140, 1041, 13.45), (52, 509, 10.22), (52, 501, 10.38), (167, 1331, 12.55)],
+)
+def test_denominators_are_the_questions_answered_right(right: int, n: int, printed: float) -> None:
+    """Check 10: the cells of QA accuracy are fractions over whole sets, those of correct_flip over what was right."""
+    scores = scored(direct([R] * right + [W] * (n - right), [W] * n))
+    assert scores["qa", "direct"].value * 100 == pytest.approx(printed, abs=0.005)
+    assert scores["correct-flip", "direct"].n == right
+
+
+def test_controls_have_qa_accuracy_and_no_flip() -> None:
+    (one,) = direct([R], [R])
+    scores = scored([evolve(one, edited=False)])
+    assert scores["qa", "direct"].value == 1
+    assert scores["correct-flip", "direct"].skipped_because == {CONTROL: 1}
+
+
+def test_v9_what_the_judge_could_not_say_is_not_wrong() -> None:
+    assert scored(direct([U, R], [R, U]))["correct-flip", "direct"].value is None
