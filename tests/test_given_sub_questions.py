@@ -25,7 +25,7 @@ from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.editor import Ike
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
-from ke_plugin_multi_hop.metric import MultiHop
+from ke_plugin_multi_hop.retrieval import Retrieval
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 
@@ -116,7 +116,7 @@ def test_a_model_that_reads_well_is_right_on_every_hop_whose_edit_is_retrieved(m
     for record in records(method):
         for outcome in record.outcomes.values():
             assert isinstance(outcome.reply, Answer), outcome.reply
-        for value in MultiHop().values(record):
+        for value in Retrieval().values(record):
             if value.value is not None:
                 seen[value.aspect].append(value.value)
     assert set(seen["edit-weighed"]) == {1.0}

@@ -22,6 +22,7 @@ from ke_plugin_atlas.cases import cases
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
 from ke_plugin_multi_hop.metric import MultiHop
+from ke_plugin_multi_hop.retrieval import Retrieval
 
 SOME = cases()[:40]
 
@@ -83,7 +84,8 @@ def run(found: tuple[Case, ...], edits: tuple[Edit, ...], *, mask: bool) -> dict
             right = reply.text in {name for entity in query.gold.entities for name in entity.names}
             verdict = Judgement(verdict=Verdict.RIGHT if right else Verdict.WRONG)
             outcomes["after", "own", query.id] = Outcome(reply=reply, judgement=verdict)
-        for value in MultiHop().values(CaseRecord(case=case, batch="b", outcomes=outcomes)):
+        record = CaseRecord(case=case, batch="b", outcomes=outcomes)
+        for value in (*MultiHop().values(record), *Retrieval().values(record)):
             if value.value is not None and value.phase == "after":
                 values[value.aspect].append(value.value)
     return values

@@ -23,7 +23,7 @@ from ke_plugin_input_aug import InputAugConfig
 from ke_plugin_input_aug.editor import InputAug
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
-from ke_plugin_multi_hop.metric import MultiHop
+from ke_plugin_multi_hop.retrieval import Retrieval
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 
@@ -114,7 +114,7 @@ def values(method: str, edits: tuple[Edit, ...], *, hidden: frozenset[str] = fro
         for ask, reply in zip(asks, replies, strict=True)
     }
     found: dict[str, list[float]] = {}
-    for value in MultiHop().values(CaseRecord(case=CASE, batch="b", outcomes=outcomes)):
+    for value in Retrieval().values(CaseRecord(case=CASE, batch="b", outcomes=outcomes)):
         if value.value is not None and value.phase == "after":
             found.setdefault(value.aspect, []).append(value.value)
     return found

@@ -20,8 +20,12 @@ COMMANDS = {
     "serve": "Answer over an OpenAI-compatible endpoint, with edits in force that change while it runs.",
     "train": "Train what an editor must learn before it can edit.",
     "report": "Print the table of one run, or of several side by side.",
+    "compare": "Pair the same queries of two runs, and say what differs by more than chance.",
+    "import": "Take others' predictions into a run folder, to be judged and scored.",
+    "label": "Write a sheet of answers to be labelled by hand, and read it back with the agreement.",
     "runs": "List the runs in a folder.",
     "judge": "Judge the replies of a finished run again, with another judge.",
+    "judges": "List judges, and check one against labels written by hand.",
     "score": "Score a judged run again, with other metrics.",
     "audit": "Find what is wrong with a dataset of edits, and mend it.",
     "datasets": "List, fetch, check and export benchmarks, count and sample their cases.",
@@ -32,6 +36,9 @@ COMMANDS = {
     "plugins": "List the installed plugins, what each brings, and why a broken one is broken.",
 }
 
+MODULES = {"import": "importing"}
+"""Where the module of a command is not called as it is."""
+
 
 @hookimpl
 def ke_commands(group: click.Group) -> None:
@@ -39,7 +46,7 @@ def ke_commands(group: click.Group) -> None:
     from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is for the command line alone
 
     for name, summary in COMMANDS.items():
-        group.add_command(LazyCommand(name, f"ke_core.cli.{name}:command", summary))
+        group.add_command(LazyCommand(name, f"ke_core.cli.{MODULES.get(name, name)}:command", summary))
 
 
 @hookimpl

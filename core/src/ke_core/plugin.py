@@ -6,6 +6,8 @@ from ke_core.data.audits import PublishedAudit
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct, one_slot
 from ke_core.data.files import DataFile
 from ke_core.data.masking import contradicting
+from ke_core.data.observed import Observed, observed
+from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, perplexity_probes
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
 from ke_core.data.results import (
@@ -28,7 +30,22 @@ from ke_core.data.results import (
 )
 from ke_core.data.single import LOCALITY, PARAPHRASE, PROBABILITY, SINGLE_ASPECTS, single_edit_probes
 from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion, sub_questions
+from ke_core.data.thoughts import (
+    CONSISTENT,
+    FACT_LABELS,
+    FACT_UNSURE,
+    INCONSISTENT,
+    NO_THOUGHTS,
+    NOT_SUPPORT,
+    SUPPORT,
+    SUPPORT_LABELS,
+    SUPPORT_UNSURE,
+    UNRELATED,
+    sentences,
+    thoughts_of,
+)
 from ke_core.data.training import TrainingExample
+from ke_core.data.wording import holds, words
 from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, write_cases
 from ke_core.datasets.checks import all_labelled, all_said, labelled, said, some_said
 from ke_core.datasets.family import CaseDataset, Deferred, FileDataset, Variant, digest_of, fit, folder_of, queries_of
@@ -89,20 +106,22 @@ from ke_core.trainers import Trainer, Training, TrainStep
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "EFFICACY", "LOCALITY", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD", "SUB_QUESTIONS", "Answer",
-    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint",
-    "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct",
-    "Edit", "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
+    "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE",
+    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD",
+    "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer", "Artifacts", "Ask",
+    "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint", "Cloze", "Cost",
+    "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct", "Edit",
+    "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
     "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
     "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
-    "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Outcome", "Parse", "Peak",
-    "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit", "Query", "Question", "Relation",
-    "Reply", "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig", "SpreadConfig", "Step",
-    "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample", "UnsupportedChange",
-    "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said", "as_details",
-    "contradicting", "data_places", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
-    "folder_of", "hookimpl", "labelled",
-    "not_negative", "one_slot", "parse_json", "positive", "prompt_text", "put", "queries_of", "read_cases",
-    "read_checkpoint", "read_header", "said", "settle", "sha256_of", "single_edit_probes", "single_settings",
-    "some_said", "spread_settings", "sub_questions", "template_length", "trained_folder", "write_cases",
+    "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome",
+    "Parse", "Peak", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit", "Query",
+    "Question", "Relation", "Reply", "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig",
+    "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
+    "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said",
+    "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
+    "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot", "parse_json",
+    "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "read_cases", "read_checkpoint", "read_header",
+    "said", "sentences", "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings",
+    "sub_questions", "template_length", "thoughts_of", "trained_folder", "words", "write_cases",
 ]  # fmt: skip

@@ -119,9 +119,18 @@ class DatasetSpec(Spec[Dataset]):
 
 @frozen(kw_only=True)
 class JudgeSpec(Spec[Judge]):
-    """``needs_model``: is a procedure on the engine, e.g. an LLM judge."""
+    """``needs_model``: is a procedure on the engine, e.g. an LLM judge. ``scored``: judges log-probabilities.
+
+    ``labels``: what it finds beside verdicts, to the labels it may give. ``metrics``: those that read them, computed
+    after ``ke judge`` unless others are named. ``items``: hand-labelled items that come with it, as the text of a
+    file for ``ke judges check``.
+    """
 
     needs_model: bool = False
+    scored: bool = False
+    labels: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    metrics: tuple[str, ...] = ()
+    items: Callable[[], str] | None = None
 
 
 @frozen(kw_only=True)

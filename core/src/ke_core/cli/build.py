@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("family")
 @click.option(
     "--graph",
-    required=True,
+    default="",
     metavar="GRAPH",
     help="atlas (embedded), a file (.csv, .tsv, .nt, .ttl, .json), or sparql:URL.",
 )
@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Where the records go, as JSON in the family's published format.",
 )
+@click.option(
+    "--from",
+    "questions",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="In place of a graph: questions with answers, as JSON, whose facts a model writes (recoe).",
+)
+@click.option("--with-model", default="", metavar="[SOURCE:]ID", help="The model that writes facts, with --from.")
 @click.option("--cases", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="How many, at most.")
 @click.option("--seed", default=0, show_default=True, help="Draws chains and edits.")
 @click.option("--model", default="", metavar="[SOURCE:]ID", help="Keep only facts that this model recalls.")
@@ -58,7 +66,7 @@ if TYPE_CHECKING:
 @shared.component_options
 @click.pass_obj
 def command(app: App, /, **given: Any) -> None:
-    """Build a benchmark of a FAMILY from a knowledge graph, in the family's published format.
+    """Build a benchmark of a FAMILY in its published format: from a knowledge graph, or from questions and a model.
 
     `-o build.NAME=VALUE` sets an option of the family's builder; its README lists them.
 
@@ -67,6 +75,7 @@ def command(app: App, /, **given: Any) -> None:
       ke datasets build mquake --graph atlas --out cases.json
       ke datasets build mquake --graph facts.csv --relations words.toml --out cases.json --cases 50
       ke eval --editor memit --dataset mquake -o mquake.file=cases.json
+      ke datasets build recoe --from questions.jsonl --with-model ID --out recoe.json
     """  # fmt: skip
     from ke_core.plugins.options import split  # noqa: PLC0415  late, as the runner
     from ke_core.run.building import BuildRequest, build  # noqa: PLC0415  the runner imports numpy
@@ -74,6 +83,8 @@ def command(app: App, /, **given: Any) -> None:
     request = BuildRequest(
         family=given["family"],
         graph=given["graph"],
+        questions=given["questions"],
+        with_model=_model(given, given["with_model"]),
         out=given["out"],
         relations=given["relations"],
         cases=given["cases"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,17 +15,31 @@ from ke_core.cli.app import App
 @shared.run_argument
 @click.option("--judge", "name", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
 @shared.component_options
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="What is computed then. [default: the metrics of that judge, else the dataset's]",
+)
 @shared.data_dir
+@shared.judge_model_options
 @click.pass_obj
-def command(app: App, *, run: Path, name: str, options: tuple[str, ...], data_dir: Path | None) -> None:
+def command(
+    app: App, /, *, run: Path, name: str, options: tuple[str, ...], metrics: tuple[str, ...],
+    data_dir: Path | None, **given: Any,
+) -> None:  # fmt: skip
     """Judge the replies of a finished run again, with another judge, and score them.
 
-    The edited model is not needed: replies are on record. Earlier judgements stay on record, the last count.
+    The edited model is not needed: replies are on record. Earlier judgements stay on record, the last count. A judge
+    that asks a model is given one with --judge-model; interrupted, the same command goes on where it stopped.
 
     \b
-    Example: ke judge runs/memit-atlas-1a2b3c4d --judge alias -o alias.match=contains
-    """
-    from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
+    Examples:
+      ke judge runs/memit-atlas-1a2b3c4d --judge alias -o alias.match=contains
+      ke judge runs/memit-recoe-1a2b3c4d --judge llm --judge-model smollm2-135m
+    """  # fmt: skip
+    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  the runner imports numpy
     from ke_core.plugins.options import split  # noqa: PLC0415
     from ke_core.report.load import load  # noqa: PLC0415
     from ke_core.report.numbers import counted  # noqa: PLC0415
@@ -33,7 +48,17 @@ def command(app: App, *, run: Path, name: str, options: tuple[str, ...], data_di
     from ke_core.run.evaluation import judge, score  # noqa: PLC0415
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
-    written = judge(folder, app.catalog, name=name, options=split(options), data_dir=where)
+    with progress(err()) as shown:
+        asking = judge_model(given, shown)
+        written = judge(folder, app.catalog, name=name, options=split(options), data_dir=where, asking=asking)
     err().print(f"{counted(written, 'line')} of judgements written")
-    score(folder, app.catalog, judge=name, data_dir=where)
+    score(folder, app.catalog, judge=name, metrics=metrics, data_dir=where)
     out().print(page([load(folder, app.catalog)]))
+
+
+def judge_model(given: dict[str, Any], shown: Any) -> Any:
+    """What ``--judge-model`` says; None without it."""
+    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
+    from ke_core.run.judges import Asking  # noqa: PLC0415  as above
+
+    return Asking(model=model_choice(given), progress=shown) if given["model"] else None

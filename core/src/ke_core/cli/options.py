@@ -34,6 +34,24 @@ def model_options(command: C) -> C:
         command,
         click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="[SOURCE:]ID[@REVISION]",
                      help="A name from `ke models list`, a local folder, a hub id, or openai:ID behind a server."),
+        loading_options,
+    )  # fmt: skip
+
+
+def judge_model_options(command: C) -> C:
+    """``--judge-model``, which no judge has by default, and how to load it."""
+    return _apply(
+        command,
+        click.option("--judge-model", "model", default="", metavar="[SOURCE:]ID[@REVISION]",
+                     help="The model that the judge asks, if it asks one: as after ke eval's --model."),
+        loading_options,
+    )  # fmt: skip
+
+
+def loading_options(command: C) -> C:
+    """How a model is loaded, or asked where it is behind a server."""
+    return _apply(
+        command,
         click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit of the model."),
         click.option("--dtype", default="float32", show_default=True,
                      type=click.Choice(["float32", "bfloat16", "float16", "nf4"]),

@@ -1,4 +1,4 @@
-"""``ke report RUN...``: the tables of runs that are on record."""
+"""``ke report RUN...``: the tables of runs that are on record, on the terminal or as files."""
 
 from __future__ import annotations
 
@@ -6,25 +6,50 @@ from pathlib import Path
 
 import click
 
+from ke_core.cli import options as shared
 from ke_core.cli.app import App
+
+STDOUT = "-"
+file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
 
 @click.command("report")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--short", is_flag=True, help="Without the breakdowns by tag.")
+@click.option("--html", type=file, metavar="FILE", help="Write one page: tables, pictures, every case; no network.")
+@click.option("--latex", type=file, metavar="FILE", help="Write the tables for a paper (booktabs).")
+@click.option("--csv", type=file, metavar="FILE", help="Write every score, one a row.")
+@click.option("--markdown", type=file, metavar="FILE", help="Write the tables as GitHub shows them.")
+@shared.data_dir
 @click.pass_obj
-def command(app: App, *, runs: tuple[Path, ...], short: bool) -> None:
-    """Print the table of one run, or of several side by side.
+def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
+    """Print the table of one run, or of several side by side; or write files instead (- prints one of them).
 
     Runs that have not been scored yet are scored from their records.
 
     \b
     Example: ke report runs/none-atlas-* runs/memit-atlas-*
+             ke report runs/memit-atlas-* --html memit.html --csv memit.csv
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.report.load import load  # noqa: PLC0415
+    from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
+    from ke_core.files import write_atomic  # noqa: PLC0415  only here
+    from ke_core.report.export import read, render  # noqa: PLC0415  as above
     from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.report.text import literal  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
 
-    folders = [RunFolder.open(path) for path in runs]
-    out().print(page([load(folder, app.catalog) for folder in folders], slices=not short))
+    wanted = {kind: path for kind, path in files.items() if path is not None}
+    if len(set(wanted.values())) < len(wanted):
+        raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
+    where = str(data_dir) if data_dir else ""
+    found = read([RunFolder.open(path) for path in runs], app.catalog, data_dir=where)
+    for kind, path in wanted.items():
+        text = render(found, kind, app.catalog, data_dir=where, slices=not short)
+        if str(path) == STDOUT:
+            click.echo(text, nl=False)
+        else:
+            content = text.encode()
+            write_atomic(path, content)
+            err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
+    if not wanted:
+        out().print(page(found.reported, slices=not short))

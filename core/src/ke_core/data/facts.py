@@ -60,6 +60,16 @@ class Fact:
     objects: tuple[Entity, ...] = ()
     text: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """``text``, else one made from the relation's cloze, else from the labels; empty for a fact without object."""
+        if self.text or not self.objects:
+            return self.text
+        named = " and ".join(entity.label for entity in self.objects)
+        if self.relation.cloze:
+            return f"{self.relation.cloze.replace(SLOT, self.subject.label).rstrip()} {named}"
+        return f"{self.subject.label}, {self.relation.label}: {named}"
+
 
 @frozen(kw_only=True)
 class Cloze:

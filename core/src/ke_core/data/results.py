@@ -97,11 +97,12 @@ class Verdict(Enum):
 
 @frozen(kw_only=True)
 class Finding:
-    """One thing a judge saw: a set member, an atomic fact, an error type."""
+    """One thing a judge saw: a set member, an atomic fact, an error type. ``note``: its reason, in its own words."""
 
     item: str
     label: str
     entity: str | None = None
+    note: str = field(default="", metadata={"omitted": True})  # it came later (ke_core.data.codec)
 
 
 @frozen(kw_only=True)
@@ -114,10 +115,14 @@ class Judgement:
 
 @frozen(kw_only=True)
 class Item:
-    """What a judge is given: a query, with the answers that were right at that moment, and the reply."""
+    """What a judge is given: a query, with the answers that were right at that moment, and the reply.
+
+    ``facts``: what the case says was true at that moment, in sentences.
+    """
 
     query: Query
     reply: Reply
+    facts: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -11,6 +11,8 @@ from ke_core.data.codec import OMITTED, digest, to_json
 from ke_core.data.queries import Form
 
 SCHEMA = 1
+IMPORTED = "import"
+"""The source of a model whose answers came from a file of others' predictions: it was not asked here."""
 
 
 def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> None:
@@ -20,12 +22,13 @@ def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> N
 
 @frozen(kw_only=True)
 class Component:
-    """A plugin's component with every option resolved, defaults included."""
+    """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks."""
 
     name: str
     distribution: str
     version: str
     options: Mapping[str, Any] = field(factory=dict)
+    model: ModelRef | None = field(default=None, metadata=OMITTED)
 
 
 @frozen(kw_only=True)

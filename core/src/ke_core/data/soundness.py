@@ -157,7 +157,7 @@ def _answers(case: Case) -> Iterator[Found]:
             yield "error", "answer", f"a right answer of {where} has a blank name"
         if stale is None or not stale.entities:
             continue
-        if _keys(query.gold) == _keys(stale):
+        if _same(query.gold, stale):
             yield "error", "answer", f"{where} has the same answer before and after the edit"
         elif query.gold.require == stale.require == "all" and len(query.gold.entities) == len(stale.entities) == 1:
             shared = {_folded(name) for name in _names(query.gold)} & {_folded(name) for name in _names(stale)}
@@ -242,8 +242,10 @@ def _is_bare(label: str, id_: str | None) -> bool:
     return bool(BARE.fullmatch(label.strip())) and (id_ is None or id_.endswith(label.strip()))
 
 
-def _keys(gold: Gold) -> frozenset[str]:
-    return frozenset(entity.key for entity in gold.entities)
+def _same(gold: Gold, stale: Gold) -> bool:
+    """Whether one answer is right for both: the same things, in the same order where that is what is asked for."""
+    keys = [[entity.key for entity in one.entities] for one in (gold, stale)]
+    return keys[0] == keys[1] or (gold.require != "ordered" and set(keys[0]) == set(keys[1]))
 
 
 def _names(gold: Gold | None) -> Iterator[str]:

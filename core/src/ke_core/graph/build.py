@@ -7,12 +7,15 @@ A builder yields records in its family's published format, so that what is built
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from ke_core.data.queries import Gold
+from ke_core.data.results import Failure
 from ke_core.graph.base import KnowledgeGraph
+from ke_core.requests import Procedure
 from ke_core.specs import Spec
 
 Record = Mapping[str, Any]
@@ -34,7 +37,8 @@ class BuildTools:
 
     ``cases`` is how many are wanted. ``recalls`` says of each fact whether the model named with ``--model`` knows it
     (all, without one). ``phrase`` rewrites questions, one for one, with the model named with ``--phrase-with`` (as they
-    are, without one). ``dropped`` counts a candidate that was left out, by its reason.
+    are, without one). ``dropped`` counts a candidate that was left out, by its reason. ``run`` advances procedures on
+    the model named with ``--with-model``, by id (None, without one).
     """
 
     cases: int = 300
@@ -42,6 +46,7 @@ class BuildTools:
     recalls: Callable[[Sequence[Asked]], Sequence[bool]] = field(default=lambda asked: [True] * len(asked))
     phrase: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda texts: texts)
     dropped: Callable[[str], None] = field(default=lambda _reason: None)
+    run: Callable[[Mapping[str, Procedure[Any]]], Mapping[str, Any | Failure]] | None = None
 
 
 @runtime_checkable
@@ -53,6 +58,15 @@ class Builder(Protocol):
 
         Raises BadData if the graph has too little for a single one, saying what it lacks.
         """
+        ...
+
+
+@runtime_checkable
+class QuestionBuilder(Protocol):
+    """A builder that can also start from questions, whose facts a model writes: ``--from FILE --with-model M``."""
+
+    def from_questions(self, path: Path, tools: BuildTools) -> Iterator[Record]:
+        """Up to ``tools.cases`` records for the questions of the file, made with ``tools.run``. Raises BadData."""
         ...
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 
-HIDDEN = frozenset({"Cc", "Cs"})  # Unicode categories: control characters, lone surrogates
-TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # text direction
+# Control characters but for line breaks and tabs; lone surrogates.
+HIDDEN = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff"
+TURNING = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # text direction
+UNSEEN = re.compile(f"[{HIDDEN}{TURNING}]")
 
 
 def clean(text: str) -> str:
     """``text`` with its control and direction characters made visible; line breaks and tabs stay."""
-    return "".join(_shown(mark) for mark in text)
+    return UNSEEN.sub(_escape, text)
 
 
 def one_line(text: str, most: int = 80) -> str:
@@ -19,7 +21,5 @@ def one_line(text: str, most: int = 80) -> str:
     return flat if len(flat) <= most else flat[: most - 3] + "..."
 
 
-def _shown(mark: str) -> str:
-    if mark in TURNING or (mark not in "\n\t" and unicodedata.category(mark) in HIDDEN):
-        return mark.encode("unicode_escape").decode("ascii")
-    return mark
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")

@@ -7,43 +7,52 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from rich.console import Group
-from rich.text import Text
 
-from ke_core.data.runspec import Component, ModelRef
+from ke_core.data.runspec import IMPORTED, Component, ModelRef
 from ke_core.report.numbers import counted, duration
 from ke_core.report.reasons import alike
 from ke_core.report.run import Reported, labels, plan_words, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
+from ke_core.results.agreement import kept, warning
 
+WARNING = "warning"
 SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 
 def footer(runs: Sequence[Reported]) -> Group:
     """The lines under the tables: what all runs share once, the rest for each run."""
-    named = list(zip(labels(runs), runs, strict=True))
-    lines: list[Text] = []
-    facts = {label: dict(_facts(run)) for label, run in named}
-    for what in dict.fromkeys(name for known in facts.values() for name in known):
-        said: dict[str, list[str]] = {}
-        for label, known in facts.items():
-            said.setdefault(known[what], []).append(label)
-        words = [value + (f" ({', '.join(whose)})" if len(said) > 1 else "") for value, whose in said.items()]
-        lines.append(literal(f"{what}: {'; '.join(words)}"))
-    for label, run in named:
-        first, *rest = _course(run)
+    lines = [literal(f"{what}: {words}", "bold red" if what == WARNING else "") for what, words in shared(runs)]
+    for label, run in zip(labels(runs), runs, strict=True):
+        first, *rest = course(run)
         lines += [literal(f"{label}: {first}"), *(literal(f"  {words}") for words in rest)]
-        lines += [literal(f"  {words}", style) for words, style in _losses(run)]
+        lines += [literal(f"  {words}", style) for words, style in losses(run)]
     return Group(*lines)
 
 
+def shared(runs: Sequence[Reported]) -> list[tuple[str, str]]:
+    """What the specifications say, by name: once where the runs agree, else with the names of those it is of."""
+    facts = {label: dict(_facts(run)) for label, run in zip(labels(runs), runs, strict=True)}
+    lines = []
+    for what in dict.fromkeys(name for known in facts.values() for name in known):
+        said: dict[str, list[str]] = {}
+        for label, known in facts.items():
+            if what in known:
+                said.setdefault(known[what], []).append(label)
+        words = [value + (f" ({', '.join(whose)})" if len(whose) < len(facts) else "") for value, whose in said.items()]
+        lines.append((what, "; ".join(words)))
+    return lines
+
+
 def _facts(run: Reported) -> Iterator[tuple[str, str]]:
-    """What the specification says, by name; the same names for every run."""
+    """What the specification says, by name, and what must be known of the judge."""
     spec, judge = run.spec, run.tally.judge
     yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
     joint = "" if spec.joint else ", edits made one after another without restoring"
     yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
-    yield "judge", component_words(judge) if judge is not None else "none yet"
+    yield "judge", judge_words(judge) if judge is not None else "none yet"
+    if judge is not None and (warned := warning(judge)):
+        yield WARNING, warned
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
     yield "model", "none" if without_model(spec) else model_words(spec.model)
     yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
@@ -53,6 +62,8 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
 def model_words(model: ModelRef) -> str:
     """A model with what it was loaded as, and the beginning of its weights' digest; or the server that it is behind."""
     revision = f"@{model.revision}" if model.revision else ""
+    if model.source == IMPORTED:
+        return f"{model.id}, its answers imported"
     if model.base_url:
         return f"{model.id}{revision} behind {model.base_url}, through {'chat' if model.chat else 'plain'} completions"
     chat = ", through the chat template" if model.chat else ""
@@ -66,19 +77,27 @@ def component_words(component: Component) -> str:
     return words + (f" ({', '.join(options)})" if options else "")
 
 
+def judge_words(judge: Component) -> str:
+    """A judge, the model it asks, and how far it agrees with labels written by hand, where that was checked."""
+    check = kept(judge)
+    asks = f", asking {model_words(judge.model)}" if judge.model is not None else ""
+    return component_words(judge) + asks + (f"; against labels by hand: {check.words}" if check else "")
+
+
 def _option(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(str(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _course(run: Reported) -> Iterator[str]:
+def course(run: Reported) -> Iterator[str]:
     """How the run went: cases, edits, times."""
     tally = run.tally
     yield component_words(run.spec.editor)
     words = [counted(tally.cases, "case") + (f" and {counted(tally.controls, 'control')}" if tally.controls else "")]
     if tally.edits:
-        words.append(f"{counted(tally.edits, 'edit')} at {duration(median(tally.edit_seconds))} each")
+        took = "" if run.spec.model.source == IMPORTED else f" at {duration(median(tally.edit_seconds))} each"
+        words.append(counted(tally.edits, "edit") + took)
     if tally.answers:
         words.append(counted(tally.answers, "answer"))
     yield ", ".join(words)
@@ -90,9 +109,12 @@ def _course(run: Reported) -> Iterator[str]:
     yield f"record in {run.path}"
 
 
-def _losses(run: Reported) -> Iterator[tuple[str, str]]:
+def losses(run: Reported) -> Iterator[tuple[str, str]]:
     """Everything that is no plain answer, with its reasons, and the style it is shown in."""
     tally = run.tally
+    if 0 < tally.done < tally.total:
+        left = tally.total - tally.done
+        yield f"not finished: {left:,} of {counted(tally.total, 'case')} wait for answers of the edited model", "red"
     kinds: list[tuple[str, str, Counter[str], str]] = [
         ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", alike(tally.failures), "red"),
         ("case skipped", "cases skipped", tally.skipped, "yellow"),

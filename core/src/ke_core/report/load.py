@@ -7,7 +7,7 @@ from typing import Any
 
 from ke_core.data.codec import from_json
 from ke_core.data.results import Score
-from ke_core.data.runspec import Component
+from ke_core.data.runspec import IMPORTED, Component
 from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.effort import effort_scores
@@ -34,7 +34,10 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
-        scores=(*from_json(scores, list[Score], of=where, error=BadRun), *effort_scores(counted.efforts)),
+        scores=(
+            *from_json(scores, list[Score], of=where, error=BadRun),
+            *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts)),
+        ),
         columns={name: columns_of(name, catalog) for name in names},
         tables={name: tables_of(name, catalog) for name in names},
         less=frozenset(name for name in names if not _more_is_better(name, catalog)),

@@ -17,6 +17,8 @@ from ke_core.specs import MetricSpec
 
 PART = "part"
 """The tag that keeps edited cases and controls apart: ``edited`` or ``control``."""
+BUCKET, TESTED = "bucket", "in the published score"
+"""Tags of cases that are in a bucket of published tables, and whether these count them (``yes`` or ``no``)."""
 
 
 @frozen(kw_only=True)
@@ -26,6 +28,18 @@ class _Group:
     aspect: str
     phase: Phase
     style: str
+    unit: str
+
+
+@frozen(kw_only=True)
+class Observed:
+    """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
+    bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
+    """
+
+    case: str
+    own: str
+    value: Value
     unit: str
 
 
@@ -41,16 +55,19 @@ def aggregate(
 
     What it says of ``models`` is averaged over them; one edited model is one batch.
 
-    Where there are controls, also by part (edited, control). ``seed`` draws the bootstrap. Raises
-    PluginBroken for a value of NaN and for a missing value without a reason: nothing is dropped in silence.
+    Where there are controls, also by part (edited, control), and where the dataset has buckets of cases, by these.
+    ``seed`` draws the bootstrap. Raises PluginBroken for a value of NaN and for a missing value without a reason:
+    nothing is dropped in silence.
     """
     cases = list(records)
     groups: dict[_Group, list[Value]] = {}
     if isinstance(metric, Metric):
-        _take_cases(groups, metric, spec, cases)
+        for seen in observations(metric, spec.name, cases):
+            _add(groups, seen.value, unit=seen.unit)
     if isinstance(metric, ModelMetric):
         _take_models(groups, metric, spec, models)
-    by = tuple(dict.fromkeys((*((PART,) if any(not record.edited for record in cases) else ()), *spec.by)))
+    always = (*((PART,) if any(not record.edited for record in cases) else ()), *_buckets(cases))
+    by = tuple(dict.fromkeys((*always, *spec.by)))
     scores = [
         evolve(_score(spec.name, group, some, seed=seed), tags=tags, measure=spec.measures.get(group.aspect, "%"))
         for group, values in groups.items()
@@ -59,17 +76,24 @@ def aggregate(
     return [*scores, *_averages(spec, groups, by, seed=seed)]
 
 
-def _take_cases(
-    groups: dict[_Group, list[Value]], metric: Metric, spec: MetricSpec, cases: Sequence[CaseRecord]
-) -> None:
+def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observed]:
+    """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
+
+    Raises PluginBroken for a value of NaN and for a missing value without a reason.
+    """
     together = _together(cases)
     for record in cases:
         for value in metric.values(record):
-            _check(value, spec.name, f"case {record.case.id}")
+            _check(value, name, f"case {record.case.id}")
             batch = together and value.phase == "after"
             tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
-            own = record.batch if batch else value.unit or record.case.id
-            _add(groups, evolve(value, unit=own, tags=tags), unit="batch" if batch else "unit")
+            own = value.unit or record.case.id
+            yield Observed(
+                case=record.case.id,
+                own=own,
+                value=evolve(value, unit=record.batch if batch else own, tags=tags),
+                unit="batch" if batch else "unit",
+            )
 
 
 def _take_models(
@@ -85,6 +109,10 @@ def _take_models(
 def _add(groups: dict[_Group, list[Value]], value: Value, *, unit: str) -> None:
     group = _Group(aspect=value.aspect, phase=value.phase, style=value.style, unit=unit)
     groups.setdefault(group, []).append(value)
+
+
+def _buckets(records: Sequence[CaseRecord]) -> tuple[str, ...]:
+    return (BUCKET, TESTED) if any(BUCKET in record.case.tags for record in records) else ()
 
 
 def _together(records: Sequence[CaseRecord]) -> bool:

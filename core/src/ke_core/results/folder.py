@@ -6,6 +6,7 @@ only ever appended. ``scores.json`` can be deleted: it is computed from the reco
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 from collections.abc import Iterator, Mapping
@@ -22,10 +23,12 @@ from ke_core.data.records import Record
 from ke_core.data.runspec import RunSpec
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
-from ke_core.results.lines import from_line, refuse_newer, refuse_secrets, to_bytes, whole_lines
+from ke_core.results.lines import MEND, from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
 from ke_core.results.writer import Writer, writing
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
+SEAL = "records"
+"""Where ``scores.json`` says what the records were."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
 ELSEWHERE = "choose another folder with --out"
 
@@ -88,7 +91,7 @@ class RunFolder:
             raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
         if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
             raise BadRun(f"{file} is not the description of a run", hint=ELSEWHERE)
-        refuse_newer(raw["spec"].get("schema"), of=str(file))
+        refuse_other(raw["spec"].get("schema"), of=str(file))
         spec = from_json(raw["spec"], RunSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
         if not raw.get("id") == spec.id == digest(raw["spec"]):
             raise BadRun(
@@ -115,11 +118,15 @@ class RunFolder:
             yield from_line(line, of=f"{file}, line {number}")
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
-        """Write ``scores.json``, whole or not at all; the same scores give the same bytes."""
-        write_atomic(self.path / SCORES, to_bytes(raw))
+        """Write ``scores.json``, whole or not at all; the same scores of the same records give the same bytes.
+
+        Beside the scores stands what the records were (bytes, SHA-256): they may grow, and not change.
+        """
+        size, sha256 = _sealed(self.path / RECORDS)
+        write_atomic(self.path / SCORES, to_bytes({**raw, SEAL: {"bytes": size, "sha256": sha256}}))
 
     def scores(self) -> dict[str, Any]:
-        """What ``scores.json`` holds. Raises BadRun if the run has not been scored."""
+        """What ``scores.json`` holds. Raises BadRun if the run has not been scored, or its records changed since."""
         file = self.path / SCORES
         try:
             raw = json.loads(file.read_bytes())
@@ -129,7 +136,14 @@ class RunFolder:
             raise BadRun(f"{file} is not JSON: {error}", hint=f"delete it and run ke score {self.path}") from error
         if not isinstance(raw, dict):
             raise BadRun(f"{file} holds no scores", hint=f"delete it and run ke score {self.path}")
-        refuse_newer(raw.get("schema"), of=str(file))
+        refuse_other(raw.get("schema"), of=str(file))
+        seal = raw.get(SEAL)
+        if isinstance(seal, dict) and _sealed(self.path / RECORDS, seal.get("bytes")) != tuple(seal.values()):
+            raise BadRun(
+                f"{self.path / RECORDS} was changed by hand after it was scored: its first {seal.get('bytes')} bytes "
+                "are not what they were",
+                hint=f"{MEND}; ke score {self.path} takes it as it is now",
+            )
         return raw
 
 
@@ -140,6 +154,19 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
             yield file.parent, RunFolder.open(file.parent)
         except BadRun as error:
             yield file.parent, error
+
+
+def _sealed(file: Path, size: int | None = None) -> tuple[int, str]:
+    """Bytes and SHA-256 of the whole lines of a file; ``size``: of at most so many bytes of it."""
+    content = hashlib.sha256()
+    read = 0
+    for _number, line in whole_lines(file):
+        part = line if size is None else line[: size - read]
+        content.update(part)
+        read += len(part)
+        if read == size:
+            break
+    return read, content.hexdigest()
 
 
 def _torn(file: Path) -> bool:

@@ -32,7 +32,7 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int) -> In
         return None
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     counts = np.bincount(index).astype(np.float64)
-    return _between(_means(sums, counts, seed))
+    return between(_means(sums, counts, seed))
 
 
 def bootstrap_average(samples: Sequence[Sample], *, seed: int) -> Interval | None:
@@ -57,10 +57,11 @@ def bootstrap_average(samples: Sequence[Sample], *, seed: int) -> Interval | Non
         drawn = counts @ times
         if drawn.all():
             found.append(float((sums @ times / drawn).mean()))
-    return _between(np.asarray(found)) if found else None
+    return between(np.asarray(found)) if found else None
 
 
-def _between(means: NDArray[np.float64]) -> Interval:
+def between(means: NDArray[np.float64]) -> Interval:
+    """The middle ``LEVEL`` of what was found in the resamples."""
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
 

@@ -59,17 +59,26 @@ def from_line(line: bytes, *, of: str) -> Record:
         raise BadRun(f"{of} is not JSON: {error}", hint=MEND) from error
     if not isinstance(raw, dict) or raw.get("kind") not in KINDS:
         raise BadRun(f"{of} is not a record", hint=MEND)
-    refuse_newer(raw.get("schema"), of=of)
+    refuse_other(raw.get("schema"), of=of)
     found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=MEND)
     return found
 
 
-def refuse_newer(schema: object, *, of: str) -> None:
-    """Raise BadRun for what a newer ke has written."""
-    if isinstance(schema, int) and schema > SCHEMA:
+def refuse_other(schema: object, *, of: str) -> None:
+    """Raise BadRun for what a newer or an older ke has written, or no ke at all. None: said elsewhere as missing."""
+    if schema is None:
+        return
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise BadRun(f"{of} has no schema number: {canonical(schema)[:60]}", hint=MEND)
+    if schema > SCHEMA:
         raise BadRun(
             f"{of} was written by a newer ke (schema {schema}, this one reads {SCHEMA})",
             hint="pip install --upgrade ke-core",
+        )
+    if schema < SCHEMA:
+        raise BadRun(
+            f"{of} was written by an older ke (schema {schema}, this one reads {SCHEMA})",
+            hint="read it with the ke-core that wrote it: run.json names its version",
         )
 
 

@@ -19,7 +19,7 @@ from ke_core.data.runspec import SCHEMA, ModelRef
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
 from ke_core.results.folder import ELSEWHERE, difference, environment
-from ke_core.results.lines import refuse_newer, to_bytes, whole_lines
+from ke_core.results.lines import refuse_other, to_bytes, whole_lines
 from ke_core.results.writer import writing
 from ke_core.whitebox.trace.settings import FactTrace, TraceSettings
 
@@ -95,7 +95,7 @@ def _read(file: Path) -> TraceSpec:
         raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
     if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
         raise BadRun(f"{file} is not the description of a trace", hint=ELSEWHERE)
-    refuse_newer(raw["spec"].get("schema"), of=str(file))
+    refuse_other(raw["spec"].get("schema"), of=str(file))
     return from_json(raw["spec"], TraceSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
 
 

@@ -13,6 +13,8 @@ from ke_core.protocols import Ask, Dataset, Likelihood, Question
 
 OWN = "own"
 """The style of an editor that brings its own prompts."""
+CONDITION = "condition"
+"""The aspect of what is put to the unedited model as a probe's condition."""
 
 
 @frozen(kw_only=True)
@@ -114,3 +116,14 @@ def asked(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Que
     if phase == "before" or not edited:
         return query
     return evolve(query, form="cloze", texts=(query.cloze,))
+
+
+def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
+    """Each query of that phase to the aspects that it is asked for; ``condition`` for what is a probe's condition."""
+    found: dict[str, dict[str, None]] = {}
+    for probe in case.probes:
+        for query in probe.queries if probe.asked(phase) else ():
+            found.setdefault(query.id, {})[probe.aspect] = None
+        for query in probe.given if phase == "before" else ():
+            found.setdefault(query.id, {})[CONDITION] = None
+    return {query: tuple(aspects) for query, aspects in found.items()}

@@ -25,7 +25,7 @@ from ke_core.data.queries import Gold
 from ke_core.data.results import Failure
 from ke_core.errors import BadConfig, BadData, KEError
 from ke_core.files import write_atomic
-from ke_core.graph import Asked, Builder, BuilderSpec, BuildTools, open_graph
+from ke_core.graph import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record, open_graph
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import configure, reject_unused
 from ke_core.protocols import Engine, Progress
@@ -40,11 +40,13 @@ KEPT = "a question that the model did not rewrite well stays as it was"
 
 @frozen(kw_only=True)
 class BuildRequest:
-    """What the command line asks for. ``graph``: atlas, a file, or sparql:URL."""
+    """What the command line asks for: from a ``graph`` (atlas, a file, sparql:URL) or from ``questions``, not both."""
 
     family: str
-    graph: str
     out: Path
+    graph: str = ""
+    questions: Path | None = None
+    with_model: ModelChoice | None = None
     relations: Path | None = None
     cases: int = 300
     seed: int = 0
@@ -70,7 +72,7 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> Built:
     """Make the records and write them, whole or not at all.
 
     Raises KEErrors: a file that is there already, a family without a builder, a graph or a model that cannot be opened,
-    a graph that has too little.
+    a graph that has too little, questions where the family's builder takes none.
     """
     start = time.monotonic()
     if request.out.exists() and not request.force:
@@ -78,7 +80,7 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> Built:
     spec = builder_of(catalog, request.family)
     reject_unused(request.options, [spec])
     maker: Builder = spec.build(configure(spec, request.options.get(spec.prefix)))
-    opened = open_graph(request.graph, relations=request.relations, skip_unlabelled=request.skip_unlabelled)
+    made, source = _maker(maker, request)
     dropped: Counter[str] = Counter()
     tools = BuildTools(cases=request.cases, seed=request.seed, dropped=lambda reason: dropped.update([reason]))
     if request.model:
@@ -86,19 +88,43 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> Built:
     if request.phrase_with:
         engine = _engine(request.phrase_with, request.seed, catalog, progress)
         tools = evolve(tools, phrase=phrase_with(engine, lambda: dropped.update([KEPT])))
-    made = maker.records(opened.graph, tools)
-    records = list(progress.track(made, "building", request.cases))
+    if request.with_model:
+        tools = evolve(tools, run=_engine(request.with_model, request.seed, catalog, progress).run)
+    records = list(progress.track(made(tools), "building", request.cases))
     if not records:
-        raise BadData(f"nothing could be built from {request.graph}", hint=_reasons(dropped))
+        raise BadData(f"nothing could be built from {source.name}", hint=_reasons(dropped))
     text = json.dumps(records, ensure_ascii=False, indent=1) + "\n"
     write_atomic(request.out, text.encode())
     return Built(
         records=len(records),
-        graph=opened.graph.name,
-        skipped=opened.skipped,
+        graph=source.name,
+        skipped=source.skipped,
         dropped=dropped,
         seconds=time.monotonic() - start,
     )
+
+
+@frozen(kw_only=True)
+class _Source:
+    """What it was made from, and the rows of it that were left out, by reason."""
+
+    name: str
+    skipped: Counter[str] = field(factory=Counter)
+
+
+def _maker(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
+    """What makes the records, and of what."""
+    questions = request.questions
+    if (questions is None) == (not request.graph):
+        raise BadConfig("a benchmark is built from a graph or from questions", hint="give --graph, or --from FILE")
+    if questions is None:
+        opened = open_graph(request.graph, relations=request.relations, skip_unlabelled=request.skip_unlabelled)
+        return lambda tools: maker.records(opened.graph, tools), _Source(name=opened.graph.name, skipped=opened.skipped)
+    if not isinstance(maker, QuestionBuilder):
+        raise BadConfig(f"{request.family} is not built from questions", hint="give it a graph with --graph")
+    if request.with_model is None:
+        raise BadConfig("the facts for the questions are written by a model", hint="name it with --with-model")
+    return lambda tools: maker.from_questions(questions, tools), _Source(name=str(questions))
 
 
 def builder_of(catalog: Catalog, family: str) -> BuilderSpec:

@@ -16,26 +16,28 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.queries import Case, Form
+from ke_core.data.queries import Form
 from ke_core.data.results import Score
 from ke_core.data.runspec import ModelRef, Plan
-from ke_core.errors import BadConfig, BadData, BadRun
+from ke_core.errors import BadConfig
 from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
-from ke_core.run.components import DATA_DIR, Chosen, Options, choose, choose_again, with_flag
+from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
 from ke_core.run.job import Finished, Job, Judging, Measure
+from ke_core.run.judges import Asking, ChosenJudge, choose_judge, metrics_of, open_judge
 from ke_core.run.judging import judge_run
 from ke_core.run.plan import select
 from ke_core.run.probing import asked_by, asks_of
+from ke_core.run.recorded import cases_of, recorded
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
 from ke_core.run.spending import FREE, Prices
-from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
+from ke_core.specs import DatasetSpec, EditorSpec, MetricSpec
 
 NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
@@ -78,11 +80,16 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     assert isinstance(data.spec, DatasetSpec)
     named = data.spec.for_config(data.config)
     judging = _judge(catalog, named, request.judge, options)
+    if judging.spec.needs_model:
+        raise BadConfig(
+            f"judge {judging.spec.name} asks a model of its own, and comes after the run",
+            hint=f"choose another with --judge now, then ke judge RUN --judge {judging.spec.name} --judge-model MODEL",
+        )
     measures = _metrics(catalog, named, request.metrics, options)
     reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
     styles = choose_styles(data.spec, request.styles)
     dataset: Dataset = data.build()
-    cases = select(_cases(dataset, request.dataset), request.plan, request.seed)
+    cases = select(cases_of(dataset, request.dataset), request.plan, request.seed)
     material = allowed(dataset.material(), editor.spec.oracle(editor.config), editor=request.editor)
     loaded, reference = _model(request, catalog, editor.spec, model, progress)
     run_spec = specify(
@@ -104,7 +111,7 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
         dataset=dataset,
         cases=cases,
         hides=data.spec.hides(data.config),
-        judging=Judging(component=judging.component, judge=judging.build()),
+        judging=Judging(component=judging.component, judge=judging.build(), scored=judging.spec.scored),
         measures=_measures(measures),
     )
     refuse(job)
@@ -118,20 +125,32 @@ def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens.
     """
     finished = evaluate(job, folder, prices=prices)
-    judge_run(folder, job.cases, job.judging.judge, job.judging.component)
+    judging = job.judging
+    judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored)
     return evolve(finished, scores=tuple(score_run(folder, job.cases, job.measures)))
 
 
-def judge(folder: RunFolder, catalog: Catalog, *, name: str = "", options: Options = NONE, data_dir: str = "") -> int:
-    """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge).
+def judge(
+    folder: RunFolder,
+    catalog: Catalog,
+    *,
+    name: str = "",
+    options: Options = NONE,
+    data_dir: str = "",
+    asking: Asking | None = None,
+) -> int:
+    """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
 
-    Returns how many lines were written; none where this judge, with these options, has judged them all. Either
-    way it counts as the last judge from now on.
+    Returns how many lines were written; none where this judge, with these options and this model, has judged them
+    all. Either way it counts as the last judge from now on.
     """
-    spec, cases = _recorded(folder, catalog, data_dir)
-    chosen = _judge(catalog, spec, name, options)
+    known = recorded(folder, catalog, data_dir)
+    chosen = _judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
-    return judge_run(folder, cases, chosen.build(), chosen.component)
+    opened = open_judge(chosen, catalog, asking)
+    return judge_run(
+        folder, known.cases, opened.judge, opened.component, session=opened.session, scored=chosen.spec.scored
+    )
 
 
 def score(
@@ -145,14 +164,29 @@ def score(
 ) -> list[Score]:
     """``ke score RUN``: write ``scores.json`` from the records alone.
 
-    Without ``metrics`` the dataset's and those that asked something in this run, without ``judge`` the one that
-    judged last.
+    Without ``metrics`` those that read what ``judge`` finds beside verdicts, else the dataset's and those that asked
+    something in this run; without ``judge`` the one that judged last.
     """
-    spec, cases = _recorded(folder, catalog, data_dir)
+    known = recorded(folder, catalog, data_dir)
+    measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
+    return score_run(folder, known.cases, measures, judge=judge)
+
+
+def measures_of(
+    folder: RunFolder,
+    catalog: Catalog,
+    dataset: DatasetSpec,
+    *,
+    metrics: Sequence[str] = (),
+    judge: str = "",
+    options: Options = NONE,
+) -> tuple[Measure, ...]:
+    """The metrics that a run on record is scored with, as ``score`` says."""
     asked = tuple(ask.component.name for ask in folder.spec.asks)
-    chosen = _metrics(catalog, spec, tuple(metrics) or (*spec.metrics, *asked), options)
+    names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)
+    chosen = _metrics(catalog, dataset, names, options)
     reject_unused(options, [each.spec for each in chosen])
-    return score_run(folder, cases, _measures(chosen), judge=judge)
+    return _measures(chosen)
 
 
 def _model(
@@ -164,14 +198,10 @@ def _model(
     return loaded, request.model.describe(catalog, loaded)
 
 
-def _judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> Chosen:
+def _judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> ChosenJudge:
     if not (name or dataset.judge):
         raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
-    chosen = choose(catalog, "judge", name or dataset.judge, options)
-    assert isinstance(chosen.spec, JudgeSpec)
-    if chosen.spec.needs_model:
-        raise BadConfig(f"judge {chosen.spec.name} needs a model of its own", hint="choose another with --judge")
-    return chosen
+    return choose_judge(catalog, name or dataset.judge, options)
 
 
 def _metrics(catalog: Catalog, dataset: DatasetSpec, names: tuple[str, ...], options: Options) -> list[Chosen]:
@@ -186,30 +216,3 @@ def _measures(chosen: Sequence[Chosen]) -> tuple[Measure, ...]:
         for each in chosen
         if isinstance(each.spec, MetricSpec)
     )
-
-
-def _recorded(folder: RunFolder, catalog: Catalog, data_dir: str) -> tuple[DatasetSpec, list[Case]]:
-    """The dataset of a recorded run, unless it has changed since."""
-    recorded = folder.spec.dataset
-    chosen = choose_again(catalog, "dataset", recorded.component, data_dir=data_dir)
-    assert isinstance(chosen.spec, DatasetSpec)
-    dataset: Dataset = chosen.build()
-    cases = _cases(dataset, recorded.component.name)
-    found = dataset.info().sha256
-    if found != recorded.sha256:
-        raise BadRun(
-            f"{recorded.component.name} is not what {folder.path} was made with: "
-            f"sha256 {found[:12]}, recorded {recorded.sha256[:12]}",
-            hint="point --data-dir to the files the run was made with",
-        )
-    return chosen.spec.for_config(chosen.config), cases
-
-
-def _cases(dataset: Dataset, name: str) -> list[Case]:
-    cases = list(dataset.cases())
-    seen: set[str] = set()
-    for case in cases:
-        if case.id in seen:
-            raise BadData(f"dataset {name} has two cases called {case.id}", hint="case ids are unique in a dataset")
-        seen.add(case.id)
-    return cases

@@ -15,10 +15,11 @@ from ke_core.specs import EditorSpec, MetricSpec
 
 @frozen(kw_only=True)
 class Judging:
-    """A judge, and what stands for it on the lines it writes."""
+    """A judge, and what stands for it on the lines it writes. ``scored``: it judges log-probabilities too."""
 
     component: Component
     judge: Judge
+    scored: bool = False
 
 
 @frozen(kw_only=True)

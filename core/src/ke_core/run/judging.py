@@ -14,8 +14,8 @@ from ke_core.protocols import Judge, Session
 from ke_core.results.folder import RunFolder
 from ke_core.run.asks import asked
 
-TOGETHER = 64
-"""Lines that are judged and written together: what a killed judge loses."""
+TOGETHER, FEW = 64, 16
+"""Lines that are judged and written together: what a killed judge loses. Fewer where a model is asked."""
 
 
 def judge_run(
@@ -25,20 +25,24 @@ def judge_run(
     component: Component,
     *,
     session: Session[Any] | None = None,
+    scored: bool = False,
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``component`` has not judged; how many there were.
 
-    ``component`` (name, version, every option) is the judge's identity: with another option it judges anew.
-    Where it has judged everything before another one did, its last line is repeated: the last judge counts.
+    ``component`` (name, version, every option, the model it asks) is the judge's identity: with another option it
+    judges anew. Where it has judged everything before another one did, its last line is repeated: the last judge
+    counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too.
     """
     by_id = {case.id: case for case in cases}
+    together = TOGETHER if session is None else FEW
     with folder.writing() as writer:
         todo, controls, again = _todo(folder, component)
         writer.append(again)
-        for start in range(0, len(todo), TOGETHER):
-            lines = todo[start : start + TOGETHER]
+        for start in range(0, len(todo), together):
+            lines = todo[start : start + together]
             items = [_items(line, by_id, folder, edited=(line.batch, line.case) not in controls) for line in lines]
-            verdicts = iter(_verdicts(judge, component, session, [item for each in items for item in each.values()]))
+            flat = [item for each in items for item in each.values()]
+            verdicts = iter(judged(judge, component, flat, session=session, scored=scored))
             writer.append(
                 Judged(
                     step=line.step,
@@ -51,6 +55,8 @@ def judge_run(
                 )
                 for line, each in zip(lines, items, strict=True)
             )
+            if session is not None:
+                session.progress.advance("lines judged", start + len(lines), len(todo))
     return len(todo)
 
 
@@ -62,6 +68,16 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
             right = query if probe is None else expected(query, probe, phase, edited=edited)
             found[query.id] = asked(right, phase, spec.edited_form, edited=edited)
     return found
+
+
+def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
+    """What ``case`` says is true in that phase, in sentences, each once: of its edits, then of the facts behind it."""
+    new = phase == "after" and edited
+    of_edits = [edit.statement if new else edit.before.sentence if edit.before else "" for edit in case.edits]
+    behind = [fact.sentence for fact in (case.facts_after if new else case.facts_before)]
+    # what the file itself says of a fact comes before what is made up of its labels
+    said = [*of_edits, *behind] if new else [*behind, *of_edits]
+    return tuple(dict.fromkeys(sentence.strip() for sentence in said if sentence.strip()))
 
 
 def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]]:
@@ -107,14 +123,15 @@ def _items(line: Replied, cases: Mapping[str, Case], folder: RunFolder, *, edite
                 f"{folder.path} has a reply to query {query} of case {line.case}, which the dataset does not have",
                 hint=f"use the dataset the run was made with: sha256 {folder.spec.dataset.sha256}",
             )
-    return {query: Item(query=found[query], reply=reply) for query, reply in line.replies.items()}
+    facts = held(case, line.phase, edited=edited) if case else ()
+    return {query: Item(query=found[query], reply=reply, facts=facts) for query, reply in line.replies.items()}
 
 
-def _verdicts(
-    judge: Judge, component: Component, session: Session[Any] | None, items: Sequence[Item]
+def judged(
+    judge: Judge, component: Component, items: Sequence[Item], *, session: Session[Any] | None, scored: bool
 ) -> list[Judgement]:
-    """One judgement an item. The judge is asked about texts only: the rest is settled whatever the judge."""
-    settled = [_settled(item) for item in items]
+    """One judgement an item. What is settled whatever the judge, it is not asked about."""
+    settled = [_settled(item, scored=scored) for item in items]
     answered = [item for item, judgement in zip(items, settled, strict=True) if judgement is None]
     given = judge.judge(session, answered) if answered else []
     if len(given) != len(answered):
@@ -126,10 +143,12 @@ def _verdicts(
     return [next(rest) if judgement is None else judgement for judgement in settled]
 
 
-def _settled(item: Item) -> Judgement | None:
-    """A ``Failure`` is wrong. Log-probabilities have no verdict, nor has their absence: metrics read the numbers."""
+def _settled(item: Item, *, scored: bool) -> Judgement | None:
+    """A ``Failure`` is wrong. Log-probabilities have no verdict, nor has their absence, unless the judge is ``scored``:
+    metrics read the numbers.
+    """
     reply = item.reply
-    if isinstance(reply, Scored) or (isinstance(reply, Failure) and reply.unscored):
+    if (isinstance(reply, Scored) and not scored) or (isinstance(reply, Failure) and reply.unscored):
         return Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
     if isinstance(reply, Failure):
         return Judgement(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))

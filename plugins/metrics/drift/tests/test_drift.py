@@ -9,10 +9,27 @@ import pytest
 from ke_core.plugin import BadConfig, Failure, ModelRecord, Scored
 from ke_core.testing.metric import ModelMetricContract
 from ke_plugin_drift import DriftConfig, asks
-from ke_plugin_drift.metric import NOT_ASKED, Drift
+from ke_plugin_drift.metric import NOT_ASKED, Drift, divergence
+from ke_plugin_drift.passages import NEXT
 
-BEFORE = {"a": Scored(logprobs=(-6.0,), tokens=(2,)), "b": Scored(logprobs=(-2.0,), tokens=(2,))}  # 2 nats a token
-AFTER = {"a": Scored(logprobs=(-8.0,), tokens=(2,)), "b": Scored(logprobs=(-4.0,), tokens=(2,))}  # 3 nats a token
+A, B, AHEAD = "passage-1", "passage-2", "next-1"
+
+
+def ahead(*shares: float) -> Scored:
+    """Some words' probabilities; what is missing to 1 is everything else's."""
+    return Scored(logprobs=tuple(math.log(share) for share in shares), tokens=(1,) * len(shares))
+
+
+BEFORE = {  # 2 nats a token
+    A: Scored(logprobs=(-6.0,), tokens=(2,)),
+    B: Scored(logprobs=(-2.0,), tokens=(2,)),
+    AHEAD: ahead(0.5, 0.25),
+}
+AFTER = {  # 3 nats a token
+    A: Scored(logprobs=(-8.0,), tokens=(2,)),
+    B: Scored(logprobs=(-4.0,), tokens=(2,)),
+    AHEAD: ahead(0.25, 0.25),
+}
 
 
 def edited(**changes) -> ModelRecord:
@@ -32,8 +49,9 @@ class TestDrift(ModelMetricContract):
 
 
 def test_perplexity_weighs_every_token_the_same() -> None:
-    assert values(edited()) == pytest.approx({"perplexity": math.e**3, "perplexity-ratio": math.e})
-    uneven = {"a": Scored(logprobs=(-9.0,), tokens=(3,)), "b": Scored(logprobs=(-1.0,), tokens=(1,))}
+    found = values(edited())
+    assert (found["perplexity"], found["perplexity-ratio"]) == pytest.approx((math.e**3, math.e))
+    uneven = {A: Scored(logprobs=(-9.0,), tokens=(3,)), B: Scored(logprobs=(-1.0,), tokens=(1,))}
     assert values(edited(replies=uneven))["perplexity"] == pytest.approx(math.e ** (10 / 4))
 
 
@@ -43,20 +61,44 @@ def test_the_unedited_model_has_a_perplexity_and_no_ratio() -> None:
 
 
 def test_v9_no_number_without_all_passages() -> None:
-    silent = {**AFTER, "b": Failure(error="NoLikelihood", message="it answers in words")}
+    words = Failure(error="NoLikelihood", message="it answers in words")
+    silent = {**AFTER, B: words, AHEAD: words}
     for record, why in (
         (edited(replies=silent), "it answers in words"),
         (edited(replies={}), NOT_ASKED),
         (edited(skipped="no edit of the batch can be made"), "no edit of the batch can be made"),
-        (edited(replies={"a": Scored(logprobs=(-1e6,), tokens=(1,))}), "too large for a number"),
     ):
         found = list(Drift().model_values(record))
-        assert [(value.value, value.skipped_because) for value in found] == [(None, why)] * 2
+        assert [(value.value, value.skipped_because) for value in found] == [(None, why)] * 3
+    huge = values(edited(replies={**AFTER, A: Scored(logprobs=(-1e6,), tokens=(1,))}))
+    assert (huge["perplexity"], huge["perplexity-ratio"]) == (None, None)
+
+
+def test_divergence_by_hand() -> None:
+    """0.5 ln 2 + 0.25 ln 1 + 0.25 ln(0.25 / 0.5) = 0.25 ln 2; over a second passage that did not change, half of that."""
+    assert values(edited())["next-word-kl"] == pytest.approx(0.25 * math.log(2))
+    two, other = {**BEFORE, "next-2": ahead(0.1, 0.2)}, {**AFTER, "next-2": ahead(0.1, 0.2)}
+    assert divergence(two, other) == pytest.approx(0.125 * math.log(2))
+    assert divergence(BEFORE, BEFORE) == 0
+    assert divergence({AHEAD: ahead(0.9, 0.1)}, {AHEAD: ahead(0.1, 0.9)}) == pytest.approx(0.8 * math.log(9))
+
+
+def test_a_run_that_did_not_ask_for_the_next_word_has_the_reason() -> None:
+    old = {name: reply for name, reply in AFTER.items() if name != AHEAD}
+    found = {value.aspect: value for value in Drift().model_values(edited(replies=old))}
+    assert (found["next-word-kl"].value, found["next-word-kl"].skipped_because) == (None, NOT_ASKED)
+    assert found["perplexity"].value is not None
+
+
+def test_no_word_begins_another_so_that_probabilities_add() -> None:
+    assert len(set(NEXT)) == len(NEXT) == 70
+    assert not [(one, other) for one in NEXT for other in NEXT if one != other and other.startswith(one)]
 
 
 def test_the_passages_are_twenty_and_join_their_prompt_by_one_space() -> None:
-    found = asks(DriftConfig())
-    assert len(found) == 20
+    every = asks(DriftConfig())
+    found = [ask for ask in every if ask.query.startswith("passage-")]
+    assert len(found) == len(every) - len(found) == 20
     for ask in found:
         (rest,) = ask.continuations
         assert len(ask.prompt.split()) == 3
@@ -68,9 +110,11 @@ def test_a_text_of_ones_own_is_one_passage_a_line(tmp_path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("one two three four five\n\n  six seven eight nine\n")
     found = asks(DriftConfig(text=str(file)))
-    assert [(ask.query, ask.prompt, ask.continuations) for ask in found] == [
-        ("passage-1", "one two three", (" four five",)),
-        ("passage-2", "six seven eight", (" nine",)),
+    assert [(ask.query, ask.prompt, ask.continuations[0]) for ask in found] == [
+        ("passage-1", "one two three", " four five"),
+        ("next-1", "one two three", " the"),
+        ("passage-2", "six seven eight", " nine"),
+        ("next-2", "six seven eight", " the"),
     ]
 
 

@@ -1,7 +1,23 @@
-"""The multi-hop metric keeps the contract of metrics."""
+"""Both metrics keep the contract of metrics."""
 
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import Answer, CaseRecord, Step
 from ke_core.testing.metric import MetricContract
+from ke_core.testing.toy import toy_record
 
 
 class TestMultiHop(MetricContract):
     name = "multi-hop"
+
+
+class TestRetrieval(MetricContract):
+    name = "retrieval"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        """Of a method that looks things up."""
+        toy = toy_record()
+        reply = Answer(text="Italy", steps=(Step(kind="subquestion", text="?", retrieved=("x",), answer="Rome"),))
+        return evolve(toy, outcomes={key: evolve(one, reply=reply) for key, one in toy.outcomes.items()})

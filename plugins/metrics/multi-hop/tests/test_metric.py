@@ -21,7 +21,6 @@ from ke_core.plugin import (
     Outcome,
     Probe,
     Query,
-    Step,
     Verdict,
 )
 from ke_plugin_multi_hop import ke_metrics
@@ -103,6 +102,8 @@ def test_two_cases_by_hand() -> None:
         ("multi-hop", "after"): 1 / 2,
         ("multi-hop-stale", "before"): 0.0,
         ("multi-hop-stale", "after"): 1 / 2,
+        ("multi-hop-recalled", "before"): 1.0,
+        ("multi-hop-recalled", "after"): 1.0,
     }
 
 
@@ -133,10 +134,20 @@ def test_old_answer_counts_as_stale_only_where_no_wording_is_right() -> None:
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "multi-hop-stale")[0].value == 1
 
 
-def test_control_is_measured_like_an_edited_case_but_has_nothing_to_retrieve() -> None:
-    control = with_steps(evolve(ONE_EDIT, edited=False), {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
-    assert named(control, "multi-hop")[0].value == 1
-    assert named(control, "retrieval") == named(control, "edit-retrieval") == []
+def test_control_is_measured_like_an_edited_case() -> None:
+    assert named(evolve(ONE_EDIT, edited=False), "multi-hop")[0].value == 1
+
+
+def test_of_cases_whose_facts_are_recalled_only_those_count() -> None:
+    """The unedited model is right on every fact of ONE_EDIT, whose question is answered, and not of FOUR_EDITS."""
+    assert named(ONE_EDIT, "multi-hop-recalled")[0].value == 1
+    (left_out,) = named(FOUR_EDITS, "multi-hop-recalled")
+    assert (left_out.value, left_out.skipped_because) == (
+        None,
+        "the unedited model does not recall every fact of the case",
+    )
+    (unknown,) = named(record(case("a", 1, 2), hops=[R, R], multi=[R, R, R]), "multi-hop-recalled")
+    assert unknown.skipped_because == "the unedited model was not asked for every fact of the case"
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3, 5])
@@ -179,13 +190,11 @@ def test_v13_no_two_numbers_share_a_name() -> None:
 
 
 def test_every_heading_is_of_an_aspect_that_exists() -> None:
-    (spec,) = ke_metrics()
-    looked_up = with_steps(FOUR_EDITS, {"multi-1": [("b-e1",)], "hop-1": [("b-e1",)]})
-    by_hops = stepped(hop("Rome", "a-e1"))
-    aspects = {value.aspect for one in (looked_up, by_hops) for value in MultiHop().values(one)}
+    spec, _retrieval = ke_metrics()
+    aspects = {value.aspect for value in MultiHop().values(FOUR_EDITS)}
     (further,) = spec.tables.values()
     assert {*spec.columns, *further} == aspects
-    assert len({*spec.columns.values(), *further.values()}) == len(aspects)
+    assert len(set(spec.columns.values())) == len(spec.columns)
 
 
 def test_failures_and_answers_without_an_end_are_in_n_as_wrong() -> None:
@@ -199,53 +208,6 @@ def test_failures_and_answers_without_an_end_are_in_n_as_wrong() -> None:
     assert (value.value, value.skipped_because) == (0, "")
 
 
-# --- retrieval -------------------------------------------------------------------------------------------
-
-
-def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> CaseRecord:
-    steps = {
-        ("after", "direct", name): outcome(
-            W, Answer(text="x", steps=tuple(Step(kind="subquestion", text="?", retrieved=r) for r in rows))
-        )
-        for name, rows in found.items()
-    }
-    return evolve(one, outcomes={**one.outcomes, **steps})
-
-
-@pytest.mark.parametrize(
-    ("found", "value"),
-    [
-        ({"multi-2": [("a-e1",), ("a-e2",)]}, 1),
-        ({"multi-2": [("other",), ("a-e2",), ("a-e1",)]}, 1),
-        ({"multi-1": [("a-e1",)], "multi-2": [("a-e2",)]}, 0),
-        ({"multi-1": [("a-e1",), ("other",)]}, 0),
-        ({"multi-1": [()]}, 0),
-    ],
-    ids=["all", "any order, others between", "not in one question", "one is missing", "nothing was found"],
-)
-def test_retrieval_needs_every_edit_of_the_case_in_one_question(found, value) -> None:
-    some = record(case("a", 2, 3), hops=[R, R, R], multi=[W, W, W])
-    assert [v.value for v in named(with_steps(some, found), "retrieval")] == [value]
-
-
-def test_retrieval_is_not_measured_where_nothing_is_looked_up() -> None:
-    assert named(ONE_EDIT, "retrieval") == named(ONE_EDIT, "edit-retrieval") == []
-
-
-def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_looked_up() -> None:
-    some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
-    failed = {("after", "direct", "hop-1"): outcome(W, Failure(error="E", message="m"))}
-    for one in (some, evolve(some, outcomes={**some.outcomes, **failed})):
-        assert [v.value for v in named(one, "edit-retrieval")] == [0]
-        assert [v.value for v in named(one, "retrieval")] == [1]
-
-
-def test_edit_retrieval_asks_for_the_right_edit_first() -> None:
-    some = record(case("a", 2, 2), hops=[R, R], multi=[W, W, W])
-    found = with_steps(some, {"hop-1": [("a-e1",)], "hop-2": [("a-e1",), ("a-e2",)]})
-    assert [(v.unit, v.value) for v in named(found, "edit-retrieval")] == [("a-e1", 1), ("a-e2", 0)]
-
-
 # --- on a benchmark of two cases that the core brings -----------------------------------------------------
 
 
@@ -257,56 +219,3 @@ def test_oracle_is_one_everywhere_and_anti_oracle_nowhere() -> None:
         found = [v for v in MultiHop().values(toy_record(verdict)) if v.aspect in rates]
         assert {v.aspect for v in found} == rates
         assert {v.value for v in found} == {value}
-
-
-def stepped(*steps: Step, edit: str = "a-e1") -> CaseRecord:
-    """A case of two hops, the first edited, whose one question was answered by these steps."""
-    hops = (
-        Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit=edit),
-        Query(id="h2", texts=("who?",), gold=Gold(entities=(Entity(label="W. G. Sebald"),))),
-    )
-    asked = Query(id="multi-1", texts=("who where?",), gold=Gold(entities=(Entity(label="x"),)), hops=hops)
-    plain = case("a", 1, 2, questions=1)
-    made = evolve(plain, probes=(*plain.probes[:-1], evolve(plain.probes[-1], queries=(asked,))))
-    reply = Answer(text="x", steps=steps)
-    return CaseRecord(case=made, batch="0", outcomes={("after", "own", "multi-1"): outcome(W, reply)})
-
-
-def hop(answer: str, *retrieved: str) -> Step:
-    return Step(kind="subquestion", text="?", retrieved=retrieved, answer=answer)
-
-
-def per_hop(*steps: Step) -> dict[str, list[float]]:
-    one = stepped(*steps)
-    return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "edit-weighed")}
-
-
-@pytest.mark.parametrize(
-    ("steps", "answered", "weighed"),
-    [
-        ((hop("Rome", "a-e1"), hop("W. G. Sebald", "other")), 1.0, [1]),
-        ((hop("roma.", "a-e1"), hop("", "other")), 0.5, [1]),
-        ((hop("Paris", "a-e1"), hop("w. g.  sebald.", "other")), 0.5, [0]),
-        ((hop("Rome", "other", "a-e1"),), 0.5, []),
-        ((hop("", "a-e1"),), 0.0, [0]),
-        ((hop("Paris", "a-e1"), hop("Rome", "a-e1")), 0.5, [1]),
-    ],
-)
-def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighed) -> None:
-    assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
-
-
-def test_a_method_without_sub_questions_has_no_hops_to_count() -> None:
-    assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
-    control = evolve(stepped(hop("Rome", "a-e1")), edited=False)
-    assert named(control, "hops-answered") == named(control, "edit-weighed") == []
-
-
-def test_a_question_that_failed_arrived_at_no_hop() -> None:
-    two = stepped(hop("Rome", "a-e1"))
-    probe = two.case.probes[-1]
-    other = evolve(probe.queries[0], id="multi-2")
-    both = evolve(two.case, probes=(*two.case.probes[:-1], evolve(probe, queries=(*probe.queries, other))))
-    failed = {("after", "own", "multi-2"): outcome(W, Failure(error="E", message="m"))}
-    record_ = evolve(two, case=both, outcomes={**two.outcomes, **failed})
-    assert [value.value for value in named(record_, "hops-answered")] == [0.5, 0.0]

@@ -31,24 +31,31 @@ class Scoring:
 
 
 def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: int, rows: Sequence[Scoring]) -> None:
-    """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``."""
-    waiting = sorted(rows, key=lambda row: len(row.ids), reverse=True)
+    """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
+
+    The last token is foretold, never read: rows that differ in it alone are one pass.
+    """
     begin = len(prefix.ids)
+    same: dict[tuple[int, ...], list[Scoring]] = {}
+    for row in sorted(rows, key=lambda row: len(row.ids), reverse=True):
+        same.setdefault(tuple(row.ids[begin:-1]), []).append(row)
+    waiting = list(same.items())
     while waiting:
-        together = first_pass([len(row.ids) - begin for row in waiting], size.device)
+        together = first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)
         some = waiting[: min(size.rows(row_bytes), together)]
         try:
-            # The last token is foretold, never read.
-            fed = [row.ids[begin:-1] for row in some]
-            logits, _state = forward.prefill(prefix, fed, keep=max(row.count for row in some))
+            keep = max(row.count for _fed, alike in some for row in alike)
+            logits, _state = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)
         except Exception as error:
             if not out_of_memory(error):
                 raise
             size.failed(len(some))
             if len(some) > 1:
                 continue
-            some[0].error = error
+            for row in some[0][1]:
+                row.error = error
         else:
-            for row, its in zip(some, logits, strict=True):
-                row.take(its)
+            for (_fed, alike), its in zip(some, logits, strict=True):
+                for row in alike:
+                    row.take(its)
         waiting = waiting[len(some) :]

@@ -50,7 +50,7 @@ def ke_datasets() -> list[DatasetSpec]:
             cite="after Zhong et al. 2023, MQuAKE, section 3; facts from GeoNames (CC BY 4.0) and countryinfo (MIT)",
             aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
             styles=("direct", "cot"),
-            metrics=("multi-hop",),
+            metrics=("multi-hop", "retrieval"),
             judge="alias",
             hides=hides,
         )

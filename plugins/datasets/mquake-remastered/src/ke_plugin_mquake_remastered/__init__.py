@@ -46,7 +46,7 @@ def _spec(variant: RemasteredVariant) -> DatasetSpec:
         cite=variant.cite,
         aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
         styles=STYLES,
-        metrics=("multi-hop",),
+        metrics=("multi-hop", "retrieval"),
         judge="alias",
         hides=lambda config: bool(config.mask),
     )

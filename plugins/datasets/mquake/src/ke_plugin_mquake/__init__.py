@@ -114,7 +114,7 @@ def _spec(variant: MquakeVariant) -> DatasetSpec:
         cite=variant.cite,
         aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
         styles=STYLES,
-        metrics=("multi-hop",),
+        metrics=("multi-hop", "retrieval"),
         judge="alias",
         hides=lambda config: bool(config.mask),
         builder=BUILDER if variant is OWN else None,

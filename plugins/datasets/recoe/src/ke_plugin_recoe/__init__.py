@@ -34,6 +34,7 @@ WHAT = {
     "aggregation": "a sum of counts",
     "subtraction": "a difference of two counts",
 }
+MADE = {"swap": "swapped", "alter": "altered"}
 LICENCE = "CC BY-NC-ND 4.0: not shipped and not fetched"
 URL = "https://arxiv.org/abs/2401.17585"
 """The paper, which leads to the release; there is no single file to pin."""
@@ -43,7 +44,7 @@ def _variant(scheme: str, size: int) -> Variant:
     return Variant(
         name=f"recoe-{scheme}",
         family="recoe",
-        summary=f"{size:,} questions for {WHAT[scheme]}, with swapped or altered facts",
+        summary=f"{size:,} questions: {WHAT[scheme]}, with {MADE[GROUPS[scheme]]} facts",
         file=f"data/{scheme}",
         url=URL,
         licence=LICENCE,

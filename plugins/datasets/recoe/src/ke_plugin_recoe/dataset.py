@@ -23,7 +23,8 @@ from ke_plugin_recoe.words import of_the_atlas
 
 ATLAS_CASES = 360
 # Only what the graph knows in full is counted: every neighbour of a country that has any there.
-ATLAS_BUILD = RecoeBuild(relations="population,area,city-population,neighbour")
+# Sources differ on the populations of cities, by half and more; of two numbers one is at least twice the other.
+ATLAS_BUILD = RecoeBuild(margin=2, relations="population,area,city-population,neighbour")
 
 
 @frozen(kw_only=True)
@@ -41,7 +42,7 @@ class Recoe(FileDataset):
     def all_records(self) -> Iterator[Record]:
         """Every record, with its scheme. Raises BadData."""
         own = self.config.file is not None
-        for scheme in (self.schemes[:1] if own else self.schemes):
+        for scheme in self.schemes[:1] if own else self.schemes:
             into = Own if own and len(self.schemes) > 1 else of_scheme(scheme)
             for path in self.paths(scheme):
                 one = evolve(self, variant=evolve(self.variant, file=str(path)))
@@ -75,12 +76,12 @@ class Recoe(FileDataset):
         if self.config.file is not None:
             path = Path(self.config.file).expanduser().absolute()
             if not path.is_file():
-                raise BadData(f"no file {path}", hint="recoe.file names a JSON file in the format of the plugin's README")
+                raise BadData(
+                    f"no file {path}", hint="recoe.file names a JSON file in the format of the plugin's README"
+                )
             return [path]
         explicit = folder_of(self.data_dir, "recoe")
-        places = [
-            place for name in (scheme, f"data/{scheme}") for place in data_places("recoe", name, explicit)
-        ]
+        places = [place for name in (scheme, f"data/{scheme}") for place in data_places("recoe", name, explicit)]
         for place in places:
             found = sorted(place.glob("*.json")) if place.is_dir() else []
             if found:

@@ -50,7 +50,7 @@ def parse_triple(text: str) -> Triple:
     depth, parts = 0, [""]
     for letter in inside:
         depth += (letter == "(") - (letter == ")")
-        if letter == ";" and depth <= 0 and len(parts) < 3:  # noqa: PLR2004  subject, relation, object
+        if letter == ";" and depth <= 0 and len(parts) < 3:
             parts.append("")
         else:
             parts[-1] += letter
@@ -156,9 +156,16 @@ class Own(Record):
 @cache
 def of_scheme(scheme: Scheme) -> type[Record]:
     """A record of the release, whose scheme is the folder it lies in."""
-    return make_class(
-        scheme.title(), {"scheme": field(default=scheme, type=Scheme)}, bases=(Record,), frozen=True, kw_only=True
+    kind: Any = Scheme  # a form of typing, which attrs takes as well as a class
+    made: type[Record] = make_class(
+        scheme.title(),
+        {"scheme": field(default=scheme, type=kind)},
+        bases=(Record,),
+        frozen=True,
+        kw_only=True,
+        slots=True,
     )
+    return made
 
 
 def number_of(text: str) -> str:

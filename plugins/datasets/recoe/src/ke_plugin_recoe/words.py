@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +29,8 @@ def _one_slot_or_none(_instance: object, attribute: Attribute[str], value: str) 
 class Words:
     """One relation. A number has a ``noun`` and is ``more``, ``less``, ``most`` or ``least``, in a ``unit``.
 
-    A count is of ``many``: "countries that border {}"; ``how_many`` asks for it: "How many countries border {}?".
+    ``one`` and ``several`` are what its subjects are called where their names are not enough: city, cities. A count is
+    of ``many``: "countries that border {}"; ``how_many`` asks for it: "How many countries border {}?".
     """
 
     noun: str = ""
@@ -38,6 +39,8 @@ class Words:
     most: str = "largest"
     least: str = "smallest"
     unit: str | None = None
+    one: str = ""
+    several: str = ""
     many: str = field(default="", validator=_one_slot_or_none)
     how_many: str = field(default="", validator=_one_slot_or_none)
 
@@ -65,6 +68,20 @@ class Wording:
         own = self.words(relation).unit
         unit = self.graph.links[relation].unit if own is None else own
         return f"more than {bound} {unit}".rstrip()
+
+    def which(self, relation: str) -> str:
+        """The start of a question for one of its subjects: "Which", "Which city"."""
+        return f"Which {self.words(relation).one}".rstrip()
+
+    def subject(self, subject: str, relation: str) -> str:
+        """A subject by itself: "Peru", "the city of Lima"."""
+        own, name = self.words(relation).one, self.graph.mention(subject)
+        return f"the {own} of {name}" if own else name
+
+    def listed(self, subjects: Sequence[str], relation: str) -> str:
+        """Several of them: "Peru and Chile", "the cities Lima and Quito"."""
+        own, (*names, last) = self.words(relation).several, [self.graph.mention(key) for key in subjects]
+        return f"{f'the {own} ' if own else ''}{', '.join(names)} and {last}"
 
     def number(self, subject: str, relation: str, value: str) -> str:
         """The sentence of a number."""

@@ -32,13 +32,6 @@ class Swaps:
     pairs: tuple[tuple[str, str], ...]
     rest: tuple[str, ...]
 
-    def after(self, key: str) -> float:
-        """The number in the counterfactual world."""
-        for first, second in self.pairs:
-            if key in (first, second):
-                return self.numbers[second if key == first else first]
-        return self.numbers[key]
-
 
 @frozen(kw_only=True)
 class Counts:
@@ -126,7 +119,7 @@ class Sampling:
             kinds.setdefault(self.graph.kind(key), []).append(key)
         for kind, keys in sorted(kinds.items()):
             random.Random(f"{self.seed}/{relation}/{kind}").shuffle(keys)  # noqa: S311  a choice, not a secret
-            cut = min(round(len(keys) * self.share), len(keys) - 1) if len(keys) > 2 else len(keys)  # noqa: PLR2004
+            cut = min(round(len(keys) * self.share), len(keys) - 1) if len(keys) > 2 else len(keys)
             made, left = self._pair(keys[:cut], numbers)
             pairs += made
             rest += [*left, *keys[cut:]]
@@ -150,7 +143,7 @@ class Sampling:
         draw = random.Random(f"{self.seed}/{relation}")  # noqa: S311  a choice, not a secret
         altered = set(draw.sample(keys, round(len(keys) * self.share)))
         after = {
-            key: draw.choice([before[key] + step for step in STEPS if before[key] + step > 0]) if key in altered else n
+            key: draw.choice([n + step for step in STEPS if n + step > 0]) if key in altered else n
             for key, n in before.items()
         }
         return Counts(relation=relation, before=before, after=after)
@@ -163,5 +156,5 @@ def interleaved(many: Sequence[Sequence[T]]) -> Iterator[T]:
 
 
 def _plain(label: str) -> bool:
-    """Whether a label can stand in a list and in a triple."""
-    return not set(label) & set(",;()\n{}")
+    """Whether a label can stand in a list and in a triple: "Saint Kitts and Nevis" could be two things of a list."""
+    return not set(label) & set(",;()\n{}") and " and " not in label

@@ -1,4 +1,4 @@
-"""Metric ``drift``: what editing does to a model's perplexity on text that has nothing to do with the edits."""
+"""Metric ``drift``: what editing does to a model on text that has nothing to do with the edits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DriftConfig:
 
 
 def asks(config: DriftConfig) -> tuple[Likelihood, ...]:
-    """How probable is each passage after its first words. Raises BadConfig for a file that holds none."""
+    """How probable is each passage after its first words, and what comes after its first half. Raises BadConfig for a file that holds none."""
     from ke_plugin_drift.passages import read  # noqa: PLC0415  the files are read when a run needs them
 
     return read(config.text)
@@ -40,14 +40,15 @@ def ke_metrics() -> list[MetricSpec]:
     return [
         MetricSpec(
             name="drift",
-            summary="perplexity on held-out text, after editing against before",
+            summary="perplexity of held-out text and divergence of the next word, after editing against before",
             config=DriftConfig,
             build=build,
             columns={
                 "perplexity": "perplexity",
                 "perplexity-ratio": "ratio to unedited",
+                "next-word-kl": "KL of next word",
             },
-            measures={"perplexity": "", "perplexity-ratio": ""},
+            measures={"perplexity": "", "perplexity-ratio": "", "next-word-kl": "nats"},
             higher_is_better=False,
             asks=asks,
         )

@@ -1,7 +1,12 @@
-"""Held-out text as asks: the first words of a passage are the prompt, the rest is what is scored."""
+"""Held-out text as asks, two a passage.
+
+Perplexity: the first words of a passage are the prompt, the rest is what is scored. Divergence: its first half is the
+prompt, and each of ``NEXT`` is scored as what might come next.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,26 +15,115 @@ from ke_core.plugin import BadConfig, Likelihood
 OWN = "own"
 GIVEN = 3
 """Words that a passage begins with and that are not scored: a model without a start token needs something to read."""
+PASSAGE, AHEAD = "passage-", "next-"
+NEXT = tuple(
+    [
+        "the",
+        "and",
+        "of",
+        "to",
+        "in",
+        "is",
+        "was",
+        "for",
+        "on",
+        "with",
+        "as",
+        "at",
+        "by",
+        "be",
+        "he",
+        "this",
+        "that",
+        "have",
+        "from",
+        "or",
+        "had",
+        "not",
+        "but",
+        "what",
+        "all",
+        "were",
+        "when",
+        "you",
+        "can",
+        "said",
+        "use",
+        "each",
+        "which",
+        "she",
+        "do",
+        "how",
+        "if",
+        "will",
+        "up",
+        "other",
+        "about",
+        "out",
+        "many",
+        "some",
+        "my",
+        "our",
+        "more",
+        "most",
+        "two",
+        "would",
+        "could",
+        "should",
+        "has",
+        "are",
+        "who",
+        "after",
+        "over",
+        "such",
+        "made",
+        "first",
+        "new",
+        "now",
+        "his",
+        "him",
+        "very",
+        "way",
+        "long",
+        "little",
+        "much",
+        "own",
+        "back",
+        "day",
+        "it",
+    ]
+)
+"""Frequent words, none of which begins another: then no continuation is part of another one, and probabilities add."""
 
 
 def read(source: str) -> tuple[Likelihood, ...]:
-    """One ask a passage, in order. Raises BadConfig, which names the file, for no text and for a passage too short."""
+    """Two asks a passage, in order. Raises BadConfig, which names the file, for no text and for a passage too short."""
     found = [" ".join(line.split()) for line in _lines(source) if line.strip()]
     if not found:
         raise BadConfig(f"drift.text: {source} holds no passage", hint="one passage a line")
-    return tuple(_ask(number, passage, source) for number, passage in enumerate(found, start=1))
+    return tuple(ask for number, passage in enumerate(found, start=1) for ask in _asks(number, passage, source))
 
 
-def _ask(number: int, passage: str, source: str) -> Likelihood:
+def _asks(number: int, passage: str, source: str) -> Iterator[Likelihood]:
     words = passage.split(" ")
     if len(words) <= GIVEN:
         raise BadConfig(
             f"drift.text: passage {number} of {source} has {len(words)} words", hint=f"more than {GIVEN} a passage"
         )
-    prompt, rest = " ".join(words[:GIVEN]), " ".join(words[GIVEN:])
-    name = f"passage-{number}"
+    yield _ask(f"{PASSAGE}{number}", words[:GIVEN], (" ".join(words[GIVEN:]),))
+    yield _ask(f"{AHEAD}{number}", words[: max(GIVEN, len(words) // 2)], NEXT)
+
+
+def _ask(name: str, given: Sequence[str], continuations: Sequence[str]) -> Likelihood:
+    prompt = " ".join(given)
     return Likelihood(
-        id=name, case="", query=name, texts=(prompt,), form="cloze", prompt=prompt, continuations=(f" {rest}",)
+        id=name,
+        case="",
+        query=name,
+        texts=(prompt,),
+        form="cloze",
+        prompt=prompt,
+        continuations=tuple(f" {text}" for text in continuations),
     )
 
 

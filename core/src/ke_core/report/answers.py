@@ -1,0 +1,99 @@
+"""What one run answered, case by case: the last reply in each place, and what its judge said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from ke_core.data.queries import Case, Phase
+from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.results import Judgement, Reply
+from ke_core.data.runspec import Component
+from ke_core.errors import BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Dataset
+from ke_core.results.folder import RunFolder
+from ke_core.run.components import choose_again
+
+Place = tuple[str, Phase, str]
+"""Query, phase, style: where a reply stands within its case."""
+
+
+@define(kw_only=True)
+class Answered:
+    """One case of a run. ``rounds``: how often a sequential run has asked it; the last time counts.
+
+    ``problems``: whole lines for people, such as why it was skipped. ``refused``: edits of its batch, to the reason.
+    """
+
+    edited: bool = True
+    rounds: int = 0
+    problems: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(factory=dict)
+    replies: dict[Place, Reply] = field(factory=dict)
+    judgements: dict[Place, Judgement] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Material:
+    """The benchmark that a run was made on, where it is at hand; else the reason why it is not."""
+
+    dataset: Dataset | None = None
+    cases: tuple[Case, ...] = ()
+    why_not: str = ""
+
+
+def material(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Material:
+    """The dataset of a run as it was then. Raises KEErrors: it is not installed, its files are not here or differ."""
+    recorded = folder.spec.dataset
+    dataset: Dataset = choose_again(catalog, "dataset", recorded.component, data_dir=data_dir).build()
+    cases = tuple(dataset.cases())
+    found = dataset.info().sha256  # of what was read, and so only now
+    if found != recorded.sha256:
+        raise BadRun(
+            f"{recorded.component.name} is not what {folder.path} was made with: "
+            f"sha256 {found[:12]}, recorded {recorded.sha256[:12]}",
+            hint="point --data-dir to the files the run was made with",
+        )
+    return Material(dataset=dataset, cases=cases)
+
+
+def answers(folder: RunFolder, judge: Component | None) -> dict[str, Answered]:
+    """Case to what is on record of it, in the order of the record; judgements are those of ``judge``.
+
+    As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
+    """
+    found: dict[str, Answered] = {}
+    batches: dict[str, Batch] = {}
+    for record in folder.read():
+        match record:
+            case Batch():
+                batches[record.batch] = record
+            case Replied():
+                case = found.setdefault(record.case, Answered())
+                case.replies |= {(query, record.phase, record.style): reply for query, reply in record.replies.items()}
+            case Judged():
+                if record.judge == judge:
+                    case = found.setdefault(record.case, Answered())
+                    case.judgements |= {
+                        (query, record.phase, record.style): verdict for query, verdict in record.judgements.items()
+                    }
+            case Probed() | Spent():
+                continue
+    for batch in batches.values():
+        for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
+            case = found.setdefault(name, Answered())
+            case.edited = name not in batch.controls
+            case.rounds += 1
+            case.problems, case.refused = tuple(_problems(batch, name)), batch.refused
+    return found
+
+
+def _problems(batch: Batch, case: str) -> Iterator[str]:
+    if batch.failed:
+        yield f"its edits could not be made: {batch.failed}"
+    if case in batch.skipped:
+        yield f"skipped: {batch.skipped[case]}"
+    if case in batch.controls:
+        yield "a control: its edits were withheld, so that the old answer is right"

@@ -1,0 +1,159 @@
+"""Runs against one another: a table for each run after the first, what changed, and all of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ke_core.data.codec import to_json
+from ke_core.report.clean import one_line
+from ke_core.report.footer import component_words
+from ke_core.report.numbers import SHARE, counted
+from ke_core.report.run import plan_words, without_model
+from ke_core.report.text import literal, plain_table, titled
+from ke_core.results.compare import Difference
+from ke_core.results.verdicts import VERDICTS
+from ke_core.run.comparing import Change, Compared, Comparison
+
+NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NOTES = (
+    "n: observations that both runs have; lost, gained: right in A alone, and in the other alone",
+    "p: McNemar's exact test of lost against gained, which takes them as independent; the interval does not: it draws",
+    "cases, statements or whole batches of cases, whichever stand and fall together",
+)
+
+
+def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
+    """Everything for people; ``cases``: with every query that is right in one run alone."""
+    parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
+    parts += [literal(line, "yellow") for line in _open(found.runs)]
+    for place, table in enumerate(found.differences, start=1):
+        parts += [Text(), _table(found, table, _name(place))]
+    parts += [literal(note, "dim") for note in (*NOTES, *_holm(found))]
+    for place, changes in enumerate(found.changed, start=1):
+        parts.append(literal(_changed(changes, _name(place))))
+        parts += [literal(f"  {line}") for line in _listed(changes)] if cases else []
+    if not cases and any(found.changed):
+        parts.append(literal("--cases lists them", "dim"))
+    return Group(*parts)
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """The same, every metric and aspect of it, as JSON values."""
+    return {
+        "judge": to_json(found.judge),
+        "cases": found.cases,
+        "runs": [
+            {"path": run.path, "id": run.spec.id, "editor": run.spec.editor.name, "model": run.spec.model.id}
+            | {"planned": run.planned, "open": run.open}
+            for run in found.runs
+        ],
+        "against_first": [
+            {
+                "run": run.path,
+                "differences": [{**to_json(one), "difference": one.difference} for one in table],
+                "changed": to_json(list(changes), list[Change]),
+            }
+            for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
+        ],
+    }
+
+
+def _legend(found: Comparison) -> Iterator[str]:
+    for place, run in enumerate(found.runs):
+        model = "no model" if without_model(run.spec) else run.spec.model.id
+        yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}  ({run.path})"
+    yield f"{counted(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
+    yield f"judge: {component_words(found.judge)}"
+
+
+def _open(runs: Sequence[Compared]) -> Iterator[str]:
+    for place, run in enumerate(runs):
+        if run.open:
+            yield (
+                f"{_name(place)} is not finished: {run.open:,} of {counted(run.planned, 'case')} wait for answers; "
+                "what both have is compared"
+            )
+
+
+def _table(found: Comparison, table: Sequence[Difference], name: str) -> Group:
+    drawn = plain_table("", "asked as", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
+    for column in drawn.columns[2:]:
+        column.justify, column.no_wrap = "right", True
+    metric = None
+    for one in filter(_shown, table):
+        heading = _heading(found, one)
+        if heading is None:
+            continue
+        if metric not in (None, one.metric):
+            drawn.add_section()
+        metric = one.metric
+        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
+        adjusted = "" if one.adjusted is None else _p(one.adjusted)
+        counts = ["" if count is None else f"{count:,}" for count in (one.lost, one.gained)]
+        numbers = [_value(one.first, one), _value(one.second, one), _value(one.difference, one, sign="+")]
+        drawn.add_row(*map(literal, (heading, styles, *numbers, _interval(one), f"{one.n:,}", *counts, adjusted)))
+    return titled(f"{name} against A: shares in %", drawn)
+
+
+def _shown(one: Difference) -> bool:
+    """The unedited models mostly are the same one: then there is nothing to say of them."""
+    same = one.first == one.second and not one.lost and not one.gained
+    return one.phase == "after" or not same
+
+
+def _heading(found: Comparison, one: Difference) -> str | None:
+    """What a row is called; None for what the metric itself shows in no table."""
+    spec = found.specs[one.metric]
+    named = {**spec.columns, **{key: name for columns in spec.tables.values() for key, name in columns.items()}}
+    if named and one.aspect not in named:
+        return None
+    what = f"{one.aspect} queries" if one.metric == VERDICTS else named.get(one.aspect, one.aspect)
+    unit = f" [{one.measure}]" if one.measure != SHARE else ""
+    return f"{what}{unit}" + (", before" if one.phase == "before" else "")
+
+
+def _value(value: float, one: Difference, sign: str = "") -> str:
+    return f"{100 * value:{sign}.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
+
+
+def _interval(one: Difference) -> str:
+    if one.interval is None:
+        return one.note.removesuffix(", no interval")
+    return f"{_value(one.interval.low, one, '+')} to {_value(one.interval.high, one, '+')}"
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _holm(found: Comparison) -> Iterator[str]:
+    if len(found.differences) > 1:
+        yield f"p is corrected for {len(found.differences)} comparisons with A (Holm)"
+
+
+def _changed(changes: Sequence[Change], name: str) -> str:
+    told = []
+    for where, some in (
+        ("A", [one for one in changes if not one.gained]),
+        (name, [one for one in changes if one.gained]),
+    ):
+        cases = len({one.case for one in some})
+        told.append(f"{counted(len(some), 'answer')} in {counted(cases, 'case')} right in {where} alone")
+    return f"{name} against A: {'; '.join(told)}"
+
+
+def _listed(changes: Sequence[Change]) -> Iterator[str]:
+    for one in changes:
+        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
+        verdicts = " -> ".join(verdict.value for verdict in one.verdicts)
+        answers = " -> ".join(repr(one_line(answer, 60)) for answer in one.answers)
+        where = f"case {one.case}, {one.query} ({one.phase}, {styles})"
+        yield f"{where}: {verdicts}: {answers}  {one_line(one.question, 100)}"
+
+
+def _name(place: int) -> str:
+    return NAMES[place] if place < len(NAMES) else f"run {place + 1}"

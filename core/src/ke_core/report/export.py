@@ -1,0 +1,60 @@
+"""From run folders to files of other formats: what ``ke report`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from ke_core.errors import KEError
+from ke_core.plugins.catalog import Catalog
+from ke_core.report.answers import Material, answers, material
+from ke_core.report.html.browser import Browsed
+from ke_core.report.html.document import html_page
+from ke_core.report.latex import latex
+from ke_core.report.load import load
+from ke_core.report.markdown import markdown
+from ke_core.report.run import Reported, labels
+from ke_core.report.scores_csv import scores_csv
+from ke_core.results.folder import RunFolder
+
+FORMATS = ("html", "latex", "csv", "markdown")
+
+
+@frozen(kw_only=True)
+class Loaded:
+    """Runs, read once. ``folders`` and ``reported`` go together."""
+
+    folders: tuple[RunFolder, ...]
+    reported: tuple[Reported, ...]
+
+
+def read(folders: Sequence[RunFolder], catalog: Catalog, *, data_dir: str = "") -> Loaded:
+    """The runs' scores and what is known beside them; a run without scores is scored first. Raises BadRun."""
+    reported = tuple(load(folder, catalog, data_dir=data_dir) for folder in folders)
+    return Loaded(folders=tuple(folders), reported=reported)
+
+
+def render(runs: Loaded, kind: str, catalog: Catalog, *, data_dir: str = "", slices: bool = True) -> str:
+    """The text of a file of that kind, one of FORMATS. ``slices``: with the breakdowns by tag; CSV has all scores."""
+    if kind == "html":
+        return html_page(runs.reported, _browsed(runs, catalog, data_dir), slices=slices)
+    if kind == "csv":
+        return scores_csv(runs.reported)
+    return {"latex": latex, "markdown": markdown}[kind](runs.reported, slices=slices)
+
+
+def _browsed(runs: Loaded, catalog: Catalog, data_dir: str) -> list[Browsed]:
+    """The runs' cases; each benchmark is read once, and one that is not at hand costs its questions, not the page."""
+    known: dict[str, Material] = {}
+    found = []
+    for label, folder, run in zip(labels(runs.reported), runs.folders, runs.reported, strict=True):
+        same = folder.spec.dataset.sha256
+        if known.get(same, Material()).dataset is None:
+            try:
+                known[same] = material(folder, catalog, data_dir=data_dir)
+            except KEError as error:
+                known[same] = Material(why_not="; ".join(filter(None, (error.message, error.hint))))
+        judged = answers(folder, run.tally.judge)
+        found.append(Browsed(label=label, same=same, answers=judged, material=known[same]))
+    return found

@@ -1,0 +1,252 @@
+"""Score tables as plain data: what stands in which row and column, before anything is drawn.
+
+The terminal, HTML, LaTeX and Markdown draw the same grids, so that a number cannot differ between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import Score
+from ke_core.report.effort import CORE
+from ke_core.report.numbers import SHARE
+from ke_core.report.run import Column, Reported, columns, labels, without_model
+from ke_core.results.aggregate import BUCKET, PART, TESTED
+
+AFTER: Phase = "after"
+PARTS = {
+    PART: {"edited": "edited", "control": "unedited"},
+    BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
+}
+"""Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
+TOTALS = (*PARTS, TESTED)
+SPENT = ("s", "MiB")
+"""Measures of what is spent: time and memory."""
+
+
+@frozen(kw_only=True)
+class Row:
+    """One row's scores: what is written before them, and where they come from."""
+
+    label: str
+    run: Reported
+    phase: Phase
+    style: str
+
+    def score(self, column: Column, tag: tuple[str, str] | None = None) -> Score | None:
+        """The number in that column, if it was measured."""
+        found = self.run.score(column, self.phase, self.style, tag)
+        return found if found is not None and found.n else None
+
+
+@frozen(kw_only=True)
+class Head:
+    """What stands over a column of numbers. ``n``: of every number in it, where they agree and it is said here.
+
+    ``measure``: empty for plain numbers, and for shares where the title says so.
+    """
+
+    words: str
+    measure: str = ""
+    n: int | None = None
+
+
+@frozen(kw_only=True)
+class Line:
+    """One line of a grid: its names, as many as the grid has, and a number (or none) for each column."""
+
+    names: tuple[str, ...]
+    scores: tuple[Score | None, ...]
+
+
+@frozen(kw_only=True)
+class Grid:
+    """A table. ``names``: the headings of the first columns. ``group``: what its columns have in common.
+
+    ``by``: the tag it is broken down by, which then is the first name of each line.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    heads: tuple[Head, ...]
+    lines: tuple[Line, ...]
+    group: tuple[Column, ...] = ()
+    by: str = ""
+
+    @property
+    def of_costs(self) -> bool:
+        """Whether it says what was spent and nothing else: how answers ended and what they took, or time and memory."""
+        return bool(self.group) and all(
+            column.metric == CORE or head.measure in SPENT for column, head in zip(self.group, self.heads, strict=True)
+        )
+
+    def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
+        """Each line with its names as they are printed: those that stand in the line above are left out."""
+        above: tuple[str, ...] = ()
+        for line in self.lines:
+            same = [line.names[: at + 1] == above[: at + 1] for at in range(len(line.names) - 1)]
+            shown = ("" if told else name for name, told in zip(line.names, (*same, False), strict=True))
+            yield tuple(shown), line
+            above = line.names
+
+
+def score_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """The main tables, one a metric, then those under them. The unedited model stands first, once if all runs found
+    the same of it.
+    """
+    return [score_grid(runs, group) for group in _grouped(columns(runs))] or [score_grid(runs, [])]
+
+
+def score_grid(runs: Sequence[Reported], shown: Sequence[Column] | None = None) -> Grid:
+    """One table, of the columns given, else of all."""
+    shown = columns(runs) if shown is None else shown
+    rows = [*_unedited(runs, shown), *edited(runs)]
+    if shown:
+        rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
+    styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
+    return Grid(
+        title=_title(runs, shown),
+        names=("editor", "asked as") if styled else ("editor",),
+        heads=tuple(
+            Head(words=column.heading, measure=_measure(rows, column), n=_common_n(rows, column)) for column in shown
+        ),
+        lines=tuple(
+            Line(
+                names=(row.label, row.style) if styled else (row.label,),
+                scores=tuple(row.score(column) for column in shown),
+            )
+            for row in rows
+        ),
+        group=tuple(shown),
+    )
+
+
+def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
+    tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
+    return _part_grids(runs) + [
+        _slice_grid(runs, tag, group, sliced)
+        for tag in tags
+        for group in _grouped(columns(runs), mains_together=True)
+        if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
+    ]
+
+
+def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """The total and what it is made of, as MQuAKE-Remastered reports it; of CF-6334 by its three buckets of cases.
+
+    A total is pooled over cases, and no mean of the parts.
+    """
+    made = []
+    tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
+    for key, parts in PARTS.items():
+        if not any((key, value) in tags for value in parts):
+            continue
+        whole = (TESTED, "yes") if key == BUCKET else None
+        asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
+        asked += [(name, (key, value)) for value, name in parts.items()]
+        lines = tuple(
+            Line(names=(column.heading, row.label, row.style), scores=tuple(row.score(column, tag) for _, tag in asked))
+            for column in columns(runs)
+            if not column.table
+            for row in edited(runs)
+            if any(row.score(column, tag) for _, tag in asked[1:])
+        )
+        title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
+        heads = tuple(Head(words=name) for name, _ in asked)
+        made.append(Grid(title=title, names=("score", "editor", "asked as"), heads=heads, lines=lines, by=key))
+    return [grid for grid in made if grid.lines]
+
+
+def edited(runs: Sequence[Reported]) -> list[Row]:
+    """A row for each run and each style it was asked in after editing."""
+    return [
+        Row(label=label, run=run, phase=AFTER, style=style)
+        for label, run in zip(labels(runs), runs, strict=True)
+        for style in run.styles(AFTER)
+    ]
+
+
+def in_order(values: set[str]) -> list[str]:
+    """The values of a tag, sorted: 2 before 10."""
+    return sorted(values, key=lambda value: (len(value) if value.isdigit() else 0, value))
+
+
+def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sliced: Sequence[Score]) -> Grid:
+    shown = [column for column in group if any(column.holds(score) for score in sliced)]
+    what = f"{group[0].table} " if group[0].table else ""
+    return Grid(
+        title=f"{what}by {tag}, after editing: value in % (n)",
+        names=(tag, "editor", "asked as"),
+        heads=tuple(Head(words=column.heading) for column in shown),
+        lines=tuple(
+            Line(
+                names=(value, row.label, row.style),
+                scores=tuple(row.score(column, (tag, value)) for column in shown),
+            )
+            for value in in_order({score.tags[tag] for score in sliced})
+            for row in edited(runs)
+        ),
+        group=tuple(shown),
+        by=tag,
+    )
+
+
+def _grouped(shown: Sequence[Column], *, mains_together: bool = False) -> list[list[Column]]:
+    """The columns of each table; ``mains_together``: the main tables of all metrics as one."""
+    groups: dict[tuple[str, str], list[Column]] = {}
+    for column in shown:
+        whose = "" if mains_together and not column.table else column.metric
+        groups.setdefault((column.table, whose), []).append(column)
+    return list(groups.values())
+
+
+def _is_in(score: Score, group: Sequence[Column]) -> bool:
+    return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
+
+
+def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
+    """Rows of the unedited model: once where the runs agree on it, else for each run."""
+    rows = [
+        [Row(label=f"before {label}", run=run, phase="before", style=style) for style in run.styles("before")]
+        for label, run in zip(labels(runs), runs, strict=True)
+    ]
+    found = [made for made in rows if made]
+    if len({tuple(_numbers(row, shown) for row in made) for made in found}) == 1:
+        return [evolve(row, label="unedited") for row in found[0]]
+    return [row for made in found for row in made]
+
+
+def _numbers(row: Row, shown: Sequence[Column]) -> tuple[object, ...]:
+    scores = [row.score(column) for column in shown]
+    return (row.style, *(None if score is None else (score.value, score.n) for score in scores))
+
+
+def _common_n(rows: Sequence[Row], column: Column) -> int | None:
+    """The n of a column where every row that has a number has the same."""
+    found = {score.n for row in rows for score in [row.score(column)] if score is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _measure(rows: Sequence[Row], column: Column) -> str:
+    """What a column is measured in; nothing for plain numbers, nor for shares where the title says so."""
+    found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
+    said = {"", SHARE} if column.metric != CORE else {""}
+    return ", ".join(sorted(found - said))
+
+
+def _title(runs: Sequence[Reported], shown: Sequence[Column]) -> str:
+    datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
+    models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
+    metrics = {column.metric for column in shown}
+    several = len({column.metric for column in columns(runs) if not column.table}) > len(metrics) == 1
+    title = shown[0].table if shown else ""
+    what = f"{title or metrics.copy().pop()}: " if title or several else ""
+    less = any(metrics & run.less for run in runs)
+    values = "less is better, 95 % interval" if less else "value in %, 95 % interval"
+    if metrics == {CORE}:
+        values = "what a question took after editing, its mean"
+    return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"

@@ -1,0 +1,233 @@
+"""The cases of runs as JSON values for the page's browser: what was asked, answered and judged, and why.
+
+Runs over the same cases stand side by side: a case is listed once, with the answers of each run. Texts that many
+questions share (few-shot examples, edits) are held once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.results import Answer, Failure, Finding, Judgement, Reply, Scored, Verdict
+from ke_core.protocols import Dataset
+from ke_core.report.answers import Answered, Material
+from ke_core.report.clean import clean
+
+Json = dict[str, Any]
+NAMES = 12  # names of a right answer that are shown; some entities have fifty
+OWN = "own"
+MEASURED = "measured"
+"""In place of a verdict on log-probabilities, of which most judges say nothing."""
+
+
+@frozen(kw_only=True)
+class Browsed:
+    """A run as the browser sees it. ``same``: names its benchmark, so that runs over the same cases meet."""
+
+    label: str
+    same: str
+    answers: Mapping[str, Answered]
+    material: Material
+
+
+def browser(runs: Sequence[Browsed]) -> Json:
+    """``{runs, texts, facts, cases, missing}``; every text in it has been made safe to look at (no hidden marks).
+
+    ``missing``: for each run whose benchmark is not at hand the reason: its answers stand without their questions.
+    """
+    texts = _Texts()
+    facts: dict[str, str] = {}
+    benchmarks = list(dict.fromkeys(run.same for run in runs))
+    cases = [
+        _case(_Case(name=name, benchmark=number, case=case, dataset=dataset), runs, texts, facts)
+        for number, same in enumerate(benchmarks)
+        for name, case, dataset in _listed([run for run in runs if run.same == same])
+    ]
+    return {
+        "runs": [clean(run.label) for run in runs],
+        "texts": list(texts.known),
+        "facts": {name: clean(statement) for name, statement in facts.items()},
+        "cases": cases,
+        "missing": [f"{clean(run.label)}: {clean(run.material.why_not)}" for run in runs if run.material.why_not],
+    }
+
+
+@define
+class _Texts:
+    """Texts by their number, each held once."""
+
+    known: dict[str, int] = field(factory=dict)
+
+    def number(self, text: str) -> int:
+        return self.known.setdefault(clean(text), len(self.known))
+
+
+@frozen(kw_only=True)
+class _Case:
+    """A case to be listed, with its text where the benchmark is at hand."""
+
+    name: str
+    benchmark: int
+    case: Case | None
+    dataset: Dataset | None
+
+
+def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
+    """The cases that any run has answered, in the order of the benchmark."""
+    known = next((run.material for run in runs if run.material.dataset is not None), Material())
+    answered = dict.fromkeys(name for run in runs for name in run.answers)
+    for case in known.cases:
+        if case.id in answered:
+            del answered[case.id]
+            yield case.id, case, known.dataset
+    for name in answered:
+        yield name, None, None
+
+
+def _case(one: _Case, runs: Sequence[Browsed], texts: _Texts, facts: dict[str, str]) -> Json:
+    own = [(number, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
+    queries = _queries(one.case) if one.case is not None else {}
+    asked = dict.fromkeys(place[0] for _number, answered in own for place in (*answered.replies, *answered.judgements))
+    order = [*(name for name in queries if name in asked), *(name for name in asked if name not in queries)]
+    styles = {name: _styles(name, own) for name in order}
+    made: Json = {"id": clean(one.name), "tags": {}, "edits": []}
+    if one.case is not None:
+        made["tags"] = {clean(tag): clean(value) for tag, value in one.case.tags.items()}
+        made["edits"] = [_edit(edit, facts, one.benchmark) for edit in one.case.edits]
+    made["queries"] = [
+        {"id": clean(name), **_query(queries.get(name, ()), one.dataset, styles[name], texts)} for name in order
+    ]
+    made["answers"] = [
+        found
+        for number, answered in own
+        for at, name in enumerate(order)
+        for style in styles[name]
+        if (found := _pair(answered, name, style, one.benchmark)) and found.update(run=number, query=at) is None
+    ]
+    made["notes"] = [[number, clean(line)] for number, answered in own for line in _notes(answered, one.case)]
+    return made
+
+
+def _notes(answered: Answered, case: Case | None) -> Iterator[str]:
+    yield from answered.problems
+    for edit in case.edits if case is not None else ():
+        if edit.id in answered.refused:
+            yield f"the edit {edit.statement!r} was refused: {answered.refused[edit.id]}"
+    if answered.rounds > 1:
+        yield f"edited or asked in {answered.rounds} rounds: shown is how it was answered last"
+
+
+def _styles(query: str, own: Sequence[tuple[int, Answered]]) -> list[str]:
+    return list(dict.fromkeys(style for _run, found in own for name, _at, style in found.replies if name == query))
+
+
+def _queries(case: Case) -> dict[str, list[tuple[str, Query, Probe]]]:
+    """Query id to what it is asked for: the aspect, the query, its probe. Some queries serve several probes."""
+    found: dict[str, list[tuple[str, Query, Probe]]] = {}
+    for probe in case.probes:
+        for query in probe.queries:
+            found.setdefault(query.id, []).append((probe.aspect, query, probe))
+        for query in probe.given:
+            found.setdefault(query.id, []).append((f"{probe.aspect} (condition)", query, probe))
+    return found
+
+
+def _query(
+    found: Sequence[tuple[str, Query, Probe]], dataset: Dataset | None, styles: Iterable[str], texts: _Texts
+) -> Json:
+    if not found:
+        return {"aspects": [], "text": ""}
+    _aspect, query, probe = found[0]
+    made: Json = {"aspects": list(dict.fromkeys(clean(aspect) for aspect, _query, _probe in found))}
+    made |= {"text": clean(query.texts[0]), "gold": _names(query.gold)}
+    if query.stale is not None and probe.phase != "before":
+        made["stale"] = _names(query.stale)
+    if query.continuations:
+        made["continuations"] = [clean(text) for text in query.continuations]
+    prompts = {clean(style): _prompt(query, style, dataset, texts) for style in styles if style != OWN}
+    return made | {"prompts": {style: parts for style, parts in prompts.items() if parts}}
+
+
+def _prompt(query: Query, style: str, dataset: Dataset | None, texts: _Texts) -> list[int]:
+    """The numbers of the texts that the prompt is made of: what many prompts share, the question, the rest."""
+    prompt = dataset.prompt(query, style) if dataset is not None else None
+    if prompt is None:
+        return []
+    before, question, after = prompt.text.rpartition(query.texts[0])
+    return [texts.number(part) for part in (before, question, after) if part]
+
+
+def _names(gold: Gold) -> str:
+    joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[gold.require]
+    return clean(joint.join(_named(entity.label, entity.aliases) for entity in gold.entities) or "nothing")
+
+
+def _named(label: str, aliases: Sequence[str]) -> str:
+    others = [alias for alias in dict.fromkeys(aliases) if alias != label]
+    more = len(others) - NAMES
+    shown = ", ".join(others[:NAMES]) + (f" and {more} more" if more > 0 else "")
+    return f"{label} (also {shown})" if others else label
+
+
+def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
+    facts[f"{benchmark} {clean(edit.id)}"] = edit.statement
+    was = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
+    return {"text": clean(edit.statement), "was": clean(was)}
+
+
+def _pair(answered: Answered, query: str, style: str, benchmark: int) -> Json:
+    """The replies before and after editing in one style."""
+    made: Json = {}
+    for phase in ("before", "after"):
+        reply = answered.replies.get((query, phase, style))
+        if reply is not None:
+            judgement = answered.judgements.get((query, phase, style))
+            measured = isinstance(reply, Scored) and (judgement is None or judgement.verdict is Verdict.UNSURE)
+            made[phase] = _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgement))
+    return made | {"style": clean(style)} if made else {}
+
+
+def _reply(reply: Reply, benchmark: int) -> Json:
+    if isinstance(reply, Failure):
+        return {"ended": "failure", "text": clean(f"{reply.error}: {reply.message}")}
+    if isinstance(reply, Scored):
+        return {"ended": "scored", "logprobs": list(reply.logprobs)}
+    return _answer(reply, benchmark)
+
+
+def _answer(reply: Answer, benchmark: int) -> Json:
+    made: Json = {"text": clean(reply.text)}
+    if reply.raw.strip() != reply.text:
+        made["raw"] = clean(reply.raw)
+    if reply.outcome != "answered":
+        made["ended"] = reply.outcome
+    if reply.steps:
+        made["steps"] = [
+            {
+                "kind": clean(step.kind),
+                "text": clean(step.text),
+                "answer": clean(step.answer),
+                "retrieved": [f"{benchmark} {clean(name)}" for name in step.retrieved],
+                "scores": [round(score, 4) for score in step.scores],
+            }
+            for step in reply.steps
+        ]
+    if reply.cost.calls:
+        made["cost"] = [reply.cost.calls, reply.cost.prompt_tokens, reply.cost.tokens]
+    return made
+
+
+def _verdict(judgement: Judgement | None) -> Json:
+    if judgement is None:
+        return {}
+    return {"verdict": judgement.verdict.value, "why": [_why(finding) for finding in judgement.findings]}
+
+
+def _why(finding: Finding) -> list[str]:
+    """Label, item and note of a finding."""
+    return [clean(finding.label), clean(finding.item), clean(finding.note)]

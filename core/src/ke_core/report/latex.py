@@ -1,0 +1,84 @@
+r"""Score tables for a paper: LaTeX with booktabs, every text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ke_core.data.results import Score
+from ke_core.report.clean import one_line
+from ke_core.report.footer import course, shared
+from ke_core.report.grid import Grid, Head, score_grids, slice_grids
+from ke_core.report.numbers import NOTHING, interval, number
+from ke_core.report.run import Reported, labels
+
+LONG = 10_000  # of a text in one line: nothing is cut
+SPECIAL = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+        "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}", "-": "{-}", "`": "{`}",
+    }
+)  # fmt: skip
+"""A bracket or a star after the end of a row would be read as the row's own option, ``--`` as a dash."""
+
+
+def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
+    r"""A ``table`` for each table of the report; needs ``\usepackage{booktabs}``. ``slices``: with the breakdowns.
+
+    Below them, as comments, what must be known beside the numbers.
+    """
+    grids = [*score_grids(runs), *(slice_grids(runs) if slices else [])]
+    lines = [r"% made by ke report; needs \usepackage{booktabs}"]
+    for at, grid in enumerate(grids, start=1):
+        lines += ["", *_table(grid, at)]
+    return "\n".join([*lines, "", *(f"% {one_line(known, LONG)}" for known in _known(runs)), ""])
+
+
+def escaped(text: str) -> str:
+    """``text`` in one line, as LaTeX prints it letter by letter."""
+    return one_line(text, LONG).translate(SPECIAL)
+
+
+def _known(runs: Sequence[Reported]) -> Iterator[str]:
+    for what, words in shared(runs):
+        yield f"{what}: {words}"
+    for label, run in zip(labels(runs), runs, strict=True):
+        yield f"{label}: {'; '.join(course(run))}"
+
+
+def _table(grid: Grid, at: int) -> Iterator[str]:
+    yield from (r"\begin{table}[t]", r"\centering\small", rf"\caption{{{escaped(grid.title)}}}")
+    yield from (rf"\label{{tab:ke-{at}}}", rf"\begin{{tabular}}{{{'l' * len(grid.names)}{'r' * len(grid.heads)}}}")
+    yield from (r"\toprule", _row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)]), r"\midrule")
+    for number_, (names, line) in enumerate(grid.thinned()):
+        if number_ and grid.by and names[0]:
+            yield r"\addlinespace"
+        cells = [_cell(score, head, grid) for score, head in zip(line.scores, grid.heads, strict=True)]
+        yield _row([*map(escaped, names), *cells])
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _head(head: Head) -> str:
+    measure = f" ({escaped(head.measure)})" if head.measure else ""
+    n = f" ($n={_count(head.n)}$)" if head.n is not None else ""
+    return f"{escaped(head.words)}{measure}{n}"
+
+
+def _cell(score: Score | None, head: Head, grid: Grid) -> str:
+    if score is None:
+        return NOTHING
+    low_high = interval(score).replace("-", "--")
+    parts = [number(score).replace(",", "{,}")]
+    if low_high and not grid.by:
+        parts.append(rf"{{\scriptsize({low_high.replace(',', '{,}')})}}")
+    if head.n is None:
+        parts.append(rf"{{\scriptsize$n={_count(score.n)}$}}")
+    return " ".join(parts)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", "{,}")

@@ -1,0 +1,59 @@
+"""Score tables as GitHub shows them, every text escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ke_core.data.results import Score
+from ke_core.report.clean import one_line
+from ke_core.report.footer import course, losses, shared
+from ke_core.report.grid import Grid, Head, score_grids, slice_grids
+from ke_core.report.numbers import NOTHING, interval, number
+from ke_core.report.run import Reported, labels
+
+LONG = 10_000  # of a text in one line: nothing is cut
+MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$@])")
+
+
+def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
+    """A table for each table of the report, then what must be known beside them. ``slices``: with the breakdowns."""
+    lines: list[str] = []
+    for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
+        lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
+    lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared(runs)]
+    for label, run in zip(labels(runs), runs, strict=True):
+        lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in course(run))]
+        lines += [f"  - {escaped(words)}" for words, _style in losses(run)]
+    return "\n".join([*lines, ""])
+
+
+def escaped(text: str) -> str:
+    """``text`` in one line, without anything that Markdown or HTML would read in it."""
+    return MARKUP.sub(r"\\\1", one_line(text, LONG))
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield _row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)])
+    yield _row([*("---" for _name in grid.names), *("---:" for _head in grid.heads)])
+    for line in grid.lines:  # each with all its names: a reader may sort or filter them
+        cells = [_cell(score, head) for score, head in zip(line.scores, grid.heads, strict=True)]
+        yield _row([*map(escaped, line.names), *cells])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _head(head: Head) -> str:
+    parts = [escaped(head.words), f"({escaped(head.measure)})" if head.measure else ""]
+    parts.append(f"(n {head.n:,})" if head.n is not None else "")
+    return " ".join(part for part in parts if part)
+
+
+def _cell(score: Score | None, head: Head) -> str:
+    if score is None:
+        return NOTHING
+    parts = [number(score), f"({interval(score)})" if interval(score) else ""]
+    parts.append(f"n {score.n:,}" if head.n is None else "")
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,144 @@
+"""How far a judge agrees with labels written by hand, and where that is kept: it is read by every report.
+
+Cohen's kappa (Cohen 1960): with p the share of items on which both agree, and e the share on which they would by
+chance, each keeping its own frequencies of labels, kappa = (p - e) / (1 - e).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import field, frozen
+from numpy.typing import NDArray
+
+from ke_core.data.codec import from_json, to_json
+from ke_core.data.results import Interval
+from ke_core.data.runspec import Component
+from ke_core.engine.artifacts import ArtifactStore
+from ke_core.errors import KEError
+from ke_core.files import cache_dir, write_atomic
+from ke_core.models.resolve import DEFAULT
+from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES
+
+KIND = "judge-checks"
+LEAST = 0.6
+"""A kappa below this is a warning under every table ("substantial" agreement begins there: Landis and Koch 1977)."""
+
+
+@frozen(kw_only=True)
+class Agreement:
+    """Of one set of labels: ``agreed`` of ``n`` items. ``kappa`` is None where both only ever gave one label."""
+
+    n: int
+    agreed: int
+    kappa: float | None
+    interval: Interval | None = None
+
+    @property
+    def enough(self) -> bool:
+        """Whether the judge may be trusted with these labels."""
+        return self.kappa is not None and self.kappa >= LEAST
+
+    def __str__(self) -> str:
+        if self.kappa is None:
+            return f"kappa undefined, every label is the same (n {self.n})"
+        between = f", {self.interval.low:.2f} to {self.interval.high:.2f}" if self.interval else ""
+        return f"kappa {self.kappa:.2f}{between} (n {self.n})"
+
+
+@frozen(kw_only=True)
+class Check:
+    """A judge (options and model included) against the items with that SHA-256, by set of labels."""
+
+    judge: Component
+    items: str
+    agreements: Mapping[str, Agreement] = field(factory=dict)
+
+    @property
+    def words(self) -> str:
+        """For people, in one line."""
+        return "; ".join(f"{name} {found}" for name, found in self.agreements.items())
+
+
+def agreement(
+    by_hand: Sequence[str], by_judge: Sequence[str], *, seed: int = 0, units: Sequence[str] | None = None
+) -> Agreement:
+    """Kappa of two labellings of the same items, with a 95 % percentile bootstrap interval over items.
+
+    ``units``: what each item is of (its case), if items that share one depend on one another; these are drawn then.
+    """
+    labels = {label: number for number, label in enumerate(sorted({*by_hand, *by_judge}))}
+    pairs = np.asarray([labels[a] * len(labels) + labels[b] for a, b in zip(by_hand, by_judge, strict=True)])
+    generator = np.random.default_rng(seed)
+    groups = _groups(units, len(pairs))
+    drawn = [
+        kappa
+        for _resample in range(RESAMPLES)
+        for some in [generator.integers(0, len(groups), size=len(groups))]
+        if (kappa := _kappa(pairs[np.concatenate([groups[at] for at in some])], len(labels))) is not None
+    ]
+    kappa = _kappa(pairs, len(labels))
+    interval = None
+    if kappa is not None and drawn and len(groups) > 1:
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        interval = Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
+    agreed = sum(a == b for a, b in zip(by_hand, by_judge, strict=True))
+    return Agreement(
+        n=len(by_hand), agreed=agreed, kappa=None if kappa is None else round(kappa, DIGITS), interval=interval
+    )
+
+
+def _groups(units: Sequence[str] | None, n: int) -> list[NDArray[np.int64]]:
+    """Places of the items that are drawn together; each alone without ``units``."""
+    found: dict[str, list[int]] = {}
+    for place in range(n):
+        found.setdefault(str(place) if units is None else units[place], []).append(place)
+    return [np.asarray(places) for places in found.values()]
+
+
+def _kappa(pairs: NDArray[np.int64], labels: int) -> float | None:
+    table = np.bincount(pairs, minlength=labels * labels).reshape(labels, labels) / len(pairs)
+    chance = float(table.sum(axis=1) @ table.sum(axis=0))
+    return None if chance >= 1 else float((np.trace(table) - chance) / (1 - chance))
+
+
+def keep(check: Check) -> Path:
+    """Write it where ``kept`` finds it; the last check of a judge counts."""
+    path = _path(check.judge)
+    write_atomic(path, json.dumps(to_json(check), indent=1, ensure_ascii=False).encode())
+    return path
+
+
+def kept(judge: Component) -> Check | None:
+    """The check of that judge, with these options and this model; None where there is none that can be read."""
+    path = _path(judge)
+    try:
+        raw: Any = json.loads(path.read_bytes())
+        return from_json(raw, Check, of=str(path))
+    except (OSError, ValueError, KEError):
+        return None  # it is only a cache: no check
+
+
+def warning(judge: Component) -> str:
+    """What must stand with every table that rests on this judge; empty where nothing must.
+
+    A judge that asks a model must have been checked against labels written by hand.
+    """
+    check = kept(judge)
+    if check is None:
+        model = judge.model
+        if model is None:
+            return ""
+        source = "" if model.source == DEFAULT else f"{model.source}:"
+        how = f"ke judges check {judge.name} --judge-model {source}{model.id}"
+        return f"judge {judge.name} has not been checked: {how}"
+    poor = [f"{name} {found}" for name, found in check.agreements.items() if not found.enough]
+    return f"judge {judge.name} agrees too little with labels written by hand: {'; '.join(poor)}" if poor else ""
+
+
+def _path(judge: Component) -> Path:
+    return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": to_json(judge)}, ".json")

@@ -1,0 +1,277 @@
+"""Two runs over the same queries: what differs, and whether that is more than chance.
+
+Every observation of a metric is paired with the other run's observation of the same thing, and the mean of the pairs'
+differences is looked at. What depends on something together is drawn together: the questions of a case, the cases that
+make the same edit, the cases that shared one edited model in either run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from attrs import evolve, frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import Interval
+from ke_core.results.aggregate import Observed
+from ke_core.results.intervals import bootstrap, bootstrap_average
+from ke_core.specs import MetricSpec
+
+QUERY = "query"
+"""The tag by which an observation says which query it is of."""
+
+
+@frozen(kw_only=True)
+class Pair:
+    """The same thing observed in two runs. ``units``: what it depends on in each; ``batch``: a whole batch in one."""
+
+    first: float
+    second: float
+    units: tuple[str, str]
+    batch: bool = False
+
+    @property
+    def difference(self) -> float:
+        """Second less first."""
+        return self.second - self.first
+
+
+@frozen(kw_only=True)
+class Difference:
+    """One aspect of a metric in two runs, over the ``n`` pairs that both have observed.
+
+    ``styles``: as asked in the first and in the second run. ``first`` and ``second`` are means over the pairs alone.
+    ``unpaired``: observations that the other run lacks or could not make. ``lost`` and ``gained`` count pairs that
+    were 1 in the first run alone and in the second alone; None where values are no verdicts. ``p`` is McNemar's, and
+    ``adjusted`` the same corrected for several comparisons.
+    """
+
+    metric: str
+    aspect: str
+    phase: Phase
+    styles: tuple[str, str]
+    first: float
+    second: float
+    n: int
+    unpaired: int = 0
+    interval: Interval | None = None
+    note: str = ""
+    measure: str = "%"
+    lost: int | None = None
+    gained: int | None = None
+    p: float | None = None
+    adjusted: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """Second less first."""
+        return self.second - self.first
+
+
+Cell = tuple[str, Phase, str]
+"""Aspect, phase, style."""
+Place = tuple[str, str, str, int]
+"""Case, unit, query (where the metric says which) and the how-many-eth observation of that."""
+
+
+def differences(
+    spec: MetricSpec, first: Sequence[Observed], second: Sequence[Observed], *, seed: int
+) -> list[Difference]:
+    """Every aspect of a metric that both runs have observed, in the order of first use; then the metric's averages.
+
+    Styles that both runs were asked in are paired with themselves. Where they share none (a method with prompts of
+    its own against one without), each is paired with each.
+    """
+    cells = _cells(first), _cells(second)
+    found: list[Difference] = []
+    parts: dict[tuple[str, Phase, tuple[str, str]], list[list[Pair]]] = {}
+    for aspect, phase in dict.fromkeys((aspect, phase) for aspect, phase, _style in (*cells[0], *cells[1])):
+        own_styles, other_styles = ([cell[2] for cell in of if cell[:2] == (aspect, phase)] for of in cells)
+        for styles in paired_styles(own_styles, other_styles):
+            own, other = (of[aspect, phase, style] for of, style in zip(cells, styles, strict=True))
+            pairs, unpaired = _paired(own, other)
+            if not pairs:
+                continue
+            made = _difference(pairs, seed=seed)
+            measure = spec.measures.get(aspect, "%")
+            found.append(
+                evolve(
+                    made,
+                    metric=spec.name,
+                    aspect=aspect,
+                    phase=phase,
+                    styles=styles,
+                    unpaired=unpaired,
+                    measure=measure,
+                )
+            )
+            for average, of in spec.averages.items():
+                if aspect in of:
+                    parts.setdefault((average, phase, styles), []).append(pairs)
+    for (average, phase, styles), some in parts.items():
+        made = _average(some, of=len(spec.averages[average]), seed=seed)
+        found.append(
+            evolve(
+                made,
+                metric=spec.name,
+                aspect=average,
+                phase=phase,
+                styles=styles,
+                measure=spec.measures.get(average, "%"),
+            )
+        )
+    return found
+
+
+def mcnemar(lost: int, gained: int) -> float:
+    """The exact two-sided p of McNemar's test (1947): of the pairs that differ, half should have changed each way.
+
+    Twice the binomial tail of the rarer way, at most 1; 1 where no pair differs.
+    """
+    n = lost + gained
+    tail = sum(math.comb(n, k) for k in range(min(lost, gained) + 1))
+    return min(1.0, float(Fraction(2 * tail, 2**n)))
+
+
+def holm(found: Sequence[float]) -> list[float]:
+    """Holm's step-down correction (1979) of p values, in their order: the least times their number, and so on."""
+    order = sorted(range(len(found)), key=lambda at: found[at])
+    adjusted = [0.0] * len(found)
+    least = 0.0
+    for rank, at in enumerate(order):
+        least = max(least, min(1.0, (len(found) - rank) * found[at]))
+        adjusted[at] = least
+    return adjusted
+
+
+def corrected(tables: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
+    """``adjusted`` for runs that were each compared with the same first one: one table each.
+
+    The tests of one family ask the same of each run: the same aspect and phase, and the first run's style.
+    """
+    families: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
+    for run, table in enumerate(tables):
+        for row, one in enumerate(table):
+            if one.p is not None:
+                families.setdefault((one.metric, one.aspect, one.phase, one.styles[0]), []).append((run, row))
+    made = [list(table) for table in tables]
+    for places in families.values():
+        for (run, row), p in zip(places, holm([tables[run][row].p or 0.0 for run, row in places]), strict=True):
+            made[run][row] = evolve(made[run][row], adjusted=p)
+    return made
+
+
+def _cells(seen: Iterable[Observed]) -> dict[Cell, list[Observed]]:
+    found: dict[Cell, list[Observed]] = {}
+    for one in seen:
+        found.setdefault((one.value.aspect, one.value.phase, one.value.style), []).append(one)
+    return {cell: own for cell, own in found.items() if any(one.value.value is not None for one in own)}
+
+
+def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
+    """Which of the styles of two runs are compared: those that both have, or each with each where they share none."""
+    shared = [style for style in first if style in second]
+    return [(style, style) for style in shared] or [(one, other) for one in first for other in second]
+
+
+def _paired(first: Sequence[Observed], second: Sequence[Observed]) -> tuple[list[Pair], int]:
+    """The pairs, and how many observations have no partner.
+
+    Observations of which a case has several without a name (the hops a method looked up) are paired in their order
+    if both runs made as many; which of them is which does not change the mean, nor what is drawn with it.
+    """
+    places = _placed(first), _placed(second)
+    counts = tuple(_counts(of) for of in places)
+    both = [place for place in places[0] if place in places[1] and counts[0][place[:3]] == counts[1][place[:3]]]
+    pairs: list[Pair] = []
+    for place in both:
+        one, other = places[0][place], places[1][place]
+        if one.value.value is not None and other.value.value is not None:
+            batch = "batch" in (one.unit, other.unit)
+            units = (one.value.unit, other.value.unit)
+            pairs.append(Pair(first=one.value.value, second=other.value.value, units=units, batch=batch))
+    seen = sum(one.value.value is not None for of in places for one in of.values())
+    return pairs, seen - 2 * len(pairs)
+
+
+def _placed(seen: Iterable[Observed]) -> dict[Place, Observed]:
+    found: dict[Place, Observed] = {}
+    for one in seen:
+        which = (one.case, one.own, one.value.tags.get(QUERY, ""))
+        number = 0
+        while (*which, number) in found:
+            number += 1
+        found[(*which, number)] = one
+    return found
+
+
+def _counts(of: Mapping[Place, object]) -> dict[tuple[str, str, str], int]:
+    found: dict[tuple[str, str, str], int] = {}
+    for place in of:
+        found[place[:3]] = found.get(place[:3], 0) + 1
+    return found
+
+
+def _drawn(pairs: Sequence[Pair]) -> list[str]:
+    """What the bootstrap draws each pair with: the same name for pairs that share a unit in either run (union-find)."""
+    parent: dict[tuple[int, str], tuple[int, str]] = {}
+
+    def root(of: tuple[int, str]) -> tuple[int, str]:
+        while (above := parent.setdefault(of, of)) != of:
+            parent[of] = parent[above]
+            of = parent[of]
+        return of
+
+    for pair in pairs:
+        parent[root((1, pair.units[1]))] = root((0, pair.units[0]))
+    return [root((0, pair.units[0]))[1] for pair in pairs]
+
+
+def _difference(pairs: Sequence[Pair], *, seed: int) -> Difference:
+    gaps = [pair.difference for pair in pairs]
+    interval = bootstrap(gaps, _drawn(pairs), seed=seed)
+    made = Difference(
+        metric="",
+        aspect="",
+        phase="after",
+        styles=("", ""),
+        first=math.fsum(pair.first for pair in pairs) / len(pairs),
+        second=math.fsum(pair.second for pair in pairs) / len(pairs),
+        n=len(pairs),
+        interval=interval,
+        note="" if interval else _alone(pairs),
+    )
+    if any({pair.first, pair.second} - {0.0, 1.0} for pair in pairs):
+        return made
+    lost, gained = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
+    return evolve(made, lost=lost, gained=gained, p=mcnemar(lost, gained))
+
+
+def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int) -> Difference:
+    """The plain mean of the parts' differences: a unit that has pairs in several is drawn for all of them."""
+    every = [pair for pairs in parts for pair in pairs]
+    units = iter(_drawn(every))
+    samples = [([pair.difference for pair in pairs], [next(units) for _pair in pairs]) for pairs in parts]
+    interval = bootstrap_average(samples, seed=seed)
+    notes = [f"{len(parts)} of {of} were observed"] if len(parts) < of else []
+
+    def mean(values: Sequence[Sequence[float]]) -> float:
+        return math.fsum(math.fsum(some) / len(some) for some in values) / len(values)
+
+    return Difference(
+        metric="",
+        aspect="",
+        phase="after",
+        styles=("", ""),
+        first=mean([[pair.first for pair in pairs] for pairs in parts]),
+        second=mean([[pair.second for pair in pairs] for pairs in parts]),
+        n=len({unit for _values, names in samples for unit in names}),
+        interval=interval,
+        note="; ".join([*notes, *([] if interval else [_alone(every)])]),
+    )
+
+
+def _alone(pairs: Sequence[Pair]) -> str:
+    return f"one {'batch' if pairs[0].batch else 'unit'}, no interval"

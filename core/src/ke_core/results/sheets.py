@@ -1,0 +1,65 @@
+"""Tables for spreadsheets: CSV that opens as it is meant, and runs nothing.
+
+What a model wrote is untrusted. A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` (also behind
+spaces, and in their full-width forms) for a formula; such a cell gets an apostrophe before it (OWASP: CSV injection).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ke_core.errors import BadData
+from ke_core.files import write_atomic
+
+RISKY = frozenset("=+-@\uff1d\uff0b\uff0d\uff20|%")
+"""A cell that begins with one of these may be taken for a formula or a command."""
+LONGEST = 32_000
+"""Characters of a cell; spreadsheets cut what is longer than 32,767."""
+SEPARATORS = (",", ";", "\t")
+"""What spreadsheets save a CSV with, by the language of the machine."""
+
+
+def write_sheet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+    """Write ``rows`` as CSV: UTF-8 with its mark (else spreadsheets guess), every cell quoted, none a formula."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows([harmless(row.get(column, "")) for column in columns] for row in rows)
+    write_atomic(path, text.getvalue().encode("utf-8-sig", "backslashreplace"))
+
+
+def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Number, as a spreadsheet counts, and cells of each row under the heading. Raises BadData that names them.
+
+    The separator is found out: a spreadsheet saves with a semicolon where the comma stands in numbers.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise BadData(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise BadData(f"{path} is not in UTF-8", hint="save it as CSV UTF-8") from error
+    heading = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(SEPARATORS, key=heading.count), strict=True)
+    try:
+        columns = [name.strip().lower() for name in next(rows, [])]
+        missing = [name for name in needed if name not in columns]
+        if missing:
+            raise BadData(
+                f"{path}, row 1: there is no column {missing[0]!r}", hint="keep the heading that ke label wrote"
+            )
+        for number, cells in enumerate(rows, start=2):
+            if any(cell.strip() for cell in cells):
+                yield number, dict(zip(columns, cells, strict=False))
+    except csv.Error as error:
+        raise BadData(f"{path}, line {rows.line_num} is not CSV: {error}", hint="save it as CSV again") from error
+
+
+def harmless(text: str) -> str:
+    """``text`` as a cell that is shown and not run: cut to what a cell holds, without control characters."""
+    shown = "".join(mark if mark in "\n\t" or mark.isprintable() else " " for mark in text)
+    cut = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    return f"'{cut}" if cut.lstrip()[:1] in RISKY and cut.strip() else cut

@@ -1,0 +1,151 @@
+"""A judge against items labelled by hand: ``ke judges check``.
+
+A line of the file is one item, a JSON object::
+
+    {"facts": ["The Danube is 2,850 km long."], "thoughts": "The Danube is 1,200 km long.", "label": "inconsistent"}
+    {"question": "...", "thoughts": "...", "answer": "Vienna", "label": "support"}
+    {"question": "...", "answer": "Roma", "gold": [["Rome", "Roma"]], "stale": [["Paris"]], "label": "right"}
+
+``gold`` and ``stale`` list entities, each by all its names. A label is a verdict, or of those that the judge gives
+beside one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.data.codec import digest, from_json, to_json
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Gold, Query
+from ke_core.data.results import Answer, Item, Judgement, Verdict
+from ke_core.errors import BadData
+from ke_core.results.agreement import Check, agreement
+from ke_core.run.judges import ChosenJudge, OpenJudge
+from ke_core.run.judging import judged
+from ke_core.specs import JudgeSpec
+
+FEWEST = 50
+"""Items; with fewer, kappa says little."""
+VERDICT = "verdict"
+ONE_A_LINE = "one JSON object a line"
+NOTHING = "nothing"
+"""What stands for the label of a judge that found none of the set."""
+
+
+@frozen(kw_only=True)
+class Labelled:
+    """One line of the file."""
+
+    label: str
+    question: str = ""
+    answer: str = ""
+    thoughts: str = ""
+    facts: tuple[str, ...] = ()
+    gold: tuple[tuple[str, ...], ...] = ()
+    stale: tuple[tuple[str, ...], ...] = ()
+
+    def item(self, name: str) -> Item:
+        """What the judge is given: it is not told the label. Without an answer, thoughts that came to none."""
+        told = f"{self.thoughts}\nAnswer: {self.answer}" if self.thoughts and self.answer else ""
+        return Item(
+            query=Query(
+                id=name,
+                texts=(self.question or self.answer or self.thoughts or name,),
+                gold=Gold(entities=_entities(self.gold)),
+                stale=Gold(entities=_entities(self.stale)) if self.stale else None,
+            ),
+            reply=Answer(
+                text=self.answer,
+                raw=told or self.thoughts or self.answer,
+                outcome="unparsed" if self.thoughts and not self.answer else "answered",
+            ),
+            facts=self.facts,
+        )
+
+
+@frozen(kw_only=True)
+class Compared:
+    """One item: the label by hand, and what the judge found."""
+
+    item: Labelled
+    group: str
+    found: str
+    note: str = ""
+
+
+@frozen(kw_only=True)
+class Checked:
+    """The check, and what it rests on."""
+
+    check: Check
+    compared: Sequence[Compared] = field(factory=tuple)
+
+    @property
+    def disagreements(self) -> list[Compared]:
+        """Where hand and judge differ."""
+        return [one for one in self.compared if one.found != one.item.label]
+
+
+def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[Labelled]) -> Checked:
+    """Judge ``items`` and compare."""
+    groups = groups_of(chosen.spec)
+    asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
+    verdicts = judged(opened.judge, opened.component, asked, session=opened.session, scored=chosen.spec.scored)
+    compared = [_compared(one, found, groups) for one, found in zip(items, verdicts, strict=True)]
+    names = dict.fromkeys(one.group for one in compared)
+    pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}
+    agreements = {name: agreement([a for a, _b in some], [b for _a, b in some]) for name, some in pairs.items()}
+    made = Check(judge=opened.component, items=digest(to_json(items, list[Labelled])), agreements=agreements)
+    return Checked(check=made, compared=compared)
+
+
+def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[Labelled]:
+    """The items of ``text`` (a file called ``of``), labelled as that judge labels. Raises BadData."""
+    items = list(read(text, groups_of(spec), of=of))
+    if len(items) < FEWEST:
+        raise BadData(f"{of} holds {len(items)} labelled items", hint=f"a check needs at least {FEWEST}")
+    return items
+
+
+def groups_of(spec: JudgeSpec) -> dict[str, tuple[str, ...]]:
+    """The sets of labels that a judge gives, by what is asked; a judge without any gives verdicts."""
+    return dict(spec.labels) or {VERDICT: tuple(verdict.value for verdict in Verdict)}
+
+
+def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[Labelled]:
+    """The items, in order; blank lines are passed over. Raises BadData, with file and line."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        where = f"{of}, line {number}"
+        found = from_json(_parsed(line, where), Labelled, of=where, error=BadData)
+        if not any(found.label in labels for labels in groups.values()):
+            known = ", ".join(label for labels in groups.values() for label in labels)
+            raise BadData(f"{where}: {found.label!r} is no label of this judge", hint=f"one of: {known}")
+        yield found
+
+
+def _parsed(line: str, where: str) -> Any:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as wrong:
+        raise BadData(f"{where} is not JSON: {wrong}", hint=ONE_A_LINE) from wrong
+    if not isinstance(found, dict):
+        raise BadData(f"{where} is no JSON object", hint=ONE_A_LINE)
+    return found
+
+
+def _compared(item: Labelled, judgement: Judgement, groups: Mapping[str, tuple[str, ...]]) -> Compared:
+    """What the judge found of the set that the item's label is of; several different labels are none of the set."""
+    group = next(name for name, labels in groups.items() if item.label in labels)
+    own = [finding for finding in judgement.findings if group == VERDICT or finding.label in groups[group]]
+    found = judgement.verdict.value if group == VERDICT else " and ".join(sorted({one.label for one in own}))
+    return Compared(item=item, group=group, found=found or NOTHING, note="; ".join(one.note for one in own if one.note))
+
+
+def _entities(named: Sequence[Sequence[str]]) -> tuple[Entity, ...]:
+    return tuple(Entity(label=names[0], aliases=tuple(names[1:])) for names in named if names)

@@ -1,0 +1,125 @@
+"""A file of others' predictions, read strictly: one JSON object a line, each a text for a query of a case.
+
+::
+
+    {"case": "12", "query": "multi-hop-1", "text": "Croatia"}
+    {"case": "12", "query": "Which country ...?", "text": "Croatia", "phase": "after", "style": "cot", "editor": "x"}
+
+``query`` is the id of a query, or the question itself, word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args
+
+from attrs import frozen
+
+from ke_core.data.queries import Case, Phase, Query
+from ke_core.errors import BadData
+from ke_core.run.asks import OWN, queries
+from ke_core.run.lines import Place, records, text_field
+from ke_core.specs import DatasetSpec
+
+FIELDS = ("case", "query", "text", "phase", "style", "editor", "batch", "edited")
+PHASES: tuple[Phase, ...] = get_args(Phase)
+IMPORTED_EDITOR = "imported"
+
+
+@frozen(kw_only=True)
+class Prediction:
+    """One line. ``batch``: cases with the same name shared one edited model. ``edited``: false for a control."""
+
+    place: Place
+    case: str
+    query: str
+    text: str
+    phase: Phase
+    style: str
+    editor: str
+    batch: str
+    edited: bool
+
+
+def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec) -> list[Prediction]:
+    """Every line of the file. Raises BadData that names file, line and field.
+
+    A style defaults to ``own`` (a method's own prompts), for the unedited model to the dataset's first.
+    """
+    found: list[Prediction] = []
+    first: dict[tuple[str, ...], Place] = {}
+    said: dict[tuple[str, str], tuple[str, bool, Place]] = {}
+    for raw, place in records(path):
+        made = _prediction(raw, place, cases, dataset)
+        key = (made.editor, made.case, made.phase, made.style, made.query)
+        if key in first:
+            raise place.wrong("query", f"{made.query!r} of case {made.case} was answered already, in {first[key]}")
+        first[key] = place
+        batch, edited, where = said.setdefault((made.editor, made.case), (made.batch, made.edited, place))
+        if (batch, edited) != (made.batch, made.edited):
+            raise place.wrong("batch or edited", f"of case {made.case} are not what {where} says")
+        found.append(made)
+    if not found:
+        raise BadData(f"{path} holds no prediction", hint='{"case": ..., "query": ..., "text": ...} on each line')
+    return found
+
+
+def _prediction(raw: Mapping[str, Any], place: Place, cases: Mapping[str, Case], dataset: DatasetSpec) -> Prediction:
+    unknown = sorted(set(raw) - set(FIELDS))
+    if unknown:
+        raise place.wrong(repr(unknown[0]), "is no field of a prediction", hint=f"fields: {', '.join(FIELDS)}")
+    name = text_field(raw, "case", place, needed=True)
+    if name not in cases:
+        raise place.wrong("case", f"{name!r} is not in {dataset.name}", hint=f"ke datasets sample {dataset.name}")
+    phase = _phase(text_field(raw, "phase", place) or "after", place)
+    styles = (*dataset.styles, OWN)
+    style = text_field(raw, "style", place) or (OWN if phase == "after" else dataset.styles[0])
+    if style not in styles:
+        raise place.wrong("style", f"{style!r} is none of {', '.join(styles)}")
+    edited = raw.get("edited", True)
+    if not isinstance(edited, bool):
+        raise place.wrong("edited", "is neither true nor false")
+    if not isinstance(raw.get("text"), str):
+        raise place.wrong("text", "is missing" if raw.get("text") is None else "is not a text")
+    return Prediction(
+        place=place,
+        case=name,
+        query=_query(text_field(raw, "query", place, needed=True), cases[name], phase, place),
+        text=raw["text"],
+        phase=phase,
+        style=style,
+        editor=text_field(raw, "editor", place) or IMPORTED_EDITOR,
+        batch=text_field(raw, "batch", place),
+        edited=edited,
+    )
+
+
+def _phase(given: str, place: Place) -> Phase:
+    for phase in PHASES:
+        if phase == given:
+            return phase
+    raise place.wrong("phase", f"{given!r} is none of {', '.join(PHASES)}")
+
+
+def _query(given: str, case: Case, phase: Phase, place: Place) -> str:
+    """The id of the query of that id, or with that text."""
+    asked = list(queries(case, phase))
+    named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
+    if len(named) == 1:
+        if named[0].continuations:
+            raise place.wrong("query", f"{given!r} of case {case.id} is asked for log-probabilities, not for a text")
+        return named[0].id
+    what = "stands for several queries" if named else "is no query"
+    ids = [query.id for query in asked]
+    near = get_close_matches(given, ids, n=3) or ids[:8]
+    raise place.wrong(
+        "query",
+        f"{given!r} {what} of case {case.id} {phase} editing",
+        hint=f"such as {', '.join(near)}" if ids else f"case {case.id} has none",
+    )
+
+
+def _texts(query: Query) -> Sequence[str]:
+    return (query.texts[0], *([query.cloze] if query.cloze else []))

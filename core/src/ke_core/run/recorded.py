@@ -1,0 +1,56 @@
+"""The dataset of a run on record, as it was when the run was made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from attrs import frozen
+
+from ke_core.data.queries import Case
+from ke_core.errors import BadData, BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Dataset
+from ke_core.results.folder import RunFolder
+from ke_core.run.components import choose_again
+from ke_core.specs import DatasetSpec
+
+
+@frozen(kw_only=True)
+class Recorded:
+    """A dataset, all its cases, and the judge and metrics that go with it."""
+
+    spec: DatasetSpec
+    dataset: Dataset
+    cases: list[Case]
+
+    def order(self, ids: Collection[str]) -> list[str]:
+        """``ids`` in the order of the dataset."""
+        return [case.id for case in self.cases if case.id in ids]
+
+
+def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorded:
+    """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
+    known = folder.spec.dataset
+    chosen = choose_again(catalog, "dataset", known.component, data_dir=data_dir)
+    assert isinstance(chosen.spec, DatasetSpec)
+    dataset: Dataset = chosen.build()
+    cases = cases_of(dataset, known.component.name)
+    found = dataset.info().sha256
+    if found != known.sha256:
+        raise BadRun(
+            f"{known.component.name} is not what {folder.path} was made with: "
+            f"sha256 {found[:12]}, recorded {known.sha256[:12]}",
+            hint="point --data-dir to the files the run was made with",
+        )
+    return Recorded(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)
+
+
+def cases_of(dataset: Dataset, name: str) -> list[Case]:
+    """Every case. Raises BadData where two have one id."""
+    cases = list(dataset.cases())
+    seen: set[str] = set()
+    for case in cases:
+        if case.id in seen:
+            raise BadData(f"dataset {name} has two cases called {case.id}", hint="case ids are unique in a dataset")
+        seen.add(case.id)
+    return cases

@@ -1,0 +1,111 @@
+"""What a judge is given, and how judging goes on where it stopped."""
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.facts import Entity, Fact, Relation
+from ke_core.data.records import Judged
+from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
+from ke_core.data.runspec import ModelRef
+from ke_core.errors import KEError
+from ke_core.results.folder import RunFolder
+from ke_core.run import judging
+from ke_core.run.asking import evaluate
+from ke_core.run.judging import held, judge_run, judged
+from ke_core.testing.fakes import ScriptedModel, make_session
+
+PARIS, ROME, TOWER = Entity(label="Paris"), Entity(label="Rome"), Entity(label="Tower 1")
+
+
+class Asker:
+    """Fails at the item numbered ``at``."""
+
+    def __init__(self, at=-1):
+        self.at = at
+        self.seen = []
+
+    def judge(self, session, items):
+        assert session is not None
+        for item in items:
+            if len(self.seen) == self.at:
+                raise KEError("the judge's model failed", hint="again")
+            self.seen.append(item)
+        return [Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="a", label="b", note="c"),)) for _ in items]
+
+
+@pytest.fixture
+def evaluated(fakes, tmp_path):
+    job = fakes.make_job(4)
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    return job, folder
+
+
+def lines(folder):
+    return [record for record in folder.read() if isinstance(record, Judged)]
+
+
+def test_a_judge_whose_model_fails_keeps_what_it_has_judged_and_goes_on(fakes, evaluated, monkeypatch):
+    monkeypatch.setattr(judging, "FEW", 2)
+    job, folder = evaluated
+    component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m"))
+    session = make_session(ScriptedModel([]))
+    with pytest.raises(KEError, match="model failed"):
+        judge_run(folder, job.cases, Asker(at=9), component, session=session)
+    kept = len(lines(folder))
+    assert 0 < kept < 16
+    whole = Asker()
+    assert judge_run(folder, job.cases, whole, component, session=session) == 16 - kept
+    assert len(lines(folder)) == 16
+    assert judge_run(folder, job.cases, Asker(at=0), component, session=session) == 0
+
+
+def test_notes_and_models_of_judges_come_back_from_the_records(fakes, evaluated):
+    job, folder = evaluated
+    component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m", digest="1" * 64))
+    judge_run(folder, job.cases, Asker(), component, session=make_session(ScriptedModel([])))
+    assert all(line.judge == component for line in lines(folder))
+    assert all(f.note == "c" for line in lines(folder) for j in line.judgements.values() for f in j.findings)
+
+
+def test_another_model_is_another_judge(fakes, evaluated):
+    job, folder = evaluated
+    session = make_session(ScriptedModel([]))
+    for name in ("m", "n"):
+        component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id=name))
+        assert judge_run(folder, job.cases, Asker(), component, session=session) == 16
+
+
+def test_what_holds_depends_on_phase_and_on_whether_the_edits_were_made(fakes):
+    case = fakes.tower(1)
+    assert held(case, "after", edited=True) == ("Tower 1 is located in Rome",)
+    assert held(case, "before", edited=True) == held(case, "after", edited=False) == ("Tower 1 is located in Paris",)
+
+
+def test_facts_behind_a_case_are_said_in_its_own_words_where_it_has_them(fakes):
+    place = Relation(label="stands in")
+    texts = tuple(
+        Fact(subject=TOWER, relation=place, objects=(city,), text=text)
+        for city, text in ((PARIS, "Tower 1 stands in Paris."), (ROME, ""))
+    )
+    case = evolve(fakes.tower(1), facts_before=texts[:1], facts_after=texts)
+    assert held(case, "before", edited=True)[0] == "Tower 1 stands in Paris."
+    assert held(case, "after", edited=True) == (
+        "Tower 1 is located in Rome",
+        "Tower 1 stands in Paris.",
+        "Tower 1, stands in: Rome",
+    )
+
+
+@pytest.mark.parametrize(("scored", "seen"), [(False, 0), (True, 1)])
+def test_log_probabilities_go_to_judges_that_read_them(fakes, scored, seen):
+    asker = Asker()
+    query = fakes.tower(1).probes[0].queries[0]
+    items = [
+        Item(query=query, reply=Scored(logprobs=(-1.0,), tokens=(1,))),
+        Item(query=query, reply=Failure(error="NoLikelihood", message="none")),
+        Item(query=query, reply=Failure(error="Gone", message="gone")),
+    ]
+    found = judged(asker, fakes.component("a"), items, session=make_session(ScriptedModel([])), scored=scored)
+    assert len(asker.seen) == seen
+    assert [one.verdict for one in found] == [Verdict.UNSURE, Verdict.UNSURE, Verdict.WRONG]

@@ -1,0 +1,116 @@
+"""Numbers of published protocols from one run: total (edited, unedited), three buckets, forgetting curves."""
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.runspec import Plan
+from ke_core.results.folder import RunFolder
+from ke_core.run.evaluation import run
+
+SAMPLE = Plan(protocol="sample", size=2)
+
+
+def after(scores, tag=None):
+    """By the tag's value (or the whole): the score and its n, of what was asked directly after editing."""
+    own = [score for score in scores if score.phase == "after" and score.style == "direct"]
+    if tag is None:
+        return next((score.value, score.n) for score in own if not score.tags)
+    return {score.tags[tag]: (score.value, score.n) for score in own if tag in score.tags}
+
+
+def breaks(fakes, *towers):
+    """An editor that also moves ``towers``, which it was not asked to."""
+
+    class Clumsy(fakes.Overwrite):
+        def edited(self, session, edits):
+            session.model.weights |= {f"Tower {n}": "Berlin" for n in towers}
+            return super().edited(session, edits)
+
+    return Clumsy()
+
+
+def test_a_total_is_pooled_over_edited_and_unedited_cases(fakes, tmp_path):
+    """MQuAKE-Remastered: total = (k * edited + (N - k) * unedited) / N, unedited cases against their old answers."""
+    job = fakes.make_job(10, breaks(fakes, 10, 9, 8, 7, 6), plan=SAMPLE)
+    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    parts = after(scores, "part")
+    k, n = 2, 10
+    assert parts["edited"][1] == 2 * k  # two questions a case
+    assert parts["control"][1] == 2 * (n - k)
+    total = (k * parts["edited"][0] + (n - k) * parts["control"][0]) / n
+    assert after(scores) == (pytest.approx(total), 2 * n)
+    assert 0 < parts["control"][0] < 1
+
+
+def test_at_k_of_all_there_is_no_unedited_part(fakes, tmp_path):
+    job = fakes.make_job(4, plan=Plan(protocol="sample", size=4))
+    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    assert after(scores, "part") == {}
+    assert after(scores) == (1.0, 8)
+
+
+def bucketed(fakes):
+    """Towers 1 and 2 test only, 3 to 5 shared, 6 train only, 7 and 8 unedited; for k = 5, whatever else they are at 9."""
+    buckets = ["test only"] * 2 + ["shared"] * 3 + ["train only"] + ["unedited"] * 2
+    cases = tuple(fakes.tower(n) for n in range(1, 9))
+    tagged = tuple(
+        evolve(case, tags={**case.tags, "part-5": bucket, "part-9": "shared"})
+        for case, bucket in zip(cases, buckets, strict=True)
+    )
+    split = {case.id: "unedited" if case.tags["part-5"] == "unedited" else "edited" for case in tagged}
+    return tagged, fakes.Towers(made=tagged, parts=split)
+
+
+def test_the_three_buckets_of_cf_6334_and_their_pooled_total(fakes, tmp_path):
+    """2, 3 and 2 cases count; the one that is trained on alone is edited, asked, and in no total."""
+    cases, dataset = bucketed(fakes)
+    job = fakes.make_job(
+        8, breaks(fakes, 1, 6, 7, 8), cases=cases, dataset=dataset, plan=Plan(protocol="sample", size=5)
+    )
+    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    buckets = after(scores, "bucket")
+    assert buckets == {"test only": (0.5, 4), "shared": (1.0, 6), "unedited": (pytest.approx(0.5), 4),
+                       "train only": (pytest.approx(0.5), 2)}  # fmt: skip
+    total = sum(buckets[name][0] * buckets[name][1] for name in ("test only", "shared", "unedited")) / 14
+    assert after(scores, "in the published score")["yes"] == (pytest.approx(total), 14)
+
+
+def test_buckets_of_another_k_are_not_reported(fakes, tmp_path):
+    cases, dataset = bucketed(fakes)
+    job = fakes.make_job(8, cases=cases, dataset=dataset, plan=Plan(protocol="sample", size=3))
+    assert after(run(job, RunFolder.create(tmp_path, job.spec)).scores, "bucket") == {}
+
+
+
+
+def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, tmp_path):
+    class Short(fakes.Overwrite):
+        """Every edit takes back the one before the last."""
+
+        kept = ()
+
+        def edited(self, session, edits):
+            self.kept = (*self.kept, *(edit.after.subject.label for edit in edits))
+            session.model.weights |= dict.fromkeys(self.kept[:-2], "Paris")
+            return super().edited(session, edits)
+
+    plan = Plan(size=1, sequential=True, evaluate=1, of="seen")
+    job = fakes.make_job(4, Short(), plan=plan)
+    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    curve = after(scores, "edits made since")
+    # asked 4, 3, 2 and 1 times with 0, 1, 2 and 3 edits after their own, two questions each; the last two stand
+    assert curve == {"0": (1.0, 8), "1": (1.0, 6), "2": (0.0, 4), "3": (0.0, 2)}
+    steps = after(scores, "edits made")
+    assert steps == {"1": (1.0, 2), "2": (1.0, 4), "3": (pytest.approx(2 / 3), 6), "4": (0.5, 8)}
+    assert after(scores) == (0.5, 8)
+
+
+def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_path):
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="all"))
+    curve = after(run(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since")
+    assert {age: n for age, (_value, n) in curve.items()} == {"0": 6, "1": 4, "2": 2}
+
+
+def test_who_is_asked_only_right_after_its_own_edit_has_no_curve(fakes, tmp_path):
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="new"))
+    assert after(run(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}

@@ -1,0 +1,104 @@
+"""ReCoE's construction: from any knowledge graph, or (``ke_plugin_recoe.generated``) from questions and a model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+from attrs import evolve, frozen
+
+from ke_core.graph import Asked, BuildTools, KnowledgeGraph
+from ke_core.graph import Record as JsonRecord
+from ke_core.plugin import BadData
+from ke_plugin_recoe import GROUPS, RecoeBuild
+from ke_plugin_recoe.cases import golds
+from ke_plugin_recoe.records import Record, Scheme
+from ke_plugin_recoe.schemes import Schemes
+from ke_plugin_recoe.words import Table, Wording
+from ke_plugin_recoe.world import Sampling
+
+SUBJECTS = 1000  # of each relation, at the least
+UNKNOWN = "the model does not answer the question right"
+
+
+@frozen(kw_only=True)
+class RecoeBuilder:
+    """RecoeBuilder(config, words): ``words`` say how relations are worded, before what the graph says."""
+
+    config: RecoeBuild
+    words: Table
+
+    def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[JsonRecord]:
+        """Up to ``tools.cases`` records as JSON values, in an order of which the first few are a fair sample.
+
+        Raises BadData if the graph has neither numbers to compare nor sets to count.
+        """
+        return (record.json() for record in self.built(graph, tools))
+
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+        """The same as values."""
+        found = _shares(self._schemes(graph, tools), tools)
+        if not found:
+            raise BadData(
+                f"{graph.name}: no question of any scheme can be made of it",
+                hint="it takes a relation to numbers (object: number), or one with several objects a subject "
+                "(functional: false), of two subjects at least",
+            )
+        random.Random(f"{tools.seed}/order").shuffle(found)  # noqa: S311  a choice, not a secret
+        questions = tools.phrase([record.question for record in found])
+        return (evolve(record, question=new) for record, new in zip(found, questions, strict=True))
+
+    def from_questions(self, path: Path, tools: BuildTools) -> Iterator[JsonRecord]:
+        """The paper's own way: facts and counterfactuals of a model, for the questions of a file."""
+        from ke_plugin_recoe.generated import generated  # noqa: PLC0415  only for --from
+
+        return (record.json() for record in generated(path, tools, self.config))
+
+    def _schemes(self, graph: KnowledgeGraph, tools: BuildTools) -> Schemes:
+        named = tuple(name.strip() for name in self.config.relations.split(",") if name.strip())
+        for name in named:
+            if name not in graph.links:
+                raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
+        sampling = Sampling(
+            graph=graph,
+            relations=named or tuple(graph.links),
+            share=self.config.share,
+            margin=self.config.margin,
+            size=max(SUBJECTS, 4 * tools.cases),
+            seed=tools.seed,
+        )
+        return Schemes(
+            graph=graph,
+            wording=Wording(graph=graph, table=self.words),
+            world=sampling.world(),
+            margin=self.config.margin,
+            seed=tools.seed,
+        )
+
+
+def _shares(schemes: Schemes, tools: BuildTools) -> list[Record]:
+    """As many of each scheme; what one cannot give, the others do."""
+    feeds = {scheme: _recalled(schemes.records(cast("Scheme", scheme)), tools) for scheme in GROUPS}
+    found: list[Record] = []
+    while feeds and len(found) < tools.cases:
+        for scheme in tuple(feeds):
+            more = list(islice(feeds[scheme], 1)) if len(found) < tools.cases else []
+            found += more
+            if not more:
+                del feeds[scheme]
+    return found
+
+
+def _recalled(records: Iterator[Record], tools: BuildTools) -> Iterator[Record]:
+    """Those that the model answers with A: only these can ever flip."""
+    for record in records:
+        assert record.scheme is not None
+        gold = golds(record, record.scheme)[0]
+        cloze = f"{record.question} The answer is"
+        if all(tools.recalls([Asked(question=record.question, cloze=cloze, gold=gold)])):
+            yield record
+        else:
+            tools.dropped(UNKNOWN)

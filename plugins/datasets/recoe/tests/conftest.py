@@ -1,0 +1,191 @@
+"""Records in the release's format, and a graph, all made up here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ke_core.graph import Graph, parse
+from ke_core.plugin import Case
+from ke_plugin_recoe import VARIANTS, WHOLE, RecoeConfig
+from ke_plugin_recoe.dataset import Recoe
+
+
+def fact(sentence: str, *atoms: tuple[str, str], links: bool = False) -> dict[str, Any]:
+    """A fact and its ``atoms``, each a sentence and a triple."""
+    made: dict[str, Any] = {"fact": sentence}
+    if links:
+        made["links"] = ["https://example.org/wiki"]
+    return {**made, "atomic_facts": [text for text, _ in atoms], "atomic_triples": [triple for _, triple in atoms]}
+
+
+def singer() -> dict[str, Any]:
+    """A superlative: three atomic counterfactuals, one for the first choice and two for the second (check 3)."""
+    return {
+        "question": "Which singer of the band Quay sold the most records?",
+        "answer": "Ada Reed",
+        "counterfactual_answer": "Mia Stone",
+        "answer_alias": ["A.R.", "Mia Reed"],
+        "counterfactual_answer_alias": ["Mia Holt", "Mia Reed"],
+        "facts_per_choice": {
+            "choice_1_facts": [
+                fact(
+                    "Ada Reed sold nine million records and won the Kelp Prize.",
+                    ("Ada Reed sold nine million records.", "(Ada Reed; sold; nine million records)"),
+                    ("Ada Reed won the Kelp Prize.", "(Ada Reed; won; the Kelp Prize)"),
+                    links=True,
+                )
+            ],
+            "choice_2_facts": [
+                fact(
+                    "Mia Stone sold two million records.",
+                    ("Mia Stone sold two million records.", "(Mia Stone; sold; two million records)"),
+                    links=True,
+                )
+            ],
+        },
+        "counterfactuals_per_choice": {
+            "choice_1_counterfactuals": [
+                fact(
+                    "Ada Reed sold two million records.",
+                    ("Ada Reed sold two million records.", "(Ada Reed; sold; two million records)"),
+                )
+            ],
+            "choice_2_counterfactuals": [
+                fact(
+                    "Mia Stone sold nine million records and won the Kelp Prize.",
+                    ("Mia Stone sold nine million records.", "(Mia Stone; sold; nine million records)"),
+                    ("Mia Stone won the Kelp Prize.", "(Mia Stone; won; the Kelp Prize)"),
+                )
+            ],
+            "unchanged_facts": [],
+        },
+    }
+
+
+def total() -> dict[str, Any]:
+    """An aggregation of the release: nothing marks its direct fact but the number."""
+
+    def count(band: str, number: int) -> dict[str, Any]:
+        text = f"{band} has {number} singers."
+        return fact(text, (text, f"({band}; number of singers; {number})"))
+
+    def both(number: int) -> dict[str, Any]:
+        text = f"Quay and Pier have {number} singers together."
+        return fact(text, (text, f"(Quay and Pier; number of singers together; {number})"))
+
+    return {
+        "question": "How many singers do Quay and Pier have together?",
+        "answer": "7",
+        "counterfactual_answer": "9",
+        "answer_alias": ["seven"],
+        "counterfactual_answer_alias": ["nine"],
+        "facts_per_choice": {"choice_1_facts": [both(7), count("Quay", 3), count("Pier", 4)]},
+        "counterfactuals_per_choice": {"choice_1_counterfactuals": [both(9), count("Quay", 5), count("Pier", 4)]},
+    }
+
+
+def order() -> dict[str, Any]:
+    """A sorting: facts per entity."""
+
+    def sold(name: str, number: int) -> dict[str, Any]:
+        text = f"{name} sold {number} records."
+        return fact(text, (text, f"({name}; number of records sold; {number})"))
+
+    return {
+        "question": "Sort Ada Reed, Mia Stone and Leo Park by the records that they sold, fewest first.",
+        "answer": "Leo Park, Mia Stone, Ada Reed",
+        "counterfactual_answer": "Leo Park, Ada Reed, Mia Stone",
+        "answer_alias": ["L. Park, Mia Holt, Ada Reed"],
+        "counterfactual_answer_alias": [],
+        "facts_per_choice": {"Ada Reed": [sold("Ada Reed", 9)], "Mia Stone": [sold("Mia Stone", 5)]},
+        "counterfactuals_per_choice": {
+            "Ada Reed": [sold("Ada Reed", 5)],
+            "Mia Stone": [sold("Mia Stone", 9)],
+            "unchanged_facts": [sold("Leo Park", 2)],
+        },
+    }
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    return singer()
+
+
+@pytest.fixture
+def total_record() -> dict[str, Any]:
+    return total()
+
+
+@pytest.fixture
+def order_record() -> dict[str, Any]:
+    return order()
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return shops()
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., list[Case]]:
+    """Cases of records that lie where the release has them."""
+
+    def cases(*records: Any, scheme: str = "superlative", text: str | None = None) -> list[Case]:
+        folder = tmp_path / "data" / scheme
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "part.json").write_text(json.dumps(list(records)) if text is None else text, encoding="utf-8")
+        return list(Recoe(variant=VARIANTS[scheme], config=RecoeConfig(data_dir=str(tmp_path))).cases())
+
+    return cases
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[..., Recoe]:
+    """The dataset ``recoe`` on a file of one's own."""
+
+    def made(*records: Any) -> Recoe:
+        path = tmp_path / "own.json"
+        path.write_text(json.dumps(list(records)), encoding="utf-8")
+        return Recoe(variant=WHOLE, config=RecoeConfig(file=str(path)))
+
+    return made
+
+
+def shops(number: int = 12) -> Graph:
+    """A company's facts: shops with areas (numbers) and what they sell (several objects)."""
+    keys = [f"shop:{at:02}" for at in range(number)]
+    goods = [f"ware:{letter}" for letter in "abcdefgh"]
+    return parse(
+        json.dumps(
+            {
+                "name": "shops",
+                "version": "1",
+                "sources": [],
+                "relations": {
+                    "size": {
+                        "label": "floor size", "subject": "shop", "object": "number", "unit": "square metres",
+                        "cloze": "The floor size of {} is", "question": "What is the floor size of {}?",
+                    },
+                    "sells": {
+                        "label": "sells", "subject": "shop", "object": "ware", "functional": False,
+                        "cloze": "{} sells", "question": "What does {} sell?",
+                    },
+                },
+                "entities": {
+                    **{key: {"label": f"Shop {at}", "aliases": [f"S{at}", f"Shop {(at + 1) % number}"]}
+                       for at, key in enumerate(keys)},
+                    **{key: {"label": key[-1].upper()} for key in goods},
+                },
+                "facts": {
+                    "size": {key: [f"number:{100 * 2**at}"] for at, key in enumerate(keys)},
+                    "sells": {key: goods[: at % 8 + 1] for at, key in enumerate(keys)},
+                },
+            }
+        ),
+        "shops.json",
+    )  # fmt: skip

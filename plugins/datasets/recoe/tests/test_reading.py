@@ -1,0 +1,246 @@
+"""Records to cases; acceptance checks 1 to 3, 5 and 14 of the protocol, and what is wrong with a file in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ke_plugin_alias
+from ke_core.data.soundness import problems
+from ke_core.plugin import Answer, BadData, Case, Item, Query
+from ke_plugin_recoe import RELEASED, VARIANTS, WHOLE, RecoeConfig
+from ke_plugin_recoe.dataset import Recoe
+from ke_plugin_recoe.edits import cloze_of
+from ke_plugin_recoe.records import parse_triple
+
+Read = Callable[..., list[Case]]
+
+
+def asked(case: Case) -> Query:
+    return case.probes[-1].queries[0]
+
+
+def judged(query: Query, *answers: str) -> list[str]:
+    judge = ke_plugin_alias.build(ke_plugin_alias.AliasConfig())
+    return [
+        found.verdict.value for found in judge.judge(None, [Item(query=query, reply=Answer(text=a)) for a in answers])
+    ]
+
+
+# --- edits ---------------------------------------------------------------------------------------------------
+
+
+def test_every_atomic_counterfactual_is_an_edit(read: Read, record: dict[str, Any]) -> None:
+    """Check 3: one and two atomic counterfactuals make three edits."""
+    (case,) = read(record)
+    assert [edit.statement for edit in case.edits] == [
+        "Ada Reed sold two million records.",
+        "Mia Stone sold nine million records.",
+        "Mia Stone won the Kelp Prize.",
+    ]
+    first, _second, third = case.edits
+    assert first.before is not None
+    assert first.after is not None
+    assert (first.before.objects[0].label, first.after.objects[0].label) == (
+        "nine million records",
+        "two million records",
+    )
+    assert first.cloze is not None
+    assert (first.cloze.template, first.cloze.subject) == ("{} sold", "Ada Reed")
+    assert third.before is None
+    assert first.question == 'Fill in the blank: "Ada Reed sold ___."'
+    assert not problems([case])
+
+
+def test_only_indirect_facts_are_edits(read: Read, total_record: dict[str, Any]) -> None:
+    """The direct fact holds the answer; a component that stays is no edit."""
+    (case,) = read(total_record, scheme="aggregation")
+    assert [edit.statement for edit in case.edits] == ["Quay has 5 singers."]
+    assert [found.text for found in case.facts_after] == ["Quay has 5 singers.", "Pier has 4 singers."]
+
+
+def test_unchanged_facts_are_context_and_may_be_absent(
+    read: Read, record: dict[str, Any], order_record: dict[str, Any]
+) -> None:
+    """Check 1."""
+    (sorting,) = read(order_record, scheme="sorting")
+    assert "Leo Park sold 2 records." not in [edit.statement for edit in sorting.edits]
+    assert "Leo Park sold 2 records." in [found.text for found in sorting.facts_before]
+    (with_empty,) = read(record)
+    del record["counterfactuals_per_choice"]["unchanged_facts"]
+    assert read(record) == [with_empty]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("(Ada; sold; 9)", ("Ada", "sold", "9")),
+        (
+            "(Ada and Mia's duet (1999; live); reached; place 2)",
+            ("Ada and Mia's duet (1999; live)", "reached", "place 2"),
+        ),
+        ("Ada; won; a prize (gold)", ("Ada", "won", "a prize (gold)")),
+        ("(Ada; sang; in 1999; in Rome)", ("Ada", "sang", "in 1999; in Rome")),
+    ],
+)
+def test_triples_are_split_at_semicolons_outside_parentheses(text: str, parts: tuple[str, str, str]) -> None:
+    """Check 2."""
+    found = parse_triple(text)
+    assert (found.subject, found.relation, found.object) == parts
+
+
+@pytest.mark.parametrize(
+    ("sentence", "triple", "template"),
+    [
+        ("The harbour of Quay has 3 piers.", "(Quay; has; 3 piers)", "The harbour of {} has"),
+        ("In 1999 Ada moved to Rome.", "(Ada; moved; in 1999)", None),
+        ("She moved to Rome.", "(Ada; moved to; Rome)", None),
+        ("Rome", "(Rome; is; Rome)", None),
+        ("ada reed lives in Rome", "(Ada Reed; lives in; Rome)", "{} lives in"),
+        ("Ada {} lives in Rome.", "(Ada; lives in; Rome)", None),
+    ],
+)
+def test_a_cloze_needs_its_subject_inside_and_its_object_at_the_end(
+    sentence: str, triple: str, template: str | None
+) -> None:
+    cloze = cloze_of(sentence, parse_triple(triple))
+    assert (cloze.template if cloze else None) == template
+
+
+# --- answers -------------------------------------------------------------------------------------------------
+
+
+def test_aliases_count_and_one_that_both_answers_have_is_the_old_answer(read: Read, record: dict[str, Any]) -> None:
+    """Check 5."""
+    (case,) = read(record)
+    found = judged(asked(case), "Mia Holt", "Mia Stone.", "A.R.", "Ada Reed", "Mia Reed", "Leo Park")
+    assert found == ["right", "right", "stale", "stale", "stale", "wrong"]
+
+
+def test_an_order_must_be_exact(read: Read, order_record: dict[str, Any]) -> None:
+    """Check 14."""
+    (case,) = read(order_record, scheme="sorting")
+    found = judged(
+        asked(case),
+        "Leo Park, Ada Reed, Mia Stone",
+        "Leo Park, Ada Reed and Mia Stone.",
+        "Leo Park, Mia Stone, Ada Reed",
+        "L. Park, Mia Holt, Ada Reed",
+        "Ada Reed, Leo Park, Mia Stone",
+        "Leo Park, Ada Reed",
+    )
+    assert found == ["right", "right", "stale", "stale", "wrong", "wrong"]
+
+
+def test_numbers_are_compared_as_numbers(read: Read, total_record: dict[str, Any]) -> None:
+    (case,) = read(total_record, scheme="aggregation")
+    assert judged(asked(case), "9", "nine", "9.0", "7", "seven", "19", "") == [
+        "right", "right", "right", "stale", "stale", "wrong", "wrong",
+    ]  # fmt: skip
+
+
+def test_yes_and_no_are_words_whose_case_does_not_count(read: Read, record: dict[str, Any]) -> None:
+    record |= {"answer": "Yes", "counterfactual_answer": "No", "answer_alias": [], "counterfactual_answer_alias": []}
+    (case,) = read(record, scheme="comparative")
+    assert judged(asked(case), "no", "No", "yes", "Yes.", "perhaps") == ["right", "right", "stale", "stale", "wrong"]
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+def test_published_counts_are_those_of_the_release() -> None:
+    """Check 1."""
+    assert RELEASED == {
+        "superlative": 1172, "comparative": 1153, "counting": 643, "sorting": 1034, "aggregation": 508,
+        "subtraction": 500,
+    }  # fmt: skip
+    assert WHOLE.published == {"cases": 5010}
+    assert {scheme: one.published["cases"] for scheme, one in VARIANTS.items()} == RELEASED
+
+
+def test_all_schemes_together_and_one_file_of_ones_own(
+    read: Read,
+    own: Callable[..., Recoe],
+    record: dict[str, Any],
+    total_record: dict[str, Any],
+    order_record: dict[str, Any],
+) -> None:
+    named = {"superlative": record, "aggregation": total_record, "sorting": order_record}
+    apart = [case for scheme, one in named.items() for case in read(one, scheme=scheme)]
+    together = own(*({**one, "scheme": scheme} for scheme, one in named.items()))
+    assert list(together.cases()) == apart
+    assert [case.id for case in apart] == ["superlative-1", "aggregation-1", "sorting-1"]
+    assert together.info().published == {}
+    assert len(together.info().sha256) == 64
+
+
+def test_a_scheme_may_lie_in_several_files(tmp_path: Path, record: dict[str, Any]) -> None:
+    folder = tmp_path / "superlative"
+    folder.mkdir()
+    for name, question in (("b.json", "Which second?"), ("a.json", "Which first?")):
+        (folder / name).write_text(json.dumps([{**record, "question": question}]), encoding="utf-8")
+    dataset = Recoe(variant=VARIANTS["superlative"], config=RecoeConfig(data_dir=str(tmp_path)))
+    assert [asked(case).texts[0] for case in dataset.cases()] == ["Which first?", "Which second?"]
+
+
+def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) -> None:
+    dataset = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path)))
+    with pytest.raises(BadData, match="the folder sorting of recoe is not here") as wrong:
+        list(dataset.cases())
+    assert "licence" in (wrong.value.hint or "")
+    assert dataset.info().sha256 == ""
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "missing": (lambda r: r.pop("answer"), r"record 1: answer: missing"),
+    "mistyped": (lambda r: r.update(answer=9), r"record 1: answer: must be a text, not a whole number"),
+    "blank": (lambda r: r.update(question=" "), r"question is blank"),
+    "bare-id": (lambda r: r.update(answer="Q31415"), r"no label, only its Wikidata id"),
+    "no-change": (lambda r: r.update(counterfactual_answer="ada reed"), r"counterfactual_answer is the answer"),
+    "one-choice": (
+        lambda r: r["facts_per_choice"].pop("choice_2_facts"),
+        r"facts_per_choice has no choice_2_facts",
+    ),
+    "no-fact": (lambda r: r["facts_per_choice"].clear(), r"has no choice_1_facts"),
+    "uneven": (
+        lambda r: r["facts_per_choice"]["choice_1_facts"][0]["atomic_facts"].pop(),
+        r"1 atomic_facts and 2 atomic_triples must be as many",
+    ),
+    "commas": (
+        lambda r: r["facts_per_choice"]["choice_2_facts"][0].update(atomic_triples=["(Mia, sold, records)"]),
+        r"is no \(subject; relation; object\)",
+    ),
+    "same-facts": (
+        lambda r: r["counterfactuals_per_choice"].update(
+            choice_1_counterfactuals=r["facts_per_choice"]["choice_1_facts"],
+            choice_2_counterfactuals=r["facts_per_choice"]["choice_2_facts"],
+        ),
+        r"changes nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_record_is_one_line_with_file_record_and_field(read: Read, record: dict[str, Any], name: str) -> None:
+    spoil, said = WRONG[name]
+    spoil(record)
+    with pytest.raises(BadData, match=said) as wrong:
+        read(record)
+    assert "part.json, record 1" in str(wrong.value)
+
+
+@pytest.mark.parametrize("text", ["", "[", '[{"question": "Wh', "{}", "[1]", "[]"])
+def test_wrong_json_is_said(read: Read, text: str) -> None:
+    with pytest.raises(BadData, match=r"part\.json"):
+        read(text=text)
+
+
+def test_a_record_of_ones_own_names_its_scheme(own: Callable[..., Recoe], record: dict[str, Any]) -> None:
+    with pytest.raises(BadData, match="record 1: scheme: missing"):
+        list(own(record).cases())
+    with pytest.raises(BadData, match="scheme: must be one of superlative"):
+        list(own({**record, "scheme": "guessing"}).cases())

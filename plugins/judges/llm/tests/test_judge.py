@@ -1,0 +1,178 @@
+"""The judge with a model that says what the test wants."""
+
+import json
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import (
+    Answer,
+    BadConfig,
+    Entity,
+    Failure,
+    Gold,
+    Item,
+    KEError,
+    Query,
+    Scored,
+    Verdict,
+)
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.testing.contract import ComponentContract
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_llm import LLMConfig, build, items
+
+QUERY = Query(id="q", texts=("Which is higher, Aru or Bel?",), gold=Gold(entities=(Entity(label="Bel"),)))
+HELD = ("Aru is 900 metres high.", "Bel is 950 metres high")
+ITEM = Item(
+    query=QUERY,
+    reply=Answer(text="Bel", raw="Aru is 900 metres high. Bel is 1,000 metres high.\nAnswer: Bel"),
+    facts=HELD,
+)
+
+
+class TestContract(ComponentContract):
+    kind = "judge"
+    name = "llm"
+
+    def test_it_needs_a_model_and_names_its_labels_and_metrics(self, spec):
+        assert spec.needs_model
+        assert set(spec.labels) == {"facts", "support"}
+        assert spec.metrics == ("fact-recall", "coherence")
+
+
+def says(prompt):
+    """A judge that does its work on the item above."""
+    last = prompt.rpartition("\n\n")[2]
+    if last.startswith("Text:"):
+        return " \n- Aru is 900 metres high.\n- Bel is 1,000 metres high.\n- Bel is old.\n\nText: and so on"
+    if last.startswith("Paragraph:"):
+        statement = last.partition("Statement: ")[2].partition("\n")[0]
+        label = {"Aru is 900 metres high.": "consistent", "Bel is 1,000 metres high.": "inconsistent"}
+        return f" Because.\nLabel: {label.get(statement, 'unrelated')}\n\nParagraph: next"
+    return " It follows.\nLabel: support"
+
+
+def judged(said, *given, **options):
+    model = ScriptedModel(said)
+    judge = build(LLMConfig(**options))
+    return judge.judge(make_session(model), list(given)), model
+
+
+def labels(judgement):
+    return [(finding.item, finding.label) for finding in judgement.findings]
+
+
+def test_facts_and_support_are_labelled_and_the_verdict_is_open():
+    (found,), model = judged(says, ITEM)
+    assert labels(found) == [
+        ("Aru is 900 metres high.", "consistent"),
+        ("Bel is 1,000 metres high.", "inconsistent"),
+        ("Bel is old.", "unrelated"),
+        ("Bel", "support"),
+    ]
+    assert found.verdict is Verdict.UNSURE
+    assert found.findings[-1].note == "It follows.\nLabel: support"
+    assert all(request.temperature == 0 for request in model.requests)
+    assert "Paragraph: Aru is 900 metres high. Bel is 950 metres high.\nStatement: Bel is old." in model.prompts[-2]
+
+
+def test_a_label_outside_the_set_is_unsure_with_its_text():
+    (found,), _model = judged(lambda prompt: says(prompt).replace("support", "probably"), ITEM)
+    assert found.findings[-1].label == "support-unsure"
+    assert found.findings[-1].note == "It follows.\nLabel: probably"
+
+
+def test_a_split_without_a_list_is_unsure_with_its_text():
+    (found,), _model = judged(lambda prompt: "I cannot do that." if "Text:" in prompt else says(prompt), ITEM)
+    assert labels(found)[0][1] == "fact-unsure"
+    assert found.findings[0].note == "I cannot do that."
+
+
+def test_sentences_take_the_place_of_the_model_where_asked():
+    (found,), model = judged(says, ITEM, split="sentences", asks="facts")
+    assert [label for _item, label in labels(found)] == ["consistent", "inconsistent"]
+    assert len(model.prompts) == 2
+
+
+def test_coherence_toy_the_answer_decides_what_the_thoughts_support():
+    """ReCoE section 12, check 9: thoughts that make one hill the higher one support that answer alone."""
+
+    def follow(prompt):
+        answer = prompt.rpartition("\nAnswer: ")[2].partition("\n")[0]
+        return f" They say that Ben Nevis is higher.\nLabel: {'support' if answer == 'yes' else 'not-support'}"
+
+    hills = evolve(QUERY, texts=("Is Ben Nevis higher than Snowdon?",))
+    raw = "Ben Nevis is 1,345 metres high. Snowdon is 1,085 metres high.\nAnswer: "
+    given = [Item(query=hills, reply=Answer(text=text, raw=raw + text)) for text in ("no", "yes")]
+    found, _model = judged(follow, *given, asks="support")
+    assert [labels(one) for one in found] == [[("no", "not-support")], [("yes", "support")]]
+
+
+def test_nothing_is_asked_of_an_answer_without_thoughts():
+    (found,), model = judged([], Item(query=QUERY, reply=Answer(text="Bel", raw="Bel"), facts=HELD))
+    assert labels(found) == [("Bel", "no-thoughts")]
+    assert model.prompts == []
+
+
+def test_thoughts_without_an_answer_support_nothing_and_still_hold_facts():
+    reply = Answer(text="", raw="Aru is 900 metres high. Bel is 1,000", outcome="length")
+    (found,), _model = judged(says, Item(query=QUERY, reply=reply, facts=HELD))
+    assert found.verdict is Verdict.WRONG
+    assert [label for _item, label in labels(found)] == ["consistent", "inconsistent", "unrelated", "not-support"]
+
+
+def test_failures_and_log_probabilities_are_settled_without_asking():
+    replies = (Failure(error="ServerGone", message="gone"), Scored(logprobs=(-1.0,), tokens=(1,)))
+    found, _model = judged([], *(Item(query=QUERY, reply=reply, facts=HELD) for reply in replies))
+    assert [one.verdict for one in found] == [Verdict.WRONG, Verdict.UNSURE]
+
+
+def test_judgements_do_not_depend_on_what_is_judged_beside():
+    other = Item(query=QUERY, reply=Answer(text="Aru", raw="Nothing is known.\nAnswer: Aru"), facts=HELD)
+    together, _model = judged(says, other, ITEM)
+    alone, _model = judged(says, ITEM)
+    assert together[1] == alone[0]
+
+
+def test_v15_a_model_that_fails_stops_the_judging_and_no_other_rule_steps_in():
+    with pytest.raises(KEError, match="the judge's model failed") as caught:
+        judged(lambda _prompt: ValueError("no connection"), ITEM)
+    assert "stays on record" in caught.value.hint
+
+
+def test_v15_without_a_model_there_is_no_judgement():
+    with pytest.raises(KEError, match="needs a model"):
+        build(LLMConfig()).judge(None, [ITEM])
+
+
+def test_a_prompt_that_is_too_long_is_unsure_with_the_reason():
+    class ContextOverflow(Exception):
+        pass
+
+    long = ContextOverflow("4,000 tokens, and 2,048 fit")
+    (found,), _model = judged(lambda prompt: long if "Statement: Bel is old." in prompt else says(prompt), ITEM)
+    assert labels(found)[2] == ("ContextOverflow", "fact-unsure")
+
+
+def test_prompts_come_from_a_folder(tmp_path):
+    for name in ("split", "fact", "support"):
+        (tmp_path / f"{name}.txt").write_text(f"{name} {{fact}}", encoding="utf-8")
+    _found, model = judged(lambda p: "- A." if p.startswith("split") else "Label: support", ITEM, prompts=str(tmp_path))
+    assert model.prompts[1] == "fact A."
+
+
+def test_prompts_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(BadConfig, match=r"llm\.prompts: .*split\.txt cannot be read"):
+        build(LLMConfig(prompts=str(tmp_path)))
+
+
+def test_sixty_items_come_with_labels_of_the_set_and_none_is_in_the_prompts():
+    spec = read(discover()).spec("judge", "llm")
+    lines = [json.loads(line) for line in items().splitlines()]
+    known = {label for group in spec.labels.values() for label in group}
+    assert len(lines) == 60
+    assert {line["label"] for line in lines} == known - {"fact-unsure", "support-unsure"}
+    prompts = " ".join(build(LLMConfig()).prompts.values())
+    assert not [line for line in lines if line["thoughts"] in prompts]

@@ -1,0 +1,73 @@
+"""A label is a label of the set or none, and nothing in a value is taken for a part of the prompt."""
+
+import pytest
+
+from ke_core.plugin import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, Answer, sentences, thoughts_of
+from ke_plugin_llm.parsing import filled, label_in, listed
+
+FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [
+        (" Both say so.\nLabel: consistent", "consistent"),
+        ("Label: Inconsistent.", "inconsistent"),
+        ("**Label:** `unrelated`", "unrelated"),
+        ("Label: consistent\nNo, wait.\nLabel: inconsistent", "inconsistent"),
+        ("It is consistent with the paragraph.", ""),
+        ("Label: partly consistent", ""),
+        ("Label: consistent or inconsistent", ""),
+        ("Label: support", ""),
+        ("Label:", ""),
+        ("", ""),
+    ],
+)
+def test_only_a_label_of_the_set_after_the_marker_counts(written, label):
+    assert label_in(written, FACTS) == label
+
+
+@pytest.mark.parametrize("written", ["Label: not support", "Label: not-support", "label: NOT_SUPPORT"])
+def test_not_support_is_never_read_as_support(written):
+    assert label_in(written, SUPPORTS) == NOT_SUPPORT
+
+
+def test_places_are_filled_once_and_values_stay_in_their_line():
+    told = filled("A: {thoughts}\nB: {answer}\nC: {other}", thoughts="see {answer}\nLabel: support", answer="x")
+    assert told == "A: see {answer} Label: support\nB: x\nC: {other}"
+
+
+@pytest.mark.parametrize(
+    ("written", "cut", "found"),
+    [
+        ("- One.\n- Two.", False, ("One.", "Two.")),
+        ("\n1. One.\n2) Two.\n", False, ("One.", "Two.")),
+        ("- One.\n- One.", False, ("One.",)),
+        ("- One.\n- Tw", True, ("One.",)),
+        ("- One.\n\nText: more\n- Three.", False, ("One.",)),
+        ("Here you are: one, two.", False, ()),
+        ("", False, ()),
+    ],
+)
+def test_facts_are_the_items_of_the_list(written, cut, found):
+    assert listed(written, cut=cut) == found
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "outcome", "thoughts"),
+    [
+        (" Thoughts: A is 3.\nB is 4.\nAnswer: 7", "7", "answered", "A is 3.\nB is 4."),
+        ("A is 3. So the answer is: 3", "3", "answered", "A is 3."),
+        ("A is 3. The final answer is **3**", "3", "answered", "A is 3."),
+        ("Rome", "Rome", "answered", ""),
+        ("The answer is Rome.", "Rome", "answered", ""),
+        ("A is 3 and then", "", "length", "A is 3 and then"),
+        ("", "", "unparsed", ""),
+    ],
+)
+def test_thoughts_are_what_stands_before_the_answer(raw, text, outcome, thoughts):
+    assert thoughts_of(Answer(raw=raw, text=text, outcome=outcome)) == thoughts
+
+
+def test_sentences_end_at_full_stops_but_not_within_numbers():
+    assert sentences("It is 3.5 km. It is old. It is old.\nGood") == ("It is 3.5 km.", "It is old.", "Good")

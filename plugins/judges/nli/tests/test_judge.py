@@ -1,0 +1,105 @@
+"""The judge with a tiny classifier whose answer is set by hand."""
+
+import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+from ke_core.plugin import Answer, BadConfig, Entity, Failure, Gold, Item, Query, Verdict
+from ke_core.testing.contract import ComponentContract
+from ke_plugin_nli import NLIConfig, build
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "aru", "bel", "is", "high", "old", ".", "9"]
+LABELS = ("contradiction", "entailment", "neutral")
+QUERY = Query(id="q", texts=("Which is higher?",), gold=Gold(entities=(Entity(label="Bel"),)))
+
+
+class TestContract(ComponentContract):
+    kind = "judge"
+    name = "nli"
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """``classifier(bias)``: a folder with a random model of two layers, whose outputs are moved by ``bias``."""
+
+    def make(*bias, labels=LABELS):
+        torch.manual_seed(0)
+        (tmp_path / "vocab.txt").write_text("\n".join(WORDS), encoding="utf-8")
+        config = BertConfig(
+            vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            max_position_embeddings=48, id2label=dict(enumerate(labels)),
+            label2id={label: at for at, label in enumerate(labels)},
+        )  # fmt: skip
+        model = BertForSequenceClassification(config)
+        with torch.no_grad():
+            model.classifier.bias.copy_(torch.tensor(bias or (0.0,) * len(labels)))
+        model.save_pretrained(tmp_path)
+        BertTokenizerFast(str(tmp_path / "vocab.txt"), model_max_length=48).save_pretrained(tmp_path)
+        return str(tmp_path)
+
+    return make
+
+
+def item(raw="Aru is 9. Bel is old.\nAnswer: Bel", held=("Aru is high.",), **reply):
+    return Item(query=QUERY, reply=Answer(**{"text": "Bel", "raw": raw, **reply}), facts=held)
+
+
+def labels(judgement):
+    return [(finding.item, finding.label) for finding in judgement.findings]
+
+
+@pytest.mark.parametrize(
+    ("bias", "label"),
+    [((50.0, 0.0, 0.0), "inconsistent"), ((0.0, 50.0, 0.0), "consistent"), ((0.0, 0.0, 50.0), "unrelated")],
+)
+def test_the_classifiers_labels_are_ours(classifier, bias, label):
+    (found,) = build(NLIConfig(model=classifier(*bias))).judge(None, [item()])
+    assert labels(found) == [("Aru is 9.", label), ("Bel is old.", label)]
+    assert found.findings[0].note == f"{label} 1.000"
+    assert found.verdict is Verdict.UNSURE
+
+
+def test_a_label_it_is_not_sure_of_is_none(classifier):
+    (found,) = build(NLIConfig(model=classifier(), sure=0.99)).judge(None, [item()])
+    assert {label for _item, label in labels(found)} == {"fact-unsure"}
+
+
+def test_what_is_too_long_is_not_cut(classifier):
+    long = item(held=("Aru is high. " * 20,))
+    (found, short) = build(NLIConfig(model=classifier(0.0, 50.0, 0.0))).judge(None, [long, item()])
+    assert {label for _item, label in labels(found)} == {"fact-unsure"}
+    assert "longer than 48 tokens" in found.findings[0].note
+    assert {label for _item, label in labels(short)} == {"consistent"}
+
+
+def test_a_finding_does_not_depend_on_what_is_judged_beside(classifier):
+    judge = build(NLIConfig(model=classifier()))
+    others = [item(raw=f"Bel is {'old ' * n}.\nAnswer: Bel") for n in range(1, 9)]
+    assert judge.judge(None, [item()]) == judge.judge(None, [*others, item()])[-1:]
+
+
+def test_without_thoughts_or_facts_there_is_nothing_to_label(classifier):
+    judge = build(NLIConfig(model=classifier()))
+    silent, factless, broken, failed = judge.judge(
+        None,
+        [
+            item(raw="Bel"),
+            item(held=()),
+            item(raw="", text="", outcome="unparsed"),
+            Item(query=QUERY, reply=Failure(error="Gone", message="gone")),
+        ],
+    )
+    assert labels(silent) == [("Bel", "no-thoughts")]
+    assert labels(factless) == []
+    assert [one.verdict for one in (silent, broken, failed)] == [Verdict.UNSURE, Verdict.WRONG, Verdict.WRONG]
+
+
+def test_a_classifier_of_something_else_is_refused(classifier):
+    with pytest.raises(BadConfig, match="has the labels good, bad"):
+        build(NLIConfig(model=classifier(labels=("good", "bad"))))
+
+
+def test_a_folder_without_a_classifier_is_refused_in_one_line(tmp_path):
+    with pytest.raises(BadConfig, match=r"nli\.model: cannot load") as caught:
+        build(NLIConfig(model=str(tmp_path)))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,43 @@
+"""Judge ``probability``: the object that is right must be the most probable one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.plugin import Judge, JudgeSpec, hookimpl
+
+
+@frozen(kw_only=True)
+class ProbabilityConfig:
+    """How two objects of different length are compared."""
+
+    compare: Literal["mean", "sum"] = field(
+        default="mean",
+        metadata={
+            "help": "log-probability of an object: mean over its tokens, or their sum; as for the metric classic"
+        },
+    )
+
+
+def build(config: ProbabilityConfig) -> Judge:
+    """The judge of that configuration."""
+    from ke_plugin_probability.judge import Probability  # noqa: PLC0415  built late
+
+    return Probability(config=config)
+
+
+@hookimpl
+def ke_judges() -> list[JudgeSpec]:
+    """Offer ``probability``."""
+    return [
+        JudgeSpec(
+            name="probability",
+            summary="right if the new object is more probable than the old one; says nothing of texts",
+            config=ProbabilityConfig,
+            build=build,
+            cite="Meng et al. 2022, ROME, section 3.3",
+            scored=True,
+        )
+    ]

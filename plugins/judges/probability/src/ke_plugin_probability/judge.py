@@ -1,0 +1,63 @@
+"""The verdict on log-probabilities: the object that is right now is the most probable, or the one that was.
+
+A tie is WRONG: the right object is not the more probable one. Of a text there is nothing to say here: UNSURE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import Failure, Finding, Gold, Item, Judgement, Query, Scored, Session, Verdict
+from ke_plugin_probability import ProbabilityConfig
+
+
+@frozen(kw_only=True)
+class Probability:
+    """Probability(config)."""
+
+    config: ProbabilityConfig
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order; needs no session."""
+        del session
+        return [self._one(item) for item in items]
+
+    def _one(self, item: Item) -> Judgement:
+        reply = item.reply
+        if isinstance(reply, Failure):
+            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
+        if not isinstance(reply, Scored):
+            return _judgement(Verdict.UNSURE, Finding(item="text", label="not-log-probabilities"))
+        scores = self._scores(item.query, reply)
+        findings = [Finding(item=name, label="log-probability", note=f"{score:.6g}") for name, score in scores.items()]
+        if not _names(item.query.gold) & set(scores):
+            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"), *findings)
+        best = max(scores.values())
+        top = [name for name, score in scores.items() if score == best]
+        return _judgement(_verdict(top, item.query), *findings)
+
+    def _scores(self, query: Query, reply: Scored) -> dict[str, float]:
+        """By object, as the query names them."""
+        names = [text.strip() for text in query.continuations]
+        mean = self.config.compare == "mean"
+        return {
+            name: logprob / max(tokens, 1) if mean else logprob
+            for name, logprob, tokens in zip(names, reply.logprobs, reply.tokens, strict=True)
+        }
+
+
+def _verdict(top: Sequence[str], query: Query) -> Verdict:
+    if set(top) <= _names(query.gold):
+        return Verdict.RIGHT
+    return Verdict.STALE if query.stale and set(top) <= _names(query.stale) else Verdict.WRONG
+
+
+def _names(gold: Gold) -> set[str]:
+    return {name.strip() for entity in gold.entities for name in entity.names}
+
+
+def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
+    return Judgement(verdict=verdict, findings=findings)

@@ -1,0 +1,97 @@
+"""Coherence, worked by hand."""
+
+import pytest
+
+from ke_core.plugin import (
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Finding,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Verdict,
+)
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.results.aggregate import aggregate
+from ke_core.testing.metric import MetricContract
+
+GOLD = Gold(entities=(Entity(label="x"),))
+OWN, ASKED = (Query(id=name, texts=(name,), gold=GOLD) for name in ("own", "question"))
+PROBES = (
+    Probe(id="own", aspect="efficacy", queries=(OWN,), edits=("e",)),
+    Probe(id="reasoning", aspect="reasoning", queries=(ASKED,), phase="both", edits=("e",)),
+)
+
+
+def outcome(*labels, reply=None):
+    findings = tuple(Finding(item="x", label=label) for label in labels)
+    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=Verdict.UNSURE, findings=findings))
+
+
+def record(case="1", scheme="sorting", **outcomes):
+    """``after`` and ``before``: the outcomes of the question."""
+    made = Case(id=case, edits=(Edit(id="e", statement="s"),), probes=PROBES, tags={"scheme": scheme})
+    told = {(phase, "cot", "question"): found for phase, found in outcomes.items()}
+    return CaseRecord(case=made, batch=case, outcomes={**told, ("after", "cot", "own"): outcome("no-thoughts")})
+
+
+class TestContract(MetricContract):
+    name = "coherence"
+
+    @pytest.fixture
+    def record(self):
+        return record(before=outcome("support"), after=outcome("consistent", "not-support"))
+
+
+def scores(*records):
+    spec = read(discover()).spec("metric", "coherence")
+    found = aggregate(spec.build(spec.config()), spec, records, seed=0)
+    return {(score.aspect, score.phase): score for score in found if not score.tags}
+
+
+def test_it_is_the_share_of_support_over_all_chains_of_thought():
+    """ReCoE section 12, check 9, the labels of both answers, and a third that supports: 2 of 3."""
+    labels = ("not-support", "support", "support")
+    found = scores(*(record(str(at), after=outcome("consistent", label)) for at, label in enumerate(labels)))
+    assert found["coherence", "after"].value == pytest.approx(2 / 3)
+    assert found["coherence", "after"].n == 3
+
+
+def test_the_average_is_the_plain_mean_of_schemes():
+    """Sorting 1 of 1, counting 1 of 3: the mean of 1 and 1/3, not 2 of 4."""
+    found = scores(
+        record("1", "sorting", after=outcome("support")),
+        record("2", "counting", after=outcome("support")),
+        record("3", "counting", after=outcome("not-support")),
+        record("4", "counting", after=outcome("not-support")),
+    )
+    assert found["coherence", "after"].value == pytest.approx(0.5)
+    assert found["coherence-counting", "after"].value == pytest.approx(1 / 3)
+    assert found["coherence-average", "after"].value == pytest.approx(2 / 3)
+    assert found["coherence-average", "after"].note.startswith("2 of 6 were observed")
+
+
+def test_before_and_after_editing_are_apart():
+    found = scores(record(before=outcome("support"), after=outcome("not-support")))
+    assert (found["coherence", "before"].value, found["coherence", "after"].value) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (outcome("support-unsure"), "the judge gave no label of the set"),
+        (outcome("no-thoughts"), "nothing was thought before the answer"),
+        (outcome("consistent"), "the judge was not asked whether the thoughts support the answer"),
+        (outcome(reply=Failure(error="Gone", message="m")), "there is no answer in words: Gone"),
+    ],
+)
+def test_v9_what_has_no_label_is_counted_with_its_reason(given, why):
+    score = scores(record(after=given))["coherence", "after"]
+    assert (score.n, score.skipped_because) == (0, {why: 1})

@@ -1,0 +1,103 @@
+"""What kind of error each wrong answer of the edited model is.
+
+========== ==========================================================================================================
+aspect     value, 1 or 0, for each wrong answer; the three sum to 1
+========== ==========================================================================================================
+no-effect  the answer is, or holds, what was right before the edit and is not any more
+abstaining else: it is empty, or the question again, or holds one of the abstaining phrases
+noise      else
+========== ==========================================================================================================
+
+An answer that is right is no error, and is left out with that reason. So is one whose error cannot be told: an edit's
+consequence for which the data hold no answer from before the edit could be the old answer or noise. In RippleEdits
+only tests count whose conditions the unedited model meets, after edits that took (sections 5.1 and 5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from ke_core.plugin import EFFICACY, Answer, CaseRecord, Observed, Outcome, Value, Verdict, holds, observed, words
+
+TYPES = ("no-effect", "abstaining", "noise")
+CONSEQUENCES = ("logical-generalization", "compositionality-1")
+"""Criteria of RippleEdits whose answers an edit changes; the published files hold the new ones alone."""
+TESTS = (*CONSEQUENCES, "compositionality-2", "subject-aliasing", "preservation", "relation-specificity")
+CONTROL = "a control: its edits were not made"
+RIGHT = "no error: the answer is right"
+UNSURE = "the judge could not say"
+NOT_TOLD = "the data hold no answer from before the edit"
+NOT_TAKEN = "the edit did not take"
+NOT_MET = "the unedited model fails a condition of the test"
+
+
+@frozen(kw_only=True)
+class ErrorTypes:
+    """Reads records; nothing else. ``phrases``: of which one makes an answer an abstaining one."""
+
+    phrases: tuple[str, ...]
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Three observations for each answer of the edited model."""
+        for seen in observed(record, "after"):
+            why = _excluded(record, seen)
+            kind = "" if why or seen.answer is None else self.kind(seen, seen.answer)
+            if not why and not kind:
+                why = NOT_TOLD
+            for name in TYPES:
+                yield seen.value(name, None if why else float(name == kind), why)
+
+    def kind(self, seen: Observed, answer: Answer) -> str:
+        """The type of a wrong answer; empty where it cannot be told."""
+        if seen.outcome is not None and seen.outcome.judgement.verdict is Verdict.STALE:
+            return "no-effect"
+        if holds(answer.text, _old_names(seen)):
+            return "no-effect"
+        if self.abstains(seen, answer.text or answer.raw):
+            return "abstaining"
+        told = seen.query.stale is not None or seen.probe.aspect not in CONSEQUENCES
+        return "noise" if told else ""
+
+    def abstains(self, seen: Observed, text: str) -> bool:
+        """Whether the answer says nothing: no word, the question's words, or a phrase of the list."""
+        said = words(text)
+        return not said or any(said == words(asked) for asked in seen.query.texts) or holds(text, self.phrases)
+
+
+def _old_names(seen: Observed) -> list[str]:
+    """Names of what was right before the edit that are no names of what is right now."""
+    gold = {words(name) for entity in seen.query.gold.entities for name in entity.names}
+    old = seen.query.stale.entities if seen.query.stale else ()
+    return [name for entity in old for name in entity.names if words(name) not in gold]
+
+
+def _excluded(record: CaseRecord, seen: Observed) -> str:
+    """Why this is no error whose type is asked for; empty if it is one."""
+    if record.skipped or not record.edited:
+        return record.skipped or CONTROL
+    if seen.wordless or seen.outcome is None:
+        return seen.wordless
+    if seen.probe.aspect in TESTS and not _took(record, seen.style):
+        return NOT_TAKEN
+    if not all(_met(record, query.id, seen.style) for query in seen.probe.given):
+        return NOT_MET
+    verdict = seen.outcome.judgement.verdict
+    return {Verdict.RIGHT: RIGHT, Verdict.UNSURE: UNSURE}.get(verdict, "")
+
+
+def _took(record: CaseRecord, style: str) -> bool:
+    """Whether every edit's own fact is answered with the new object."""
+    own = [query.id for probe in record.case.probes if probe.aspect == EFFICACY for query in probe.queries]
+    return all(_right(record.outcomes.get(("after", style, name))) for name in own)
+
+
+def _met(record: CaseRecord, query: str, style: str) -> bool:
+    """Whether the unedited model is right; in the same style, or its own where the editor brings its own prompts."""
+    found = (record.outcomes.get(("before", name, query)) for name in (style, *record.styles("before")))
+    return _right(next((outcome for outcome in found if outcome is not None), None))
+
+
+def _right(outcome: Outcome | None) -> bool:
+    return outcome is not None and outcome.judgement.verdict is Verdict.RIGHT

@@ -1,0 +1,7 @@
+"""The metric error-types keeps the contract of metrics."""
+
+from ke_core.testing.metric import MetricContract
+
+
+class TestErrorTypes(MetricContract):
+    name = "error-types"

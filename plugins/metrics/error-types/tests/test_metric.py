@@ -1,0 +1,170 @@
+"""Types of errors against answers labelled by hand."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import (
+    EFFICACY,
+    Answer,
+    BadConfig,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Verdict,
+)
+from ke_plugin_error_types import ErrorTypesConfig, build, ke_metrics
+from ke_plugin_error_types.metric import CONTROL, NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, ErrorTypes
+from ke_plugin_error_types.phrases import V1
+
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+
+
+def query(name: str, gold: str, stale: str = "", *aliases: str) -> Query:
+    old = Gold(entities=(Entity(label=stale, aliases=aliases),)) if stale else None
+    return Query(id=name, texts=(f"The {name} is",), form="cloze", gold=Gold(entities=(Entity(label=gold),)), stale=old)
+
+
+def case(aspect: str = "multi-hop", asked: Query | None = None, given: tuple[Query, ...] = ()) -> Case:
+    return Case(
+        id="1",
+        edits=(Edit(id="e", statement="s"),),
+        probes=(
+            Probe(id="own", aspect=EFFICACY, queries=(query("own", "Rome", "Paris"),), edits=("e",)),
+            Probe(
+                id="test",
+                aspect=aspect,
+                queries=(asked or query("test", "Italy", "France", "République"),),
+                given=given,
+            ),
+        ),
+    )
+
+
+def outcome(text: str, verdict: Verdict = W) -> Outcome:
+    return Outcome(reply=Answer(text=text), judgement=Judgement(verdict=verdict))
+
+
+def record(text: str, verdict: Verdict = W, *, own: Verdict = R, of: Case | None = None, **rest) -> CaseRecord:
+    outcomes = {("after", "direct", "own"): outcome("Rome", own), ("after", "direct", "test"): outcome(text, verdict)}
+    return CaseRecord(case=of or case(), batch="0", outcomes=outcomes | rest.pop("more", {}), **rest)
+
+
+def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
+    """The types that are 1, else the reasons why there is none."""
+    last = aspect or one.case.probes[-1].aspect
+    values = [v for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == last]
+    assert [v.aspect for v in values] == list(TYPES)
+    if all(v.value is not None for v in values):
+        assert sum(v.value or 0 for v in values) == 1
+    return {v.skipped_because or v.aspect for v in values if v.value is None or v.value == 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "kind"),
+    [
+        ("France", S, "no-effect"),
+        ("a town in France, I think", W, "no-effect"),
+        ("the République", W, "no-effect"),
+        ("unknown, perhaps in France", W, "no-effect"),
+        ("not known", W, "abstaining"),
+        ("I don\u2019t know.", W, "abstaining"),
+        ("a mystery novel", W, "noise"),
+        ("", W, "abstaining"),
+        ("...", W, "abstaining"),
+        ("The test is", W, "abstaining"),
+        ("Francesca", W, "noise"),
+        ("blue", W, "noise"),
+    ],
+)
+def test_labelled_by_hand(text, verdict, kind) -> None:
+    """The old answer is looked for first, then words of not knowing; what is left is noise."""
+    assert kinds(record(text, verdict)) == {kind}
+
+
+def test_shares_are_of_the_errors_alone() -> None:
+    """Four answers: right, old, old, blue: of 3 errors 2 are without effect."""
+    answers = [record("Italy", R), record("France", S), record("in France"), record("blue")]
+    found = [v for one in answers for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == "multi-hop"]
+    numbers = {name: [v.value for v in found if v.aspect == name and v.value is not None] for name in TYPES}
+    assert {name: sum(some) / len(some) for name, some in numbers.items()} == {
+        "no-effect": pytest.approx(2 / 3),
+        "abstaining": 0,
+        "noise": pytest.approx(1 / 3),
+    }
+    assert kinds(answers[0]) == {RIGHT}
+
+
+def test_a_fact_that_the_edit_leaves_alone_has_no_old_answer() -> None:
+    """RippleEdits, PV and RS: an error there is abstaining or noise."""
+    left = case("relation-specificity", query("test", "Italy"))
+    assert kinds(record("France", of=left)) == {"noise"}
+    assert kinds(record("unknown", of=left)) == {"abstaining"}
+
+
+def test_a_consequence_whose_old_answer_nobody_knows_is_left_out() -> None:
+    unknown = case("compositionality-1", query("test", "Italy"))
+    assert kinds(record("France", of=unknown)) == {NOT_TOLD}
+    assert kinds(record("not specified", of=unknown)) == {"abstaining"}
+
+
+def test_errors_of_tests_count_after_edits_that_took_and_where_conditions_are_met() -> None:
+    condition = query("given", "Tiber")
+    test = case("compositionality-2", given=(condition,))
+    met = {("before", "direct", "given"): outcome("Tiber", R)}
+    failed = {("before", "direct", "given"): outcome("Seine")}
+    assert kinds(record("blue", of=test, more=met)) == {"noise"}
+    assert kinds(record("blue", of=test, more=failed)) == {NOT_MET}
+    assert kinds(record("blue", of=test)) == {NOT_MET}
+    assert kinds(record("blue", own=W, of=test, more=met)) == {NOT_TAKEN}
+    assert kinds(record("blue", own=W)) == {"noise"}, "a multi-hop question supposes no success"
+
+
+def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=W))
+    assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no answer in words: ServerGone"}
+    assert kinds(record("x", U)) == {"the judge could not say"}
+    assert kinds(record("x", edited=False)) == {CONTROL}
+    assert kinds(CaseRecord(case=case(), batch="0", skipped="refused")) == {"refused"}
+
+
+def test_an_answer_that_was_cut_off_is_read_as_it_was_written() -> None:
+    """Nothing was parsed, yet something was said: that is no silence."""
+    cut = Outcome(reply=Answer(text="", raw="First, the tower", outcome="length"), judgement=Judgement(verdict=W))
+    assert kinds(record("", more={("after", "direct", "test"): cut})) == {"noise"}
+
+
+def test_phrases_of_ones_own_are_one_a_line(tmp_path) -> None:
+    file = tmp_path / "phrases.txt"
+    file.write_text("keine Ahnung\n\n  weiß   nicht\n", encoding="utf-8")
+    metric = build(ErrorTypesConfig(phrases=str(file)))
+    assert metric == ErrorTypes(phrases=("keine Ahnung", "weiß nicht"))
+    for bad in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(BadConfig, match="cannot be read"):
+            build(ErrorTypesConfig(phrases=str(bad)))
+    file.write_text("\n!\n")
+    with pytest.raises(BadConfig, match="holds no phrase"):
+        build(ErrorTypesConfig(phrases=str(file)))
+
+
+def test_the_unit_is_the_case_or_the_edit_whose_fact_it_is() -> None:
+    values = list(ErrorTypes(phrases=V1).values(record("blue", own=W)))
+    assert {(v.tags["aspect"], v.unit) for v in values} == {(EFFICACY, "e"), ("multi-hop", "1")}
+    (spec,) = ke_metrics()
+    assert set(spec.columns) == set(TYPES)
+
+
+def test_what_is_right_now_is_no_old_answer() -> None:
+    """An answer that is right before and after (one of several objects) says nothing of the edit's effect."""
+    both = query("test", "Italy", "Italy", "Italia")
+    assert kinds(record("Italy", of=case(asked=evolve(both, gold=Gold(entities=(Entity(label="Italy"),)))))) == {
+        "noise"
+    }

@@ -1,0 +1,144 @@
+"""ReCoE's fact-wise editing criterion (Hua et al. 2024, section 5.1), from the log-probabilities on record.
+
+========================== ====== =================================================================================
+aspect                     phase  value, for one datapoint
+========================== ====== =================================================================================
+perplexity-facts           both   PPL(F): mean over its atomic sentences of exp(-log p / tokens), natural logarithm
+perplexity-counterfactuals both   PPL(CF): the same of its counterfactual sentences
+difference                 both   Delta = PPL(CF) - PPL(F): below 0 the counterfactuals are the likelier ones. The
+                                  paper's table prints its negative
+fact-wise                  after  1 if min(Delta before, 0) > Delta after: after editing CF must be less perplexing
+                                  than F, and if it was so before, by more
+========================== ====== =================================================================================
+
+``fact-wise`` also stands by scheme (``fact-wise-sorting``), since the paper's average is the plain mean over six
+schemes. Sentences are scored after their first word (``ke_core.plugin.perplexity_probes``), each by the tokens of the
+model's own tokenizer: perplexities of models with different ones cannot be compared, the criterion can.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from attrs import evolve, field, frozen
+
+from ke_core.plugin import (
+    COUNTERFACTUALS_PERPLEXITY,
+    FACTS_PERPLEXITY,
+    CaseRecord,
+    Failure,
+    Phase,
+    Probe,
+    Query,
+    Scored,
+    Value,
+    Verdict,
+)
+from ke_plugin_fact_perplexity import SCHEMES, SUCCESS, FactPerplexityConfig
+
+REASONING = "reasoning"
+DIFFERENCE = "difference"
+SIDES = (FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY)
+PHASES: tuple[Phase, ...] = ("before", "after")
+Sides = Mapping[str, Probe]
+CONTROL = "a control: its edits were not made"
+ABSENT = "a sentence has no log-probability on record"
+ONE_SIDED = "facts or counterfactuals have no sentence to score"
+NOT_ASKED = "the unedited model was not asked in that way"
+WRONG_BEFORE = "the unedited model does not answer the question right"
+NO_QUESTION = "no question was put to the unedited model"
+
+
+class Unmeasurable(Exception):
+    """Why there is no number: it becomes a missing value with this reason (V9)."""
+
+
+@frozen(kw_only=True)
+class FactPerplexity:
+    """Reads records; nothing else."""
+
+    config: FactPerplexityConfig = field(factory=FactPerplexityConfig)
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this datapoint."""
+        sides = {probe.aspect: probe for probe in record.case.probes if probe.aspect in SIDES}
+        for phase in PHASES if sides else ():
+            for style in _styles(record, phase, sides) or ("",):
+                yield from self._side(record, sides, phase, style)
+
+    def _side(self, record: CaseRecord, sides: Sides, phase: Phase, style: str) -> Iterator[Value]:
+        why = record.skipped or (CONTROL if phase == "after" and not record.edited else "")
+        why = why or self._excluded(record, style)
+        for aspect in SIDES:
+            yield _value(aspect, phase, style, why, partial(_perplexity, record, sides, aspect, phase, style))
+        yield _value(DIFFERENCE, phase, style, why, partial(_difference, record, sides, phase, style))
+        if phase == "after":
+            told = _value(SUCCESS, phase, style, why, partial(_success, record, sides, style))
+            yield told
+            scheme = record.case.tags.get("scheme", "")
+            if scheme in SCHEMES:
+                yield evolve(told, aspect=f"{SUCCESS}-{scheme}")
+
+    def _excluded(self, record: CaseRecord, style: str) -> str:
+        """Why the datapoint is not among those of the paper; by the same style, else by the first one."""
+        if self.config.of == "all":
+            return ""
+        asked = [query.id for probe in record.case.probes if probe.aspect == REASONING for query in probe.queries]
+        for name in (style, *record.styles("before")):
+            found = [record.outcomes.get(("before", name, query)) for query in asked]
+            there = [outcome for outcome in found if outcome is not None]
+            if there:
+                right = any(outcome.judgement.verdict is Verdict.RIGHT for outcome in there)
+                return "" if right else WRONG_BEFORE
+        return NO_QUESTION
+
+
+def _value(aspect: str, phase: Phase, style: str, why: str, measure: Callable[[], float]) -> Value:
+    number = None
+    if not why:
+        try:
+            number = float(measure())
+        except Unmeasurable as reason:
+            why = str(reason)
+        except OverflowError:
+            why = "too large for a number"
+    return Value(aspect=aspect, value=number, phase=phase, style=style, skipped_because=why if number is None else "")
+
+
+def _perplexity(record: CaseRecord, sides: Sides, aspect: str, phase: Phase, style: str) -> float:
+    """Mean over the sentences of one side. Raises Unmeasurable."""
+    if aspect not in sides:
+        raise Unmeasurable(ONE_SIDED)
+    found = [_sentence(record, query, phase, style) for query in sides[aspect].queries]
+    return math.fsum(found) / len(found)
+
+
+def _sentence(record: CaseRecord, query: Query, phase: Phase, style: str) -> float:
+    outcome = record.outcomes.get((phase, style, query.id))
+    if outcome is None:
+        raise Unmeasurable(ABSENT)
+    reply = outcome.reply
+    if isinstance(reply, Failure):
+        raise Unmeasurable(reply.message or reply.error)
+    if not isinstance(reply, Scored):
+        raise Unmeasurable("the answer is a text, not log-probabilities")
+    return math.exp(-reply.logprobs[0] / max(reply.tokens[0], 1))
+
+
+def _difference(record: CaseRecord, sides: Sides, phase: Phase, style: str) -> float:
+    facts, counterfactuals = (_perplexity(record, sides, aspect, phase, style) for aspect in SIDES)
+    return counterfactuals - facts
+
+
+def _success(record: CaseRecord, sides: Sides, style: str) -> bool:
+    if style not in _styles(record, "before", sides):
+        raise Unmeasurable(NOT_ASKED)
+    before, after = (_difference(record, sides, phase, style) for phase in PHASES)
+    return min(before, 0.0) > after
+
+
+def _styles(record: CaseRecord, phase: Phase, sides: Sides) -> tuple[str, ...]:
+    names = [query.id for probe in sides.values() for query in probe.queries]
+    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))

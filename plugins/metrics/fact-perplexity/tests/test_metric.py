@@ -1,0 +1,168 @@
+"""ReCoE's criterion against numbers worked out by hand; and the contract."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ke_core.plugin import (
+    EFFICACY,
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Gold,
+    Judgement,
+    Outcome,
+    Phase,
+    Probe,
+    Query,
+    Scored,
+    Verdict,
+    perplexity_probes,
+)
+from ke_core.testing.metric import MetricContract
+from ke_plugin_fact_perplexity import FactPerplexityConfig, ke_metrics
+from ke_plugin_fact_perplexity.metric import CONTROL, NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity
+
+FACTS, COUNTERFACTUALS = ("Ann won two titles.", "Ben won one title."), ("Ann won no title.",)
+GOLD = Gold(entities=(Entity(label="Ben"),))
+
+
+def case(facts=FACTS, counterfactuals=COUNTERFACTUALS) -> Case:
+    question = Query(id="question", texts=("Who won more?",), gold=GOLD)
+    return Case(
+        id="1",
+        edits=(Edit(id="e", statement="Ann won no title."),),
+        probes=(
+            Probe(id="efficacy", aspect=EFFICACY, queries=(Query(id="own", texts=("?",), gold=GOLD),), edits=("e",)),
+            Probe(id="reasoning", aspect="reasoning", queries=(question,), phase="both"),
+            *perplexity_probes(facts, counterfactuals, edits=("e",)),
+        ),
+        tags={"scheme": "comparative"},
+    )
+
+
+def scored(perplexity: float, tokens: int = 4) -> Outcome:
+    """A sentence of that perplexity: log p = -tokens * ln(perplexity)."""
+    reply = Scored(logprobs=(-tokens * math.log(perplexity),), tokens=(tokens,))
+    return Outcome(reply=reply, judgement=Judgement(verdict=Verdict.UNSURE))
+
+
+def told(verdict: Verdict = Verdict.RIGHT) -> Outcome:
+    return Outcome(reply=Answer(text="Ben"), judgement=Judgement(verdict=verdict))
+
+
+def asked(phase: Phase, *perplexities: float, style: str = "direct") -> dict:
+    names = ("perplexity-facts-1", "perplexity-facts-2", "perplexity-counterfactuals-1")
+    return {(phase, style, name): scored(p) for name, p in zip(names, perplexities, strict=True)}
+
+
+def record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0), *, verdict=Verdict.RIGHT, **rest) -> CaseRecord:
+    outcomes = {("before", "direct", "question"): told(verdict)} | asked("before", *before) | asked("after", *after)
+    return CaseRecord(**{"case": case(), "batch": "0", "outcomes": outcomes, **rest})
+
+
+def values(one: CaseRecord, phase: Phase = "after", of: str = "correct") -> dict[str, float | str | None]:
+    found = FactPerplexity(config=FactPerplexityConfig(of=of)).values(one)
+    return {v.aspect: v.skipped_because or v.value for v in found if v.phase == phase}
+
+
+class TestFactPerplexity(MetricContract):
+    name = "fact-perplexity"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        return record()
+
+
+def test_by_hand() -> None:
+    """PPL(F) = (10 + 14) / 2 = 12, PPL(CF) = 17: Delta is 5 before; after it is 3 - 5 = -2 < min(5, 0): success."""
+    assert values(record(), "before") == pytest.approx(
+        {"perplexity-facts": 12, "perplexity-counterfactuals": 17, "difference": 5}
+    )
+    assert values(record()) == pytest.approx(
+        {
+            "perplexity-facts": 5,
+            "perplexity-counterfactuals": 3,
+            "difference": -2,
+            "fact-wise": 1,
+            "fact-wise-comparative": 1,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "success"),
+    [(4.83, -2.45, 1), (4.83, 0.5, 0), (-2.16, -28.95, 1), (-2.16, -1.0, 0), (-2.16, -2.16, 0), (4.83, 0.0, 0)],
+)
+def test_the_criterion_on_six_pairs(before, after, success) -> None:
+    """reference/recoe.md, section 12 (6): strictly below zero, and strictly below what it was."""
+    pairs = ((100.0, 100.0, 100.0 + before), (100.0, 100.0, 100.0 + after))
+    assert values(record(*pairs))["fact-wise"] == success
+
+
+def test_the_sign_is_the_formulas_and_not_the_tables() -> None:
+    """Section 12 (7): 12.69 and 17.52 are 4.83, where the table prints -4.83."""
+    assert values(record(before=(12.69, 12.69, 17.52)), "before")["difference"] == pytest.approx(4.83)
+
+
+def test_only_what_was_answered_right_before_counts_unless_all_is_asked_for() -> None:
+    wrong = record(verdict=Verdict.WRONG)
+    assert set(values(wrong).values()) == {WRONG_BEFORE}
+    assert values(wrong, of="all")["fact-wise"] == 1
+
+
+def test_each_token_counts_once_within_a_sentence_and_each_sentence_once() -> None:
+    """A sentence's perplexity is per token: e^(6/3) = e^2, whatever its length."""
+    one = record()
+    long = Outcome(reply=Scored(logprobs=(-6.0,), tokens=(3,)), judgement=Judgement(verdict=Verdict.UNSURE))
+    outcomes = {**one.outcomes, ("before", "direct", "perplexity-counterfactuals-1"): long}
+    again = CaseRecord(case=one.case, batch="0", outcomes=outcomes)
+    assert values(again, "before")["perplexity-counterfactuals"] == pytest.approx(math.e**2)
+
+
+def test_v9_a_missing_number_has_its_reason() -> None:
+    words = Outcome(
+        reply=Failure(error="NoLikelihood", message="it answers in words"),
+        judgement=Judgement(verdict=Verdict.UNSURE),
+    )
+    full = record()
+    silent = {**full.outcomes, ("after", "direct", "perplexity-facts-2"): words}
+    found = values(CaseRecord(case=full.case, batch="0", outcomes=silent))
+    assert found["perplexity-counterfactuals"] == pytest.approx(3)
+    assert {found[name] for name in ("perplexity-facts", "difference", "fact-wise")} == {"it answers in words"}
+    one_sided = CaseRecord(case=case(counterfactuals=()), batch="0", outcomes=full.outcomes)
+    assert values(one_sided)["fact-wise"] == ONE_SIDED
+    assert set(values(record(edited=False)).values()) == {CONTROL}
+    ruined = record(after=(5.0, 5.0, 1e300))
+    huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgement=Judgement(verdict=Verdict.UNSURE))
+    over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}
+    assert values(CaseRecord(case=ruined.case, batch="0", outcomes=over))["fact-wise"] == "too large for a number"
+
+
+def test_v6_the_unedited_model_must_have_been_asked_in_the_same_way() -> None:
+    own = {("before", "direct", "question"): told()} | asked("after", 5, 5, 3, style="own")
+    found = values(CaseRecord(case=case(), batch="0", outcomes=own))
+    assert found["fact-wise"] == NOT_ASKED
+    assert found["difference"] == pytest.approx(-2)
+
+
+def test_a_datapoint_without_sentences_says_nothing() -> None:
+    assert values(CaseRecord(case=case((), ()), batch="0")) == {}
+
+
+def test_sentences_are_scored_after_their_first_word() -> None:
+    facts, other = perplexity_probes(("Ann  won two titles.", "Ann won two titles.", "Yes."), ("Ann won.",))
+    assert [(q.texts, q.continuations, q.edit) for q in facts.queries] == [(("Ann",), (" won two titles.",), None)]
+    assert [q.continuations for q in other.queries] == [(" won.",)]
+    assert {probe.phase for probe in (facts, other)} == {"both"}
+
+
+def test_every_heading_is_of_an_aspect_that_exists() -> None:
+    (spec,) = ke_metrics()
+    assert set(spec.columns) <= set(values(record()))
+    assert all(name in spec.averages["fact-wise-average"] for name in values(record()) if name.startswith("fact-wise-"))

@@ -1,0 +1,108 @@
+"""Relatedness and consistency of facts, worked by hand."""
+
+import pytest
+
+from ke_core.plugin import (
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Finding,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Verdict,
+)
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.results.aggregate import aggregate
+from ke_core.testing.metric import MetricContract
+
+GOLD = Gold(entities=(Entity(label="x"),))
+OWN, ASKED = (Query(id=name, texts=(name,), gold=GOLD) for name in ("own", "question"))
+PROBES = (
+    Probe(id="own", aspect="efficacy", queries=(OWN,), edits=("e",)),
+    Probe(id="reasoning", aspect="reasoning", queries=(ASKED,), phase="both", edits=("e",)),
+)
+
+
+def outcome(*labels, reply=None):
+    findings = tuple(Finding(item=f"fact {number}", label=label) for number, label in enumerate(labels))
+    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=Verdict.UNSURE, findings=findings))
+
+
+def record(case="1", scheme="sorting", **outcomes):
+    """``after`` and ``before``: the outcomes of the question."""
+    made = Case(id=case, edits=(Edit(id="e", statement="s"),), probes=PROBES, tags={"scheme": scheme})
+    told = {(phase, "cot", "question"): found for phase, found in outcomes.items()}
+    return CaseRecord(case=made, batch=case, outcomes={**told, ("after", "cot", "own"): outcome("no-thoughts")})
+
+
+class TestContract(MetricContract):
+    name = "fact-recall"
+
+    @pytest.fixture
+    def record(self):
+        return record(before=outcome("consistent"), after=outcome("consistent", "unrelated", "support"))
+
+
+def scores(*records):
+    spec = read(discover()).spec("metric", "fact-recall")
+    found = aggregate(spec.build(spec.config()), spec, records, seed=0)
+    return {(score.aspect, score.phase): score for score in found if not score.tags}
+
+
+def test_judge_toy_of_recoe_section_12():
+    """Check 8: [consistent, inconsistent, unrelated, consistent] is 3 of 4 related, 2 of 4 and 2 of 3 consistent."""
+    found = scores(record(after=outcome("consistent", "inconsistent", "unrelated", "consistent")))
+    assert found["relatedness", "after"].value == pytest.approx(0.75)
+    assert found["consistency", "after"].value == pytest.approx(0.5)
+    assert found["consistency-of-related", "after"].value == pytest.approx(2 / 3)
+    assert [found[aspect, "after"].n for aspect in ("relatedness", "consistency-of-related")] == [4, 3]
+    assert found["consistency-of-related", "after"].skipped_because == {"the case's facts do not speak of it": 1}
+
+
+def test_the_share_is_of_facts_not_of_replies():
+    """1 of 1 and 1 of 3 are 2 of 4, not the mean of 1 and 1/3."""
+    found = scores(
+        record("1", after=outcome("consistent")), record("2", after=outcome("consistent", "unrelated", "unrelated"))
+    )
+    assert found["consistency", "after"].value == pytest.approx(0.5)
+    assert found["consistency", "after"].interval is not None
+
+
+def test_before_and_after_editing_are_apart():
+    found = scores(record(before=outcome("consistent"), after=outcome("inconsistent")))
+    assert (found["consistency", "before"].value, found["consistency", "after"].value) == (1, 0)
+
+
+def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():
+    score = scores(record(after=outcome("consistent", "fact-unsure")))["consistency", "after"]
+    assert (score.value, score.n, score.skipped_because) == (1, 1, {"the judge gave no label of the set": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (outcome("no-thoughts"), "nothing was thought before the answer"),
+        (outcome(), "the judge was not asked about facts, or there were none"),
+        (outcome("support"), "the judge was not asked about facts, or there were none"),
+        (outcome(reply=Failure(error="Gone", message="m")), "there is no answer in words: Gone"),
+    ],
+)
+def test_a_reply_without_facts_says_why(given, why):
+    score = scores(record(after=given))["relatedness", "after"]
+    assert (score.n, score.skipped_because) == (0, {why: 1})
+
+
+def test_it_is_broken_down_by_scheme():
+    spec = read(discover()).spec("metric", "fact-recall")
+    records = [record("1", "sorting", after=outcome("consistent")), record("2", "counting", after=outcome("unrelated"))]
+    found = aggregate(spec.build(spec.config()), spec, records, seed=0)
+    by = {score.tags["scheme"]: score.value for score in found if score.tags and score.aspect == "relatedness"}
+    assert by["sorting"] == 1
+    assert by["counting"] == 0

@@ -1,0 +1,7 @@
+"""The metric gibberish keeps the contract of metrics."""
+
+from ke_core.testing.metric import MetricContract
+
+
+class TestGibberish(MetricContract):
+    name = "gibberish"

@@ -1,0 +1,124 @@
+"""Texts labelled by hand, and the rates that come of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import (
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Failure,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Reply,
+    Step,
+    Verdict,
+)
+from ke_plugin_gibberish.metric import Gibberish
+from ke_plugin_gibberish.rules import loops, scripts, symbols
+
+LANGUAGE = (
+    "Rome",
+    "",
+    "1,000,000",
+    "New York, New York",
+    "Bora Bora",
+    "the man who knew the man who knew the king",
+    "Moscow (Москва)",
+    "東京タワー is in Tokyo",
+    "Gabriel García Márquez, Øre, Łódź",
+    "www.example.org",
+    "C++",
+    "1984; 1985; 1986",
+    "日本の首都は東京です",
+    "हिन्दी भाषा",
+    "Yes, yes, yes.",
+)
+CIRCLES = (
+    "the the the the the the",
+    "RomeRomeRomeRome",
+    "aaaaaaaaaaaaaaaa",
+    "of Italy and of Italy and of Italy and of Italy and",
+    "He was born in Rome. " * 4,
+    "She went home. He was born in Rome and died in Rome. " + "He was born in Rome and died in Rome, too. " * 3,
+)
+MIXED = ("R\u043eme", "capital столица 首都", "the العاصمة of 东京", "abcд")
+SIGNS = ("!!!!!!!!!!", "the \ufffd\ufffd", "{}{}<>///===a", ") ) ) ( ( ( ( (")
+
+
+@pytest.mark.parametrize("text", LANGUAGE)
+def test_language_breaks_no_rule(text) -> None:
+    assert [rule(text) for rule in (loops, scripts, symbols)] == [False] * 3
+
+
+@pytest.mark.parametrize("text", CIRCLES)
+def test_circles_are_loops(text) -> None:
+    assert loops(text)
+
+
+@pytest.mark.parametrize("text", MIXED)
+def test_scripts_are_not_mixed_in_a_word_nor_three_in_a_text(text) -> None:
+    assert scripts(text)
+
+
+@pytest.mark.parametrize("text", SIGNS)
+def test_signs_are_no_words(text) -> None:
+    assert symbols(text)
+
+
+def test_a_long_text_is_read_in_no_time() -> None:
+    """A rule that tries every piece at every place must not take minutes over what a collapsed model writes."""
+    assert not loops("".join(chr(97 + (n * n + n // 7) % 26) for n in range(50_000)))
+
+
+ASKED = tuple(Query(id=f"q{n}", texts=("?",), gold=Gold(entities=(Entity(label="Rome"),))) for n in range(4))
+CASE = Case(
+    id="1",
+    edits=(Edit(id="e", statement="s"),),
+    probes=(Probe(id="multi-hop", aspect="multi-hop", queries=ASKED, phase="both"),),
+)
+
+
+def record(*replies: Reply, **rest) -> CaseRecord:
+    outcomes = {
+        ("after", "direct", query.id): Outcome(reply=reply, judgement=Judgement(verdict=Verdict.WRONG))
+        for query, reply in zip(ASKED, replies, strict=False)
+    }
+    return CaseRecord(case=CASE, batch="0", outcomes=outcomes, **rest)
+
+
+def mean(one: CaseRecord, aspect: str) -> float:
+    found = [v.value for v in Gibberish().values(one) if v.aspect == aspect and v.value is not None]
+    return sum(found) / len(found)
+
+
+def test_rates_by_hand() -> None:
+    """Of four answers one loops, and one is signs going in circles."""
+    one = record(*(Answer(text=text) for text in ("Rome", "the the the the the", "!!!!!!!!", "")))
+    assert {aspect: mean(one, aspect) for aspect in ("gibberish", "loops", "scripts", "symbols")} == {
+        "gibberish": 0.5,
+        "loops": 0.5,
+        "scripts": 0,
+        "symbols": 0.25,
+    }
+
+
+def test_all_that_was_written_is_looked_at_but_for_a_method_that_goes_by_steps() -> None:
+    """Between the steps stands what was retrieved, which is not the model's."""
+    raw = "Rome, Rome, Rome, Rome, Rome, Rome"
+    steps = (Step(kind="subquestion", text="?"),)
+    assert mean(record(Answer(text="Rome", raw=raw)), "gibberish") == 1
+    assert mean(record(Answer(text="Rome", raw=raw, steps=steps)), "gibberish") == 0
+
+
+def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
+    gone = Failure(error="ServerGone", message="gone")
+    reasons = [v.skipped_because for v in Gibberish().values(record(gone)) if v.phase == "after"]
+    assert set(reasons[:4]) == {"there is no answer in words: ServerGone"}
+    assert set(reasons[4:]) == {"a question has no answer on record"}

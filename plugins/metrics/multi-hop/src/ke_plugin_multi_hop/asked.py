@@ -1,0 +1,74 @@
+"""The probes of a case as they were asked: what both metrics of this package look at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import EFFICACY, CaseRecord, Outcome, Phase, Probe, Value, Verdict
+
+INSTANCE, MULTI_HOP = "instance", "multi-hop"
+PHASES: tuple[Phase, ...] = ("before", "after")
+
+
+@frozen(kw_only=True)
+class Asked:
+    """One probe of a case as it was asked in one phase and style. ``missing`` says why there is no verdict."""
+
+    probe: Probe
+    phase: Phase
+    style: str
+    unit: str
+    outcomes: Sequence[Outcome] = field(factory=tuple)
+    missing: str = ""
+
+    def value(self, aspect: str, value: float) -> Value:
+        """An observation; none, with the reason, where there is no verdict (V9)."""
+        return Value(
+            aspect=aspect,
+            value=None if self.missing else float(value),
+            phase=self.phase,
+            style=self.style,
+            unit=self.unit,
+            skipped_because=self.missing,
+        )
+
+    @property
+    def right(self) -> bool:
+        """Whether the probe is passed: one right answer, or all, as it requires."""
+        verdicts = [outcome.judgement.verdict is Verdict.RIGHT for outcome in self.outcomes]
+        return any(verdicts) if self.probe.require == "any" else all(verdicts)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the old answer was given, and never the new one."""
+        verdicts = {outcome.judgement.verdict for outcome in self.outcomes}
+        return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
+
+
+def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:
+    """Probes of those aspects, in every phase and style in which they were asked; in none, without a style."""
+    for probe in record.case.probes:
+        unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id
+        for phase in PHASES:
+            if probe.aspect not in aspects or not probe.asked(phase):
+                continue
+            for style in _styles(record, probe, phase) or ("",):
+                outcomes = [record.outcomes.get((phase, style, query.id)) for query in probe.queries]
+                there = [outcome for outcome in outcomes if outcome is not None]
+                missing = record.skipped or _missing(len(outcomes) - len(there), there)
+                yield Asked(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
+
+
+def _styles(record: CaseRecord, probe: Probe, phase: Phase) -> tuple[str, ...]:
+    names = [query.id for query in probe.queries]
+    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))
+
+
+def _missing(absent: int, there: Sequence[Outcome]) -> str:
+    """Why a probe has no verdict. One missing answer is enough: the others alone would favour one side."""
+    if absent:
+        return "a question has no answer on record"
+    unsure = any(outcome.judgement.verdict is Verdict.UNSURE for outcome in there)
+    return "the judge could not say" if unsure else ""

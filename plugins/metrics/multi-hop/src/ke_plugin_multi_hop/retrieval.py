@@ -1,0 +1,94 @@
+"""What a method that looks things up found, and what it made of it (MQuAKE, appendix: retrieval accuracy).
+
+===================== ===========================================================================================
+aspect                value, for one case unless it says otherwise
+===================== ===========================================================================================
+edit-retrieval        for each edit: 1 if it is the first thing retrieved for its own question
+retrieval             1 if, for some wording of the question, every edit of the case was retrieved (Table 14)
+right-if-retrieved    of the cases where that is 1: 1 if some wording is answered right
+hops-answered         for each wording: the share of its hops whose answer some step arrived at
+edit-weighed          for each hop of a wording whose edit some step retrieved: 1 if that step arrived at its object
+===================== ===========================================================================================
+
+All but the first are of the questions behind which there are several facts: multi-hop (MQuAKE), complex (CompKE) and
+reasoning (ReCoE). They exist only for cases where some answer has steps, that is, where the method looks things up; a
+question for which it looked up nothing, or which failed, then counts as 0. Controls have no edits to retrieve. The last
+two exist where steps are sub-questions; no judge sees a step, so its answer is compared here, with the hop's
+gold names, letters' case and a full stop at the end aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.plugin import EFFICACY, Answer, CaseRecord, Query, Step, Value
+from ke_plugin_multi_hop.asked import MULTI_HOP, Asked, asked
+
+QUESTIONS = (MULTI_HOP, "complex", "reasoning")
+SUBQUESTION = "subquestion"
+NOT_ALL = "not every edit of the case was retrieved"
+
+
+@frozen(kw_only=True)
+class Retrieval:
+    """Reads records; nothing else."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every observation of this case."""
+        steps = list(_steps(record))
+        if not record.edited or not (steps or record.skipped):
+            return
+        by_hops = any(step.kind == SUBQUESTION for step in steps)
+        for one in asked(record, (EFFICACY, *QUESTIONS)):
+            if one.phase == "after":
+                yield from _retrieved(one, [edit.id for edit in record.case.edits])
+                if by_hops and one.probe.aspect in QUESTIONS:
+                    yield from _hops(one)
+
+
+def _steps(record: CaseRecord) -> Iterator[Step]:
+    """Every step of the edited model's answers; with one, an answer that failed before its first look-up counts too."""
+    for (phase, _style, _query), outcome in record.outcomes.items():
+        if phase == "after" and isinstance(outcome.reply, Answer):
+            yield from outcome.reply.steps
+
+
+def _retrieved(one: Asked, edits: Sequence[str]) -> Iterator[Value]:
+    """Whether what was looked up was what was needed. The single-hop questions of an instance need no edit each."""
+    answers = [outcome.reply for outcome in one.outcomes if isinstance(outcome.reply, Answer)]
+    found = [[name for step in answer.steps for name in step.retrieved] for answer in answers]
+    if one.probe.aspect == EFFICACY:
+        yield one.value("edit-retrieval", any(names[:1] == list(one.probe.edits) for names in found))
+        return
+    every = any(set(edits) <= set(names) for names in found)
+    yield one.value("retrieval", every)
+    yield evolve(one, missing=one.missing or ("" if every else NOT_ALL)).value("right-if-retrieved", one.right)
+
+
+def _hops(one: Asked) -> Iterator[Value]:
+    """How far each wording's steps came, hop by hop."""
+    if one.missing:
+        yield one.value("hops-answered", 0)
+        return
+    for query, outcome in zip(one.probe.queries, one.outcomes, strict=True):
+        reply = outcome.reply
+        steps = [step for step in reply.steps if step.kind == SUBQUESTION] if isinstance(reply, Answer) else []
+        if query.hops:
+            arrived = [any(_names(hop, step) for step in steps) for hop in query.hops]
+            yield one.value("hops-answered", sum(arrived) / len(arrived))
+        for hop in query.hops:
+            found = [step for step in steps if hop.edit is not None and step.retrieved[:1] == (hop.edit,)]
+            if found:
+                yield one.value("edit-weighed", any(_names(hop, step) for step in found))
+
+
+def _names(hop: Query, step: Step) -> bool:
+    """Whether the step's answer is a gold name of the hop."""
+    said = _plain(step.answer)
+    return bool(said) and any(said == _plain(name) for entity in hop.gold.entities for name in entity.names)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).removesuffix(".")

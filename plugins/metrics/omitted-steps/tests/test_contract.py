@@ -1,0 +1,7 @@
+"""The metric omitted-steps keeps the contract of metrics."""
+
+from ke_core.testing.metric import MetricContract
+
+
+class TestOmittedSteps(MetricContract):
+    name = "omitted-steps"
