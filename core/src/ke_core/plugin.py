@@ -28,7 +28,15 @@ from ke_core.data.results import (
     Value,
     Verdict,
 )
-from ke_core.data.single import LOCALITY, PARAPHRASE, PROBABILITY, SINGLE_ASPECTS, single_edit_probes
+from ke_core.data.single import (
+    FLUENCY,
+    LOCALITY,
+    PARAPHRASE,
+    PORTABILITY,
+    PROBABILITY,
+    SINGLE_ASPECTS,
+    single_edit_probes,
+)
 from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion, sub_questions
 from ke_core.data.thoughts import (
     CONSISTENT,
@@ -106,12 +114,12 @@ from ke_core.trainers import Trainer, Training, TrainStep
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE",
-    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PROBABILITY", "SINGLE_ASPECTS", "SPREAD",
-    "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer", "Artifacts", "Ask",
-    "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint", "Cloze", "Cost",
-    "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct", "Edit",
-    "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
+    "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE", "FLUENCY",
+    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PORTABILITY", "PROBABILITY",
+    "SINGLE_ASPECTS", "SPREAD", "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer",
+    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint",
+    "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct",
+    "Edit", "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
     "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
     "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
     "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome",

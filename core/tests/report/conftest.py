@@ -50,16 +50,19 @@ class Chromium:
             "Emulation.setEmulatedMedia",
             {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]},
         )
-        self._call("Page.navigate", {"url": "about:blank"})
+        self._go("about:blank")  # or an address that differs in its fragment alone would load nothing
         self.requests.clear()
         self.errors.clear()
-        self.events.clear()
         started = time.monotonic()
-        self._call("Page.navigate", {"url": Path(path).resolve().as_uri() + fragment})
-        while "Page.loadEventFired" not in self.events:
-            self._receive()
+        self._go(Path(path).resolve().as_uri() + fragment)
         self("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return time.monotonic() - started
+
+    def _go(self, address):
+        self.events.clear()
+        self._call("Page.navigate", {"url": address})
+        while "Page.loadEventFired" not in self.events:
+            self._receive()
 
     def __call__(self, script):
         """The value of a JavaScript expression in the page; promises are waited for."""

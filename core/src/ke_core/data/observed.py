@@ -42,14 +42,14 @@ class Observed:
         return NO_TEXT + (reply.error if isinstance(reply, Failure) else "log-probabilities")
 
     def value(self, aspect: str, value: float | None, why: str = "") -> Value:
-        """One observation, tagged with the ``aspect`` of its probe; ``why`` says why there is none."""
+        """One observation, tagged with its probe's ``aspect`` and its ``query``; ``why`` says why there is none."""
         return Value(
             aspect=aspect,
             value=value,
             phase=self.phase,
             style=self.style,
             unit=self.unit,
-            tags={"aspect": self.probe.aspect},
+            tags={"aspect": self.probe.aspect, "query": self.query.id},
             skipped_because=why if value is None else "",
         )
 

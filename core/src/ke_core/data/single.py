@@ -21,6 +21,8 @@ from attrs import evolve
 from ke_core.data.queries import EFFICACY, Gold, Probe, Query
 
 PARAPHRASE, LOCALITY = "paraphrase", "locality"
+PORTABILITY, FLUENCY = "portability", "fluency"
+"""Questions that follow from the edit (answered after); openings about its subject that are continued (both phases)."""
 PROBABILITY = "-probability"
 SINGLE_ASPECTS = tuple(name + how for name in (EFFICACY, PARAPHRASE, LOCALITY) for how in ("", PROBABILITY))
 

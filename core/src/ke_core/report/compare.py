@@ -21,8 +21,8 @@ from ke_core.run.comparing import Change, Compared, Comparison
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOTES = (
     "n: observations that both runs have; lost, gained: right in A alone, and in the other alone",
-    "p: McNemar's exact test of lost against gained, which takes them as independent; the interval does not: it draws",
-    "cases, statements or whole batches of cases, whichever stand and fall together",
+    "interval: draws together what stands and falls together (cases, statements, whole batches)",
+    "p: McNemar's exact test of lost against gained, as if each were independent of the rest",
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from ke_core.data.codec import canonical, to_json
 from ke_core.errors import KEError
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.answers import Material, answers, material
@@ -49,12 +50,20 @@ def _browsed(runs: Loaded, catalog: Catalog, data_dir: str) -> list[Browsed]:
     known: dict[str, Material] = {}
     found = []
     for label, folder, run in zip(labels(runs.reported), runs.folders, runs.reported, strict=True):
-        same = folder.spec.dataset.sha256
+        same = canonical(to_json(folder.spec.dataset))  # one file may be several benchmarks, by its options
         if known.get(same, Material()).dataset is None:
             try:
                 known[same] = material(folder, catalog, data_dir=data_dir)
             except KEError as error:
                 known[same] = Material(why_not="; ".join(filter(None, (error.message, error.hint))))
         judged = answers(folder, run.tally.judge)
-        found.append(Browsed(label=label, same=same, answers=judged, material=known[same]))
+        found.append(
+            Browsed(
+                label=label,
+                same=same,
+                edited_form=folder.spec.edited_form,
+                answers=judged,
+                material=known[same],
+            )
+        )
     return found

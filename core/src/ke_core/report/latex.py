@@ -47,9 +47,17 @@ def _known(runs: Sequence[Reported]) -> Iterator[str]:
 
 
 def _table(grid: Grid, at: int) -> Iterator[str]:
-    yield from (r"\begin{table}[t]", r"\centering\small", rf"\caption{{{escaped(grid.title)}}}")
+    yield from (
+        r"\begin{table}[t]",
+        r"\centering\small\setlength{\tabcolsep}{4pt}",
+        rf"\caption{{{escaped(grid.title)}}}",
+    )
     yield from (rf"\label{{tab:ke-{at}}}", rf"\begin{{tabular}}{{{'l' * len(grid.names)}{'r' * len(grid.heads)}}}")
-    yield from (r"\toprule", _row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)]), r"\midrule")
+    yield from (r"\toprule", _row([*map(escaped, grid.names), *(escaped(head.words) for head in grid.heads)]))
+    under = [_under(head) for head in grid.heads]
+    if any(under):  # in a row of its own: a column is as narrow as its numbers
+        yield _row([*("" for _name in grid.names), *under])
+    yield r"\midrule"
     for number_, (names, line) in enumerate(grid.thinned()):
         if number_ and grid.by and names[0]:
             yield r"\addlinespace"
@@ -62,10 +70,10 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _head(head: Head) -> str:
-    measure = f" ({escaped(head.measure)})" if head.measure else ""
-    n = f" ($n={_count(head.n)}$)" if head.n is not None else ""
-    return f"{escaped(head.words)}{measure}{n}"
+def _under(head: Head) -> str:
+    parts = [escaped(head.measure), f"$n={_count(head.n)}$" if head.n is not None else ""]
+    words = ", ".join(part for part in parts if part)
+    return rf"{{\scriptsize {words}}}" if words else ""
 
 
 def _cell(score: Score | None, head: Head, grid: Grid) -> str:

@@ -131,7 +131,10 @@ def mcnemar(lost: int, gained: int) -> float:
     Twice the binomial tail of the rarer way, at most 1; 1 where no pair differs.
     """
     n = lost + gained
-    tail = sum(math.comb(n, k) for k in range(min(lost, gained) + 1))
+    tail, ways = 0, 1  # ways to choose k of n, from k = 0
+    for k in range(min(lost, gained) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)
     return min(1.0, float(Fraction(2 * tail, 2**n)))
 
 

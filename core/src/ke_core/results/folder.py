@@ -27,8 +27,8 @@ from ke_core.results.lines import MEND, from_line, refuse_other, refuse_secrets,
 from ke_core.results.writer import Writer, writing
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
-SEAL = "records"
-"""Where ``scores.json`` says what the records were."""
+SEAL = "records.seal.json"
+"""What the records were when they were scored: bytes and SHA-256. Beside the scores, which say nothing of times."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
 ELSEWHERE = "choose another folder with --out"
 
@@ -118,12 +118,14 @@ class RunFolder:
             yield from_line(line, of=f"{file}, line {number}")
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
-        """Write ``scores.json``, whole or not at all; the same scores of the same records give the same bytes.
+        """Write ``scores.json``, whole or not at all; the same scores give the same bytes.
 
-        Beside the scores stands what the records were (bytes, SHA-256): they may grow, and not change.
+        Beside it stands what the records were: from now on they may grow, and not change.
         """
         size, sha256 = _sealed(self.path / RECORDS)
-        write_atomic(self.path / SCORES, to_bytes({**raw, SEAL: {"bytes": size, "sha256": sha256}}))
+        (self.path / SEAL).unlink(missing_ok=True)  # else a process killed here would leave the seal of other records
+        write_atomic(self.path / SCORES, to_bytes(raw))
+        write_atomic(self.path / SEAL, to_bytes({"bytes": size, "sha256": sha256}))
 
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds. Raises BadRun if the run has not been scored, or its records changed since."""
@@ -137,14 +139,24 @@ class RunFolder:
         if not isinstance(raw, dict):
             raise BadRun(f"{file} holds no scores", hint=f"delete it and run ke score {self.path}")
         refuse_other(raw.get("schema"), of=str(file))
-        seal = raw.get(SEAL)
-        if isinstance(seal, dict) and _sealed(self.path / RECORDS, seal.get("bytes")) != tuple(seal.values()):
+        self._refuse_changed()
+        return raw
+
+    def _refuse_changed(self) -> None:
+        """Raise BadRun if the records are not, up to where they were scored, what they were then."""
+        try:
+            seal = json.loads((self.path / SEAL).read_bytes())
+            size, sha256 = int(seal["bytes"]), str(seal["sha256"])
+        except FileNotFoundError:
+            return  # scored by an earlier ke
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadRun(f"{self.path / SEAL} was changed by hand", hint=f"ke score {self.path}") from error
+        if _sealed(self.path / RECORDS, size) != (size, sha256):
             raise BadRun(
-                f"{self.path / RECORDS} was changed by hand after it was scored: its first {seal.get('bytes')} bytes "
-                "are not what they were",
+                f"{self.path / RECORDS} was changed by hand after it was scored: its first {size} bytes are not what "
+                "they were",
                 hint=f"{MEND}; ke score {self.path} takes it as it is now",
             )
-        return raw
 
 
 def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:

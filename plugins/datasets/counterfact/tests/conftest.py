@@ -55,11 +55,11 @@ def records(record: dict[str, Any]) -> list[dict[str, Any]]:
 def stored(tmp_path: Path) -> Callable[..., Counterfact]:
     """Put something where the file is looked for, and build the dataset that reads it."""
 
-    def store(content: Any) -> Counterfact:
+    def store(content: Any, **options: str) -> Counterfact:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         (tmp_path / "counterfact.json").write_bytes(data)
         spec = read(discover()).spec("dataset", "counterfact")
-        found = spec.build(configure(spec, {"data_dir": str(tmp_path)}))
+        found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
         assert isinstance(found, Counterfact)
         return found
 

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from ke_core.data.statistics import count
-from ke_core.plugin import SINGLE_ASPECTS, BadData, Dataset
+from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, BadData, Dataset
 from ke_core.testing.dataset import DatasetContract
 
 
@@ -39,6 +39,20 @@ def test_every_prompt_of_the_record_is_asked_in_its_place(record, stored) -> Non
         "locality-probability": [(text, "cloze", kept) for text in near],
     }
     assert {probe.aspect for probe in case.probes} == set(SINGLE_ASPECTS)
+
+
+def test_openings_are_gone_on_from_by_both_models_without_an_end(record, stored) -> None:
+    record["generation_prompts"] = ["Ostrel Mills's neighbours are ", "Ostrel Mills is near", "Ostrel Mills is near"]
+    dataset = stored([record], openings="3")
+    (case,) = dataset.cases()
+    (probe,) = [probe for probe in case.probes if probe.aspect == FLUENCY]
+    assert [query.texts[0] for query in probe.queries] == ["Ostrel Mills's neighbours are", "Ostrel Mills is near"]
+    prompt = dataset.prompt(probe.queries[0], "direct")
+    assert prompt is not None
+    assert (prompt.decoding.max_tokens, prompt.decoding.stop) == (100, ())
+    assert prompt.parse("a\nb") == ("a\nb", True)
+    assert probe.phase == "both"
+    assert not any(key.endswith(probe.queries[0].id) for key in dataset.material()["answers"].value)
 
 
 def test_neighbours_keep_the_old_object_and_the_edit_gets_the_new_one(record, stored) -> None:

@@ -6,31 +6,36 @@ questions share (few-shot examples, edits) are held once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
 
 from ke_core.data.facts import Edit
-from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.queries import Case, Form, Gold, Phase, Probe, Query
 from ke_core.data.results import Answer, Failure, Finding, Judgement, Reply, Scored, Verdict
 from ke_core.protocols import Dataset
-from ke_core.report.answers import Answered, Material
+from ke_core.report.answers import Answered, Material, Place
 from ke_core.report.clean import clean
+from ke_core.run.asks import OWN, asked
 
 Json = dict[str, Any]
+PHASES: tuple[Phase, ...] = ("before", "after")
 NAMES = 12  # names of a right answer that are shown; some entities have fifty
-OWN = "own"
 MEASURED = "measured"
 """In place of a verdict on log-probabilities, of which most judges say nothing."""
 
 
 @frozen(kw_only=True)
 class Browsed:
-    """A run as the browser sees it. ``same``: names its benchmark, so that runs over the same cases meet."""
+    """A run as the browser sees it. ``same``: names its benchmark, so that runs over the same cases meet.
+
+    ``edited_form``: how it asked for the fact of an edit that was made.
+    """
 
     label: str
     same: str
+    edited_form: Form
     answers: Mapping[str, Answered]
     material: Material
 
@@ -77,6 +82,15 @@ class _Case:
     dataset: Dataset | None
 
 
+@frozen(kw_only=True)
+class _Asking:
+    """How a run has asked a case."""
+
+    dataset: Dataset | None
+    form: Form
+    edited: bool
+
+
 def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
     """The cases that any run has answered, in the order of the benchmark."""
     known = next((run.material for run in runs if run.material.dataset is not None), Material())
@@ -90,26 +104,30 @@ def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset
 
 
 def _case(one: _Case, runs: Sequence[Browsed], texts: _Texts, facts: dict[str, str]) -> Json:
-    own = [(number, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
+    own = [(number, run, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
     queries = _queries(one.case) if one.case is not None else {}
-    asked = dict.fromkeys(place[0] for _number, answered in own for place in (*answered.replies, *answered.judgements))
-    order = [*(name for name in queries if name in asked), *(name for name in asked if name not in queries)]
-    styles = {name: _styles(name, own) for name in order}
+    places = dict.fromkeys(place for _number, _run, answered in own for place in answered.replies)
+    named = dict.fromkeys(query for query, _phase, _style in places)
+    order = [*(name for name in queries if name in named), *(name for name in named if name not in queries)]
     made: Json = {"id": clean(one.name), "tags": {}, "edits": []}
     if one.case is not None:
         made["tags"] = {clean(tag): clean(value) for tag, value in one.case.tags.items()}
         made["edits"] = [_edit(edit, facts, one.benchmark) for edit in one.case.edits]
-    made["queries"] = [
-        {"id": clean(name), **_query(queries.get(name, ()), one.dataset, styles[name], texts)} for name in order
-    ]
-    made["answers"] = [
-        found
-        for number, answered in own
-        for at, name in enumerate(order)
-        for style in styles[name]
-        if (found := _pair(answered, name, style, one.benchmark)) and found.update(run=number, query=at) is None
-    ]
-    made["notes"] = [[number, clean(line)] for number, answered in own for line in _notes(answered, one.case)]
+    made["queries"] = [{"id": clean(name), **_query(queries.get(name, ()))} for name in order]
+    made["answers"] = []
+    for number, run, answered in own:
+        for at, name in enumerate(order):
+            query = queries[name][0][1] if name in queries else None
+            for style in dict.fromkeys(style for of, _phase, style in places if of == name):
+                pair: Json = {
+                    phase: _answered(answered, (name, phase, style), one.benchmark)
+                    | _prompt(query, (name, phase, style), _asking(one, run, answered), texts)
+                    for phase in PHASES
+                    if (name, phase, style) in answered.replies
+                }
+                if pair:
+                    made["answers"].append({"run": number, "query": at, "style": clean(style), **pair})
+    made["notes"] = [[number, clean(line)] for number, _run, answered in own for line in _notes(answered, one.case)]
     return made
 
 
@@ -120,10 +138,6 @@ def _notes(answered: Answered, case: Case | None) -> Iterator[str]:
             yield f"the edit {edit.statement!r} was refused: {answered.refused[edit.id]}"
     if answered.rounds > 1:
         yield f"edited or asked in {answered.rounds} rounds: shown is how it was answered last"
-
-
-def _styles(query: str, own: Sequence[tuple[int, Answered]]) -> list[str]:
-    return list(dict.fromkeys(style for _run, found in own for name, _at, style in found.replies if name == query))
 
 
 def _queries(case: Case) -> dict[str, list[tuple[str, Query, Probe]]]:
@@ -137,9 +151,7 @@ def _queries(case: Case) -> dict[str, list[tuple[str, Query, Probe]]]:
     return found
 
 
-def _query(
-    found: Sequence[tuple[str, Query, Probe]], dataset: Dataset | None, styles: Iterable[str], texts: _Texts
-) -> Json:
+def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     if not found:
         return {"aspects": [], "text": ""}
     _aspect, query, probe = found[0]
@@ -149,17 +161,27 @@ def _query(
         made["stale"] = _names(query.stale)
     if query.continuations:
         made["continuations"] = [clean(text) for text in query.continuations]
-    prompts = {clean(style): _prompt(query, style, dataset, texts) for style in styles if style != OWN}
-    return made | {"prompts": {style: parts for style, parts in prompts.items() if parts}}
+    return made
 
 
-def _prompt(query: Query, style: str, dataset: Dataset | None, texts: _Texts) -> list[int]:
-    """The numbers of the texts that the prompt is made of: what many prompts share, the question, the rest."""
-    prompt = dataset.prompt(query, style) if dataset is not None else None
+def _asking(one: _Case, run: Browsed, answered: Answered) -> _Asking:
+    return _Asking(dataset=one.dataset, form=run.edited_form, edited=answered.edited)
+
+
+def _prompt(query: Query | None, place: Place, asking: _Asking, texts: _Texts) -> Json:
+    """The numbers of the texts that the prompt is made of: what many prompts share, the question, the rest.
+
+    None for what is not on record: an editor's own prompts.
+    """
+    _name, phase, style = place
+    if query is None or asking.dataset is None or style == OWN:
+        return {}
+    put = asked(query, phase, asking.form, edited=asking.edited)
+    prompt = asking.dataset.prompt(put, style)
     if prompt is None:
-        return []
-    before, question, after = prompt.text.rpartition(query.texts[0])
-    return [texts.number(part) for part in (before, question, after) if part]
+        return {}
+    before, question, after = prompt.text.rpartition(put.texts[0]) if put.texts[0] else (prompt.text, "", "")
+    return {"prompt": [texts.number(part) for part in (before, question, after) if part]}
 
 
 def _names(gold: Gold) -> str:
@@ -180,16 +202,11 @@ def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
     return {"text": clean(edit.statement), "was": clean(was)}
 
 
-def _pair(answered: Answered, query: str, style: str, benchmark: int) -> Json:
-    """The replies before and after editing in one style."""
-    made: Json = {}
-    for phase in ("before", "after"):
-        reply = answered.replies.get((query, phase, style))
-        if reply is not None:
-            judgement = answered.judgements.get((query, phase, style))
-            measured = isinstance(reply, Scored) and (judgement is None or judgement.verdict is Verdict.UNSURE)
-            made[phase] = _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgement))
-    return made | {"style": clean(style)} if made else {}
+def _answered(answered: Answered, place: Place, benchmark: int) -> Json:
+    """A reply and its verdict."""
+    reply, judgement = answered.replies[place], answered.judgements.get(place)
+    measured = isinstance(reply, Scored) and (judgement is None or judgement.verdict is Verdict.UNSURE)
+    return _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgement))
 
 
 def _reply(reply: Reply, benchmark: int) -> Json:

@@ -115,6 +115,7 @@
     if (one.why && one.why.length) node.append(make("p", "", make("small", "", "judge: ", ...marked(reason(one)))));
     if (one.steps) node.append(fold(`${one.steps.length} steps`, () => make("ol", "steps", ...one.steps.map(step))));
     if (one.raw) node.append(fold("raw answer", () => quoted(one.raw, "pre", "")));
+    if (one.prompt) node.append(fold("whole prompt", () => quoted(one.prompt.map((at) => data.texts[at]).join(""), "pre", "")));
     if (one.cost) {
       const [calls, read, written] = one.cost.map((value) => value.toLocaleString("en"));
       node.append(make("p", "", make("small", "", `${calls} ${calls === "1" ? "call" : "calls"}, ${read} tokens read, ${written} written`)));
@@ -133,10 +134,8 @@
     for (const answer of some) {
       if (answer.after) node.append(reply(`after editing, ${data.runs[answer.run]}`, answer.after, query));
     }
-    const prompt = (query.prompts || {})[style];
     const whole = make("div", "", make("p", "", make("span", "chip", `asked as ${style}`),
       style === "own" ? make("small", "", " with the editor's own prompts, which are not on record") : ""), node);
-    if (prompt) whole.append(fold("whole prompt", () => quoted(prompt.map((at) => data.texts[at]).join(""), "pre", ""), "prompt"));
     return whole;
   };
   const queried = (one, query, some) => {
@@ -254,6 +253,7 @@
   fill();
   form.hidden = false;
   recall();
+  document.getElementById("narrow").open = matchMedia("(min-width: 40rem)").matches || narrowed() || Boolean(state.tag);
   search();
   show();
   let waiting = 0;

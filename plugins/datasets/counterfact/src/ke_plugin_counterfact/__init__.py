@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_counterfact.variants import COUNTERFACT
 
 STYLES = ("direct",)
@@ -12,12 +12,20 @@ STYLES = ("direct",)
 
 @frozen(kw_only=True)
 class CounterfactConfig:
-    """Where the file is."""
+    """Where the file is, and what is asked of it."""
 
     data_dir: str | None = field(
         default=None,
         metadata={
             "help": "folder that holds counterfact.json (or a folder counterfact/ with it); else KE_DATA_DIR, cache"
+        },
+    )
+    openings: int = field(
+        default=0,
+        validator=validators.ge(0),
+        metadata={
+            "help": "how many of a case's openings about the subject are continued by 100 tokens, for fluency and "
+            "consistency (the file has up to 10)"
         },
     )
 
@@ -40,7 +48,7 @@ def ke_datasets() -> list[DatasetSpec]:
             config=CounterfactConfig,
             build=build,
             cite=COUNTERFACT.cite,
-            aspects=SINGLE_ASPECTS,
+            aspects=(*SINGLE_ASPECTS, FLUENCY),
             styles=STYLES,
             metrics=("classic",),
             judge="alias",

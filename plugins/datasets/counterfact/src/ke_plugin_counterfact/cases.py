@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
+from ke_core.plugin import (
+    FLUENCY,
+    Case,
+    Cloze,
+    Edit,
+    Entity,
+    Fact,
+    Gold,
+    Probe,
+    Query,
+    Relation,
+    single_edit_probes,
+)
 from ke_plugin_counterfact.records import Record, Rewrite, Target
 
+OPENING = "opening-"
 
-def case(record: Record) -> Case:
-    """One record: its edit, asked as itself, in its paraphrases and beside its neighbours."""
+
+def case(record: Record, openings: int = 0) -> Case:
+    """One record: its edit, asked as itself, in its paraphrases and beside its neighbours; some openings too."""
     edit = _edit(record.requested_rewrite)
     assert edit.before is not None
     assert edit.after is not None
@@ -37,11 +51,20 @@ def case(record: Record) -> Case:
     return Case(
         id=str(record.case_id),
         edits=(edit,),
-        probes=single_edit_probes(own, near, paraphrases=paraphrases),
+        probes=(*single_edit_probes(own, near, paraphrases=paraphrases), *_continued(record, edit, openings)),
         facts_before=(edit.before,),
         facts_after=(edit.after,),
         tags={"relation": relation},
     )
+
+
+def _continued(record: Record, edit: Edit, openings: int) -> tuple[Probe, ...]:
+    """Openings about the subject, which both models continue: there is no right answer to them."""
+    queries = tuple(
+        Query(id=f"{OPENING}{at}", texts=(text.rstrip(),), form="cloze", gold=Gold())
+        for at, text in enumerate(_once(record.generation_prompts)[:openings], start=1)
+    )
+    return (Probe(id=FLUENCY, aspect=FLUENCY, queries=queries, phase="both", edits=(edit.id,)),) if queries else ()
 
 
 def _edit(rewrite: Rewrite) -> Edit:

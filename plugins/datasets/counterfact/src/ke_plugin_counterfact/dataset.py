@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Case, Decoding, Deferred, FileDataset, Material, Prompt, Query
+from ke_core.plugin import Case, Decoding, Deferred, FileDataset, Material, Parse, Prompt, Query
 from ke_plugin_counterfact import STYLES
-from ke_plugin_counterfact.cases import case
+from ke_plugin_counterfact.cases import OPENING, case
 from ke_plugin_counterfact.records import Record
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
+ON = Decoding(max_tokens=100)
+"""As long as ROME's fluency is measured on; nothing ends it."""
 
 
 @frozen(kw_only=True)
@@ -20,10 +22,12 @@ class Counterfact(FileDataset):
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the file."""
-        return map(case, self.records(Record))
+        return (case(record, self.config.openings) for record in self.records(Record))
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """The bare sentence, as ROME is evaluated."""
+        """The bare sentence, as ROME is evaluated; an opening is gone on from, whatever is written."""
+        if style in STYLES and query.id.startswith(OPENING):
+            return Prompt(text=query.texts[0], decoding=ON, parse=Parse(until=""))
         return Prompt(text=query.texts[0], decoding=WORDS) if style in STYLES else None
 
     def material(self) -> Mapping[str, Material]:

@@ -11,7 +11,7 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class ClassicConfig:
-    """How two objects of different length are compared."""
+    """How two objects of different length are compared, and with what texts generated ones are."""
 
     compare: Literal["mean", "sum"] = field(
         default="mean",
@@ -19,13 +19,21 @@ class ClassicConfig:
             "help": "log-probability of an object: mean over its tokens (as ROME and MEMIT are evaluated), or their sum"
         },
     )
+    references: str = field(
+        default="",
+        metadata={
+            "help": "for consistency: a JSON file of texts by relation and object, as ROME's attribute_snippets.json",
+            "file": True,
+        },
+    )
 
 
 def build(config: ClassicConfig) -> Metric:
-    """The metric."""
+    """The metric. Raises BadConfig for a file that holds no references."""
     from ke_plugin_classic.metric import Classic  # noqa: PLC0415  built late
+    from ke_plugin_classic.texts import References, read  # noqa: PLC0415  built late
 
-    return Classic(config=config)
+    return Classic(config=config, references=read(config.references) if config.references else References())
 
 
 @hookimpl
@@ -47,5 +55,13 @@ def ke_metrics() -> list[MetricSpec]:
                 "locality": "locality same text",
                 "locality-word": "locality same word",
             },
+            tables={
+                "what follows from the edit, and texts about its subject": {
+                    "portability": "portability written",
+                    "fluency": "fluency",
+                    "consistency": "consistency",
+                }
+            },
+            measures={"fluency": "bits"},
         )
     ]

@@ -10,6 +10,11 @@ paraphrase-probability 1 if after that question and its answer prompt the new ob
 locality               share of other subjects' clozes that are continued, letter for letter, as by the unedited model
 locality-word          share of them whose continuation begins with the same word as the unedited model's
 locality-probability   share of them after which their own object is more probable than the edit's new one
+portability            1 if a question that follows from the edit is answered right
+fluency                entropy of the bigrams and trigrams of texts about the edit's subject, in bits; of the unedited
+                       model too
+consistency            cosine similarity, by tf-idf, of these texts and reference texts about things that have the new
+                       object in truth; only with ``references``
 ====================== =====================================================================================
 
 For a control (its edits are withheld) the old object is the right one. Nothing here is teacher-forced accuracy, which
@@ -19,18 +24,22 @@ gives a model that misses the first token of an object points for the rest (V1).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     EFFICACY,
+    FLUENCY,
     LOCALITY,
     PARAPHRASE,
+    PORTABILITY,
     PROBABILITY,
     Answer,
     CaseRecord,
     Failure,
     Outcome,
+    Phase,
     Probe,
     Query,
     Scored,
@@ -39,11 +48,16 @@ from ke_core.plugin import (
     expected,
 )
 from ke_plugin_classic import ClassicConfig
+from ke_plugin_classic.texts import References, fluency
 
-WRITTEN = (EFFICACY, PARAPHRASE)
+WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
 COMPARED = tuple(name + PROBABILITY for name in (EFFICACY, PARAPHRASE, LOCALITY))
-LOCALITY_WORD = "locality-word"
+LOCALITY_WORD, CONSISTENCY = "locality-word", "consistency"
 ABSENT = "a question has no answer on record"
+SHORT = "every text is shorter than three words"
+NO_OBJECT = "the edit names no object"
+NO_REFERENCE = "no reference text of the edit's relation and object"
+PHASES: tuple[Phase, ...] = ("before", "after")
 Measure = Callable[[CaseRecord, Probe, str], float]
 
 
@@ -56,10 +70,13 @@ class Classic:
     """Reads records; nothing else."""
 
     config: ClassicConfig = field(factory=ClassicConfig)
+    references: References = field(factory=References)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Every observation of this case, one for each probe and style; a probe that was not asked has no style."""
         for probe in record.case.probes:
+            if probe.aspect == FLUENCY:
+                yield from self._texts(record, probe)
             for aspect, measure in self._measures(probe.aspect):
                 for style in _styles(record, probe) or ("",):
                     yield _value(record, probe, aspect, style, measure)
@@ -72,6 +89,28 @@ class Classic:
         elif aspect == LOCALITY:
             yield aspect, _same_text
             yield LOCALITY_WORD, _same_word
+
+    def _texts(self, record: CaseRecord, probe: Probe) -> Iterator[Value]:
+        """Of what both models write about the edit's subject."""
+        for phase in PHASES:
+            for style in _styles(record, probe, phase) if probe.asked(phase) else ():
+                fluent, consistent = partial(_fluency, phase), partial(self._consistency, phase)
+                yield evolve(_value(record, probe, FLUENCY, style, fluent), phase=phase)
+                if self.references.texts:
+                    yield evolve(_value(record, probe, CONSISTENCY, style, consistent), phase=phase)
+        if not any(_styles(record, probe, phase) for phase in PHASES):
+            yield _value(record, probe, FLUENCY, "", partial(_fluency, "after"))
+
+    def _consistency(self, phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
+        """Of all texts together, with those of the edit's relation and new object."""
+        facts = [edit.after for edit in record.case.edits if edit.id in probe.edits and edit.after is not None]
+        if not facts or not facts[0].objects:
+            raise Unmeasurable(NO_OBJECT)
+        written = " ".join(_written_texts(phase, record, probe, style))
+        found = self.references.similarity(written, (facts[0].relation.key, facts[0].objects[0].key))
+        if found is None:
+            raise Unmeasurable(NO_REFERENCE)
+        return found
 
     def _compared(self, record: CaseRecord, probe: Probe, style: str) -> float:
         wins = [self._wins(query, record, probe, style) for query in probe.queries]
@@ -106,13 +145,13 @@ def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: M
     return Value(aspect=aspect, value=value, style=style, unit=unit, skipped_because=reason)
 
 
-def _styles(record: CaseRecord, probe: Probe) -> tuple[str, ...]:
+def _styles(record: CaseRecord, probe: Probe, phase: Phase = "after") -> tuple[str, ...]:
     names = [query.id for query in probe.queries]
-    return tuple(s for s in record.styles("after") if any(("after", s, name) in record.outcomes for name in names))
+    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))
 
 
-def _outcome(record: CaseRecord, query: Query, style: str) -> Outcome:
-    found = record.outcomes.get(("after", style, query.id))
+def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after") -> Outcome:
+    found = record.outcomes.get((phase, style, query.id))
     if found is None:
         raise Unmeasurable(ABSENT)
     return found
@@ -145,3 +184,17 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
             raise Unmeasurable("the unedited model gave no answer")
         same.append(isinstance(after, Answer) and part(after.text) == part(before.reply.text))
     return sum(same) / len(same)
+
+
+def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> list[str]:
+    """What was written after each opening, without the opening (V3). A failure has written nothing."""
+    replies = [_outcome(record, query, style, phase).reply for query in probe.queries]
+    return [reply.text or reply.raw if isinstance(reply, Answer) else "" for reply in replies]
+
+
+def _fluency(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
+    """The mean over the texts that have three words or more."""
+    found = [bits for text in _written_texts(phase, record, probe, style) if (bits := fluency(text)) is not None]
+    if not found:
+        raise Unmeasurable(SHORT)
+    return sum(found) / len(found)

@@ -21,7 +21,7 @@ class DriftConfig:
 
 
 def asks(config: DriftConfig) -> tuple[Likelihood, ...]:
-    """How probable is each passage after its first words, and what comes after its first half. Raises BadConfig for a file that holds none."""
+    """How probable each passage is, and what may follow its first half. Raises BadConfig for a file without any."""
     from ke_plugin_drift.passages import read  # noqa: PLC0415  the files are read when a run needs them
 
     return read(config.text)

@@ -4,8 +4,8 @@ Perplexity: over the passages together, exp(sum of -log p / number of tokens): e
 score the same tokens, since editing leaves the tokenizer alone.
 
 Divergence: KL(unedited || edited) of what comes after the first half of a passage, mean over passages, in nats. The
-outcomes are the words of ``passages.NEXT`` and, together, everything else. Outcomes that are put together can only lower
-the divergence (log-sum inequality): it is a lower bound of that of the next token, and one that any model with
+outcomes are the words of ``passages.NEXT`` and, together, everything else. Outcomes that are put together can only
+lower the divergence (log-sum inequality): it is a lower bound of that of the next token, and one that any model with
 log-probabilities can be asked for.
 """
 

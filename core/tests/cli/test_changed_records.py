@@ -1,0 +1,95 @@
+"""Records of another format, of a run that is not finished, or edited by hand: said, and never a wrong table."""
+
+import json
+
+import pytest
+
+
+def lines_of(folder):
+    return (folder / "records.jsonl").read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [(99, "was written by a newer ke (schema 99"), (0, "was written by an older ke (schema 0"),
+     ("1", "has no schema number"), (True, "has no schema number")],
+)  # fmt: skip
+@pytest.mark.parametrize("command", ["report", "score", "judge", "label"])
+def test_another_format_is_said_in_one_line(ke, evaluated, schema, says, command):
+    lines = lines_of(evaluated)
+    raw = json.loads(lines[1]) | {"schema": schema}
+    (evaluated / "records.jsonl").write_text("".join([lines[0], json.dumps(raw) + "\n", *lines[2:]]))
+    (evaluated / "scores.json").unlink()
+    more = ("--out", "s.csv") if command == "label" else ()
+    status, _out, err = ke(command, "done", *more)
+    assert status == 2
+    assert f"records.jsonl, line 2 {says}" in err
+
+
+def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):
+    file = evaluated / "records.jsonl"
+    file.write_text(file.read_text().replace('"text":"Rome"', '"text":"Bonn"', 1))
+    status, _out, err = ke("report", "done")
+    assert status == 2
+    assert "records.jsonl was changed by hand after it was scored" in err
+    assert "ke score done takes it as it is now" in err
+    assert "damaged" in ke("runs", ".")[1]
+    assert ke("score", "done")[0] == 0
+    assert ke("report", "done")[0] == 0
+
+
+def test_records_that_were_cut_off_after_scoring_are_noticed(ke, evaluated):
+    (evaluated / "records.jsonl").write_text("".join(lines_of(evaluated)[:-1]))
+    assert "was changed by hand after it was scored" in ke("report", "done")[2]
+
+
+def test_records_that_grow_are_no_change(ke, evaluated):
+    with (evaluated / "records.jsonl").open("a") as stream:
+        stream.write(lines_of(evaluated)[-1])
+        stream.write('{"torn')
+    assert ke("report", "done")[0] == 0
+
+
+def test_replies_to_an_edit_that_nobody_made_are_noticed(ke, evaluated):
+    kept = [line for line in lines_of(evaluated) if json.loads(line)["kind"] != "batch"]
+    (evaluated / "records.jsonl").write_text("".join(kept))
+    status, _out, err = ke("score", "done")
+    assert status == 2
+    assert "records.jsonl was changed by hand: it has replies of case 1 to batch-1, but no line" in err
+
+
+def test_a_reply_that_no_judgement_is_about_is_noticed(ke, evaluated):
+    lines = [json.loads(line) for line in lines_of(evaluated)]
+    judged = next(line for line in lines if line["kind"] == "judged" and "hop-1" in line["judgements"])
+    del judged["judgements"]["hop-1"]
+    (evaluated / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    status, _out, err = ke("score", "done")
+    assert status == 2
+    assert "case 1 has a reply to query hop-1 that no judgement is about" in err
+
+
+def test_a_run_that_is_not_finished_says_so_under_its_table(ke, evaluated):
+    kept = [line for line in lines_of(evaluated) if '"batch":"batch-2"' not in line]
+    (evaluated / "records.jsonl").write_text("".join(kept))
+    (evaluated / "scores.json").unlink()
+    status, out, _err = ke("report", "done")
+    assert status == 0
+    assert "not finished: 1 of 2 cases wait for answers of the edited model" in out
+
+
+def test_a_run_that_was_not_judged_yet_says_what_to_do(ke, evaluated):
+    kept = [line for line in lines_of(evaluated) if json.loads(line)["kind"] != "judged"]
+    (evaluated / "records.jsonl").write_text("".join(kept))
+    (evaluated / "scores.json").unlink()
+    for command in (("report", "done"), ("label", "done", "--out", "s.csv")):
+        status, _out, err = ke(*command)
+        assert (status, "has not been judged yet" in err, "ke judge done" in err) == (2, True, True)
+
+
+def test_scores_of_an_earlier_ke_have_no_seal_and_a_broken_one_is_said(ke, evaluated):
+    seal = evaluated / "records.seal.json"
+    seal.write_text("{}")
+    status, _out, err = ke("report", "done")
+    assert (status, "records.seal.json was changed by hand" in err) == (2, True)
+    seal.unlink()
+    assert ke("report", "done")[0] == 0

@@ -1,0 +1,81 @@
+"""Measures of texts that a model writes on and on about a subject (Meng et al. 2022, ROME, section 3.3)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.plugin import BadConfig, words
+
+WEIGHTS = {2: 1 / 3, 3: 2 / 3}
+"""Of bigrams and trigrams; the released evaluation weighs them 2/3 and 4/3 and halves the sum."""
+HINT = 'JSON: {"RELATION": {"OBJECT": [{"text": ...}]}}, keyed by ids, in the form of attribute_snippets.json of ROME'
+Place = tuple[str, str]
+
+
+def fluency(text: str) -> float | None:
+    """Weighted entropy of its bigrams and trigrams, in bits; None for a text of fewer than three words.
+
+    A text that says the same again and again has little.
+    """
+    said = words(text)
+    if len(said) < max(WEIGHTS):
+        return None
+    return math.fsum(weight * _entropy(said, n) for n, weight in WEIGHTS.items())
+
+
+def _entropy(said: Sequence[str], n: int) -> float:
+    counts = Counter(zip(*(said[start:] for start in range(n)), strict=False))
+    total = counts.total()
+    return -math.fsum(count / total * math.log2(count / total) for count in counts.values())
+
+
+@frozen(kw_only=True)
+class References:
+    """Texts about things that have an object in truth, by relation and object; how many texts hold each word."""
+
+    texts: Mapping[Place, str] = field(factory=dict)
+    spread: Mapping[str, int] = field(factory=dict)
+    count: int = 0
+
+    def similarity(self, text: str, place: Place) -> float | None:
+        """Cosine of the two texts' words, each weighed by count times log((1 + N) / (1 + texts with it)) + 1.
+
+        None where there is no text of that place.
+        """
+        if place not in self.texts:
+            return None
+        one, other = self._weighed(text), self._weighed(self.texts[place])
+        both = math.fsum(weight * other.get(word, 0.0) for word, weight in one.items())
+        length = math.sqrt(math.fsum(w * w for w in one.values()) * math.fsum(w * w for w in other.values()))
+        return both / length if length else 0.0
+
+    def _weighed(self, text: str) -> dict[str, float]:
+        return {
+            word: times * (math.log((1 + self.count) / (1 + self.spread.get(word, 0))) + 1)
+            for word, times in Counter(words(text)).items()
+        }
+
+
+def read(source: str) -> References:
+    """The references of a file. Raises BadConfig, which names it, for one of another form."""
+    try:
+        raw: Any = json.loads(Path(source).expanduser().read_text(encoding="utf-8"))
+        found = {
+            (relation, thing): [str(one["text"]) for one in texts]
+            for relation, things in raw.items()
+            for thing, texts in things.items()
+        }
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise BadConfig(f"classic.references: {source} cannot be read as references", hint=HINT) from error
+    every = [text for texts in found.values() for text in texts]
+    spread = Counter(word for text in every for word in set(words(text)))
+    return References(
+        texts={place: " ".join(texts) for place, texts in found.items() if texts}, spread=spread, count=len(every)
+    )

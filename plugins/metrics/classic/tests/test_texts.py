@@ -1,0 +1,121 @@
+"""Portability, and measures of generated texts, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from ke_core.plugin import (
+    FLUENCY,
+    PORTABILITY,
+    Answer,
+    BadConfig,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Fact,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Relation,
+    Verdict,
+)
+from ke_plugin_classic import ClassicConfig, build, ke_metrics
+from ke_plugin_classic.texts import fluency, read
+
+ROME = Entity(label="Rome", id="Q220")
+FACT = Fact(subject=Entity(label="the Tower"), relation=Relation(label="located in", id="P131"), objects=(ROME,))
+OPENINGS = tuple(Query(id=f"open-{n}", texts=("The Tower is",), form="cloze", gold=Gold()) for n in (1, 2))
+FOLLOWS = Query(id="follows", texts=("Which river is near the Tower?",), gold=Gold(entities=(Entity(label="Tiber"),)))
+CASE = Case(
+    id="1",
+    edits=(Edit(id="e", statement="s", after=FACT),),
+    probes=(
+        Probe(id="portability", aspect=PORTABILITY, queries=(FOLLOWS,), edits=("e",)),
+        Probe(id="fluency", aspect=FLUENCY, queries=OPENINGS, phase="both", edits=("e",)),
+    ),
+)
+
+
+def record(*texts: str, verdict: Verdict = Verdict.RIGHT, phase: str = "after") -> CaseRecord:
+    told = {("after", "direct", "follows"): Outcome(reply=Answer(text="Tiber"), judgement=Judgement(verdict=verdict))}
+    written = {
+        (phase, "direct", query.id): Outcome(reply=Answer(text=text), judgement=Judgement(verdict=Verdict.UNSURE))
+        for query, text in zip(OPENINGS, texts, strict=False)
+    }
+    return CaseRecord(case=CASE, batch="0", outcomes=told | written)
+
+
+def values(one: CaseRecord, config: ClassicConfig | None = None) -> dict[tuple[str, str], float | str | None]:
+    found = build(config or ClassicConfig()).values(one)
+    return {(v.aspect, v.phase): v.skipped_because or v.value for v in found}
+
+
+def test_portability_is_what_the_judge_says() -> None:
+    assert values(record("a b c", "a b c"))[PORTABILITY, "after"] == 1
+    assert values(record("a b c", "a b c", verdict=Verdict.STALE))[PORTABILITY, "after"] == 0
+
+
+def test_fluency_by_hand() -> None:
+    """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. One word again and again: 0."""
+    assert fluency("It is in Rome.") == pytest.approx((math.log2(3) + 2) / 3)
+    assert fluency("rome rome rome rome") == 0
+    assert fluency("in Rome") is None
+    assert values(record("It is in Rome.", "rome rome rome"))[FLUENCY, "after"] == pytest.approx((math.log2(3) + 2) / 6)
+
+
+def test_the_unedited_models_texts_are_measured_too() -> None:
+    assert values(record("a b c d", "a b c d", phase="before"))[FLUENCY, "before"] == pytest.approx(
+        (math.log2(3) + 2) / 3
+    )
+
+
+def test_v9_texts_that_say_nothing_have_a_reason() -> None:
+    assert values(record("in", ""))[FLUENCY, "after"] == "every text is shorter than three words"
+    assert values(record("a b c"))[FLUENCY, "after"] == "a question has no answer on record"
+    assert values(record())[FLUENCY, "after"] == "a question has no answer on record"
+    skipped = CaseRecord(case=CASE, batch="0", skipped="refused")
+    assert set(values(skipped).values()) == {"refused"}
+
+
+@pytest.fixture
+def references(tmp_path):
+    file = tmp_path / "snippets.json"
+    texts = {"P131": {"Q220": [{"name": "x", "text": "tiber forum"}], "Q90": [{"name": "y", "text": "seine forum"}]}}
+    file.write_text(json.dumps(texts))
+    return file
+
+
+def test_consistency_by_hand(references) -> None:
+    """N = 2: tiber stands in one text, ln(3/2) + 1; forum in both, 1. "tiber" against "tiber forum"."""
+    tiber = math.log(3 / 2) + 1
+    config = ClassicConfig(references=str(references))
+    found = values(record("tiber", ""), config)
+    assert found["consistency", "after"] == pytest.approx(tiber / math.hypot(tiber, 1))
+    assert values(record("tiber", "forum"), config)["consistency", "after"] == pytest.approx(1)
+    assert values(record("seine", ""), config)["consistency", "after"] == 0
+    assert ("consistency", "after") not in values(record("tiber", ""))
+
+
+def test_without_a_reference_of_its_place_there_is_no_consistency(references) -> None:
+    assert read(str(references)).similarity("tiber", ("P131", "Q1")) is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"P1": {"Q1": [{}]}}', '{"P1": 3}'])
+def test_a_file_of_another_form_is_named(tmp_path, content) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text(content)
+    with pytest.raises(BadConfig, match=r"classic\.references: .*bad\.json cannot be read"):
+        build(ClassicConfig(references=str(file)))
+
+
+def test_every_heading_of_the_second_table_is_of_an_aspect_that_exists(references) -> None:
+    (spec,) = ke_metrics()
+    (table,) = spec.tables.values()
+    config = ClassicConfig(references=str(references))
+    assert set(table) == {aspect for aspect, _phase in values(record("a b c", "a b c"), config)}
