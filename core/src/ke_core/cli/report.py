@@ -23,7 +23,9 @@ file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 @shared.data_dir
 @click.pass_obj
 def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
-    """Print the table of one run, or of several side by side; or write files instead (- prints one of them).
+    """Print the table of one run, or of several side by side; write HTML, LaTeX, CSV, Markdown.
+
+    A file called - is printed.
 
     Runs that have not been scored yet are scored from their records.
 
