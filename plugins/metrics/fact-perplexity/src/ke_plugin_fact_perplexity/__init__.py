@@ -19,9 +19,7 @@ class FactPerplexityConfig:
 
     of: Literal["correct", "all"] = field(
         default="correct",
-        metadata={
-            "help": "correct = datapoints whose question the unedited model answers right, as in table 5; all"
-        },
+        metadata={"help": "correct = datapoints whose question the unedited model answers right, as in table 5; all"},
     )
 
 
