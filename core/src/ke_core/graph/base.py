@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -12,6 +13,7 @@ from ke_core.data.facts import SLOT, Cloze, Entity, Fact, Relation
 
 Subject = str | Entity
 Word = Literal["cloze", "question"]
+NOMINAL = re.compile(r"The (?P<noun>.*\{\}.*?) (?:is|are|was|were)(?: the)?\Z")
 LITERALS = ("number", "date", "text")
 """Kinds of objects that are values, not things: ``number:67391582``, ``date:1999-05-01``, ``text:Liberty``."""
 
@@ -134,6 +136,11 @@ class KnowledgeGraph(ABC):
         """The relation's question about that subject."""
         node = self.node(key_of(subject))
         return self._template(node, relation, "question").replace(SLOT, node.entity.label)
+
+    def noun(self, relation: str) -> str | None:
+        """What the relation leads to, ``products of {}``, if its cloze begins with that: "The products of {} are"."""
+        found = NOMINAL.match(self.relation(relation).cloze or "")
+        return found["noun"] if found else None
 
     def _template(self, node: Node, relation: str, word: Word) -> str:
         template: str | None = getattr(self.relation(relation), word)

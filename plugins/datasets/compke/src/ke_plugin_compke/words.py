@@ -1,7 +1,8 @@
 """What a case is called in English: three wordings of its question, its sub-questions, its facts.
 
-A relation's own templates (``relations.Template``) say "official languages of Peru"; a relation without them is quoted:
-'answers to "Where does Ada work?"'. Both are plural nouns, so that the same sentences take them.
+A relation's own templates (``relations.Template``) say "official languages of Peru"; one without them takes the noun that
+its cloze begins with ("The products of {} are"), or is quoted: 'answers to "Where does Ada work?"'. All are plural
+nouns, so that the same sentences take them.
 """
 
 from __future__ import annotations
@@ -52,18 +53,24 @@ class Words:
 
     def noun(self, relation: str, about: str, *, single: bool = True) -> str:
         """What the relation leads to, without an article; ``about`` is one thing if ``single``."""
-        own = self._given(relation)
-        if self.graph.links[relation].functional and single and own.one:
-            return own.one.replace(SLOT, about)
-        if own.many:
-            return own.many.replace(SLOT, about)
+        own, link = self._given(relation), self.graph.links[relation]
+        one = own.one or (self.graph.noun(relation) if link.functional and not own.many else None)
+        if link.functional and single and one:
+            return one.replace(SLOT, about)
+        if many := self._many(relation):
+            return many.replace(SLOT, about)
         return f'answers to "{self._own(relation, "question").replace(SLOT, BLANK)}" for {about}'
 
     def of(self, relation: str, subject: str) -> str:
         """The noun of a relation about something that the question names."""
-        if self._given(relation).many:
+        if self._many(relation):
             return self.noun(relation, self.graph.mention(subject))
         return f'answers to "{self.question(subject, relation)}"'
+
+    def _many(self, relation: str) -> str | None:
+        """The plural noun: the table's, or what the cloze of a relation to several things begins with."""
+        functional = self.graph.links[relation].functional
+        return self._given(relation).many or (None if functional else self.graph.noun(relation))
 
     def condition(self, relation: str, value: str, *, negated: bool = False) -> str:
         """What the members of a set do, or do not: "have Spanish as an official language"."""

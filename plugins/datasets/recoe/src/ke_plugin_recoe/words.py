@@ -88,8 +88,8 @@ class Wording:
         return f"{self.graph.cloze(subject, relation).prompt} {value}."
 
     def many(self, subject: str, relation: str) -> str:
-        """What is counted: "countries that border Peru"; without words, "answers to" the relation's question."""
-        own = self.words(relation).many
+        """What is counted: "countries that border Peru"; else the cloze's noun, or "answers to" the question."""
+        own = self.words(relation).many or self.graph.noun(relation)
         if own:
             return own.replace(SLOT, self.graph.mention(subject))
         return f'answers to "{self.graph.question(subject, relation)}"'

@@ -13,7 +13,6 @@ from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Rules
 
 SLOT = "{}"
-NOMINAL = re.compile(r"The (?P<phrase>.*\{\}.*?) (?:is|are|was|were)(?: the)?\Z")
 IS = re.compile(r" (?:is|are)\Z")
 
 
@@ -62,8 +61,8 @@ class Wording:
         own = self.rules.words(relation).describe
         if own is not None:
             return own.replace(SLOT, mention)
-        found = NOMINAL.match(self.graph.links[relation].relation.cloze or "")
-        return f"the {found['phrase'].replace(SLOT, mention)}" if found else None
+        noun = self.graph.noun(relation)
+        return f"the {noun.replace(SLOT, mention)}" if noun else None
 
 
 def _filled(template: str | None, mention: str) -> str | None:
