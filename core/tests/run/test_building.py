@@ -59,3 +59,9 @@ def test_a_question_that_is_not_rewritten_well_stays_and_is_counted() -> None:
     texts = ("What is the capital of France?", "What is the capital of Peru?")
     assert phrase(texts) == ["Which city is the capital of France?", "What is the capital of Peru?"]
     assert kept == [1]
+
+
+def test_a_rewriting_that_loses_a_word_may_have_lost_a_hop() -> None:
+    old = "Can you name the capital of the largest neighbour of Kenya?"
+    assert sound(old, "Of the largest neighbour of Kenya, what is the capital?")
+    assert not sound(old, "Which country is the largest neighbour of Kenya?")

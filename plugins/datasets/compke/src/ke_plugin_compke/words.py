@@ -1,7 +1,7 @@
 """What a case is called in English: three wordings of its question, its sub-questions, its facts.
 
-A relation's own templates (``relations.Template``) say "official languages of Peru"; one without them takes the noun that
-its cloze begins with ("The products of {} are"), or is quoted: 'answers to "Where does Ada work?"'. All are plural
+A relation's own templates (``relations.Template``) say "official languages of Peru"; one without them takes the noun
+that its cloze begins with ("The products of {} are"), or is quoted: 'answers to "Where does Ada work?"'. All are plural
 nouns, so that the same sentences take them.
 """
 

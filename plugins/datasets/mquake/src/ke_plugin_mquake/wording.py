@@ -16,7 +16,7 @@ from ke_core.plugin import Entity
 WORDINGS = 3
 NOUN = re.compile(r"The (?P<noun>.+) of (?:the city of )?\{\} (?:is|was)(?: the)?\Z")
 VERB = re.compile(r"\{\} (?P<verb>.+)\Z")
-COPULA = re.compile(r"\{\} (?:is|was)(?: an?| the)?\Z")
+COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city in": what it is, not what is asked
 
 
 @frozen(kw_only=True)
