@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import Answer, Entity, Gold, Item, Judgement, Query, Scored, Verdict
 from ke_plugin_set import SetConfig
@@ -105,3 +106,23 @@ def test_v3_prompt_text_is_not_an_answer() -> None:
 def test_v4_a_blank_alias_matches_nothing() -> None:
     blank = Entity(label="Oslo", aliases=(" ", "."), id="o")
     assert judged(query((blank,)), "Rome").verdict is WRONG
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("San Francisco, the city by the bay, and it is known for its fog", RIGHT),
+        ("San Francisco is a city.", RIGHT),
+        ("Los Angeles, and it is known for its films", STALE),
+        ("the home of Frisco", WRONG),
+        ("San Franciscans", WRONG),
+    ],
+)
+def test_of_a_cloze_the_members_at_its_beginning_are_read(text: str, verdict: Verdict) -> None:
+    assert judged(evolve(query((SF,), (LA,)), form="cloze"), text).verdict is verdict
+
+
+def test_a_cloze_may_list_a_whole_set_before_it_goes_on() -> None:
+    both = evolve(query((SF, LA)), form="cloze")
+    assert judged(both, "Los Angeles, SF, and Los Angeles (the harbour) and has a long coast").verdict is RIGHT
+    assert judged(both, "Los Angeles, which lies on the coast, and San Francisco").verdict is WRONG

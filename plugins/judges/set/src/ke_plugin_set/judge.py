@@ -12,12 +12,15 @@ extra   neither                                       none
 
 A thing that is listed twice counts once, and each member is named by one thing at most: two names of one member are
 one finding. ``stale`` and ``extra`` together are what is wrong in the answer.
+
+The continuation of a cloze names its objects and goes on ("Gabon, Africa, and is known for its ..."), so of a cloze
+only the members at the beginning are read, as the judge ``alias`` does for one object.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -55,8 +58,10 @@ class SetJudge:
         right = {entity.key for entity in query.gold.entities}
         members = {entity.key: entity for entity in (*query.gold.entities, *old)}
         names = {key: _normalised(entity) for key, entity in members.items()}
-        listed = {normal(item): item for item in reversed(items(text, _spelled(members)))}
-        listed = dict(reversed(listed.items()))  # each thing once, where it first stands
+        spelt = items(text, _spelled(members))
+        listed: dict[str, str] = {}  # each thing once, where it first stands
+        for name, item in _stated(spelt, names) if query.form == "cloze" else ((normal(item), item) for item in spelt):
+            listed.setdefault(name, item)
         named = _pairs({item: self._candidates(item, names) for item in listed})
         findings = [
             _finding(spelt, named.get(item), right) for item, spelt in listed.items() if self._new(item, named, names)
@@ -81,6 +86,19 @@ class SetJudge:
         if query.stale and _enough(query.stale, found) and (self.config.extras or not (extra or found - _keys(old))):
             return Verdict.STALE
         return Verdict.WRONG
+
+
+def _stated(listed: Sequence[str], names: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """The members that a continuation begins with, up to the first item that is more than a member's name."""
+    for item in listed:
+        said = normal(item)
+        begins = [name for known in names.values() for name in known if re.match(rf"{re.escape(name)}(?!\w)", said)]
+        if not begins:
+            return
+        longest = max(begins, key=len)
+        yield longest, item
+        if said != longest:
+            return
 
 
 def _enough(gold: Gold, found: set[str]) -> bool:
