@@ -68,7 +68,7 @@ def test_a_run_on_a_file_is_judged_and_scored_again_from_it(
     on_file = ("--dataset", "cases", "-o", "cases.file=mine.jsonl")
     assert main(("eval", "--editor", "oracle", *on_file, "--limit", "8", "--out", "run")) == 0
     scores = json.loads((tmp_path / "run" / "scores.json").read_text())
-    assert [one["component"]["name"] for one in scores["metrics"]] == ["multi-hop"]
+    assert [one["component"]["name"] for one in scores["metrics"]] == ["multi-hop", "retrieval"]
     assert main(("judge", "run")) == 0
     (tmp_path / "away").mkdir()
     (tmp_path / "mine.jsonl").rename(tmp_path / "away" / "mine.jsonl")

@@ -35,7 +35,7 @@ BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
     "no-cloze": (TEXT_ONLY, "it has no cloze"),
     "blank-subject": (evolve(MOVE_TOWER, cloze=Cloze(template="{} is in", subject=" ")), "its subject is blank"),
     "no-object": (evolve(MOVE_TOWER, after=None), "it names no new object"),
-    "two-objects": (_to("Rome", "Bonn"), "it names 2 objects"),
+    "one-of-two-blank": (_to("Rome", " "), "its new object is blank"),
     "blank-object": (_to(" "), "its new object is blank"),
     "two-lines": (_to("Rome\nBonn"), "its new object has more than one line"),
     "old-object": (_to("Paris"), "its new object 'Paris' is the old one"),
