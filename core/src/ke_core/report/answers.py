@@ -10,11 +10,10 @@ from ke_core.data.queries import Case, Phase
 from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
 from ke_core.data.results import Judgement, Reply
 from ke_core.data.runspec import Component
-from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.results.folder import RunFolder
-from ke_core.run.components import choose_again
+from ke_core.run.recorded import recorded
 
 Place = tuple[str, Phase, str]
 """Query, phase, style: where a reply stands within its case."""
@@ -46,17 +45,8 @@ class Material:
 
 def material(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Material:
     """The dataset of a run as it was then. Raises KEErrors: it is not installed, its files are not here or differ."""
-    recorded = folder.spec.dataset
-    dataset: Dataset = choose_again(catalog, "dataset", recorded.component, data_dir=data_dir).build()
-    cases = tuple(dataset.cases())
-    found = dataset.info().sha256  # of what was read, and so only now
-    if found != recorded.sha256:
-        raise BadRun(
-            f"{recorded.component.name} is not what {folder.path} was made with: "
-            f"sha256 {found[:12]}, recorded {recorded.sha256[:12]}",
-            hint="point --data-dir to the files the run was made with",
-        )
-    return Material(dataset=dataset, cases=cases)
+    known = recorded(folder, catalog, data_dir)
+    return Material(dataset=known.dataset, cases=tuple(known.cases))
 
 
 def answers(folder: RunFolder, judge: Component | None) -> dict[str, Answered]:
