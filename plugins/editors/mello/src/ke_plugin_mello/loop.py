@@ -33,7 +33,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_core.retrieval import FactMemory, answered, looked_up
+from ke_core.retrieval import FactMemory, answered, looked_up, sentence
 from ke_plugin_mello.profiles import Profile
 from ke_plugin_mello.turns import FACT
 
@@ -86,5 +86,6 @@ class Loop:
         return Nearest(memory=self.memory, text=text, k=1, hidden=ask.hidden)
 
     def fact(self, hits: Sequence[Hit]) -> str:
-        """The line that the memory writes."""
-        return f"{FACT} {self.profile.fact.replace('{}', hits[0].text if hits else self.profile.nothing)}"
+        """The line that the memory writes, with one full stop where the profile has one."""
+        shown, fact = self.profile.fact, hits[0].text if hits else self.profile.nothing
+        return f"{FACT} {shown.replace('{}.', sentence(fact)) if '{}.' in shown else shown.replace('{}', fact)}"

@@ -27,7 +27,7 @@ def way(loop: Loop, ask: Question) -> Way:
         """The edit in scope or the given answer, and the entity that the model reads in it."""
         hits: tuple[Hit, ...] = yield Nearest(memory=loop.memory, text=given.question, k=1, hidden=ask.hidden)
         found = looked_up(given.question, hits)
-        known = f"{hits[0].text}." if hits else sentence(given.statement)
+        known = sentence(hits[0].text if hits else given.statement)
         text = f"\n{SUBQUESTION} {given.question}\n{FACT} {known}\n"
         written: Generated = yield Generate(prompt=f"{start}{said}{text}", stop=("\n",), max_tokens=loop.max_tokens)
         text += written.text

@@ -32,7 +32,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_core.retrieval import FactMemory, answered, looked_up
+from ke_core.retrieval import FactMemory, answered, looked_up, sentence
 from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
 
 ENTITY = "Key entity:"
@@ -73,7 +73,7 @@ class Loop:
                 return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=turn.subquestion, k=1, hidden=ask.hidden)
             steps.append(looked_up(turn.subquestion, hits))
-            state = f"{state.rstrip()}\n{f'{FACT} {hits[0].text}.' if hits else self.way.unknown}"
+            state = f"{state.rstrip()}\n{f'{FACT} {sentence(hits[0].text)}' if hits else self.way.unknown}"
         return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
 
     def start(self, ask: Ask) -> str:
