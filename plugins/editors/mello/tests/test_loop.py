@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import Answer, Cost, Failure, Likelihood, Step
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
@@ -36,6 +37,13 @@ def outcome(*script, **options) -> tuple[str, str]:
 
 
 BOTH = pytest.mark.parametrize("profile", ["fixed", "paper"])
+
+
+@BOTH
+def test_a_fact_that_is_a_whole_sentence_keeps_its_one_full_stop(profile) -> None:
+    edits = [evolve(edit, statement=f"{edit.statement}.") for edit in (MOVE_TOWER, MOVE_GATE)]
+    _reply, model = replay(FIRST, FINAL, edits=edits, profile=profile)
+    assert model.prompts[1].endswith("\nRetrieved fact: Eiffel Tower is located in Rome.")
 
 
 @BOTH
