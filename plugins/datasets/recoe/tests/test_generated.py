@@ -145,8 +145,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Callable[[str], str]], str]] = 
 def test_what_cannot_be_believed_is_dropped_with_its_reason(tmp_path: Path, name: str) -> None:
     item, changed, reason = WRONG[name]
     why: Counter[str] = Counter()
-    with pytest.raises(BadData, match="no datapoint could be made"):
-        made(write(tmp_path, item), model(**changed), why)
+    assert not made(write(tmp_path, item), model(**changed), why)
     assert len(why) == 1
     assert re.search(reason, next(iter(why)))
 

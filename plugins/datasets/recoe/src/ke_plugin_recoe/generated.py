@@ -27,7 +27,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ke_core.graph import BuildTools
-from ke_core.plugin import BadConfig, BadData, Failure, Generate, Generated, Procedure, all_said, labelled, prompt_text
+from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, all_said, labelled, prompt_text
 from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
 from ke_plugin_recoe.cases import ordered
 from ke_plugin_recoe.consistency import consistent
@@ -55,7 +55,7 @@ class Dropped(Exception):
 
 
 def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Record]:
-    """Up to ``tools.cases`` records, in the order of the file. Raises BadData and BadConfig."""
+    """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, and BadConfig."""
     from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  which builds with this package's builder
 
     if tools.run is None:
@@ -73,8 +73,6 @@ def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Rec
     kept = consistent(found, tools.seed)
     for _gone in range(len(found) - len(kept)):
         tools.dropped(INCONSISTENT)
-    if not kept:
-        raise BadData(f"no datapoint could be made of {path}", hint="try a larger model, or see what was left out")
     return islice(iter(kept), tools.cases)
 
 
