@@ -210,7 +210,7 @@ def test_it_takes_a_model(tmp_path: Path) -> None:
 def test_prompts_are_taken_from_a_folder(tmp_path: Path) -> None:
     builder = RecoeBuilder(config=RecoeBuild(prompts=str(tmp_path)), words={})
     tools = BuildTools(run=Engine(ScriptedModel(model())).run)
-    with pytest.raises((BadConfig, BadData)):
+    with pytest.raises(BadConfig, match=r"build\.prompts: .*aliases\.txt cannot be read"):
         list(builder.from_questions(write(tmp_path, RIVER), tools))
 
 

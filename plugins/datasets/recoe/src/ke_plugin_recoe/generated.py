@@ -19,7 +19,7 @@ passages stand in the file, if anybody has put some there.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from ke_plugin_recoe.records import DIRECT, UNCHANGED, Group, Record, Scheme, St
 from ke_plugin_recoe.swap import swapped
 
 LINE, PARAGRAPH = ("\n",), ("\n\n",)
+PROMPTS = ("aliases", "alter", "answer", "atoms", "counterfactual", "counts", "facts", "state", "things", "verify")
 INCONSISTENT = "its counterfactuals contradict another datapoint's"
 Texts = Generator[Any, Any, str]
 
@@ -55,7 +56,7 @@ class Dropped(Exception):
 
 
 def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Record]:
-    """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, and BadConfig."""
+    """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, BadConfig."""
     from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  which builds with this package's builder
 
     if tools.run is None:
@@ -81,6 +82,13 @@ class Writer:
     """Writer(config): the construction of one datapoint as a procedure on the engine."""
 
     config: RecoeBuild
+    prompts: Mapping[str, str] = field(init=False)
+
+    @prompts.default
+    def _read(self) -> Mapping[str, str]:
+        """All of them, before the model is asked anything. Raises BadConfig."""
+        folder = self.config.prompts
+        return {name: prompt_text("ke_plugin_recoe", f"{name}.txt", folder, option="build.prompts") for name in PROMPTS}
 
     def datapoint(self, given: Given) -> Procedure[Record | str]:
         """The record, or the reason why there is none."""
@@ -228,7 +236,7 @@ class Writer:
         return [line for line in lines if line]
 
     def _prompt(self, name: str, parts: dict[str, str]) -> str:
-        text = prompt_text("ke_plugin_recoe", f"{name}.txt", self.config.prompts, option="build.prompts")
+        text = self.prompts[name]
         for part, value in parts.items():
             text = text.replace(f"{{{part}}}", value)
         return text
