@@ -229,4 +229,7 @@ def _engine(choice: ModelChoice, seed: int, catalog: Catalog, progress: Progress
 
 
 def _reasons(dropped: Counter[str]) -> str:
-    return "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5)) or "there is too little to build from"
+    return (
+        "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
+        or "there is too little to build from"
+    )
