@@ -56,7 +56,17 @@ from ke_core.data.training import TrainingExample
 from ke_core.data.wording import holds, words
 from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, write_cases
 from ke_core.datasets.checks import all_labelled, all_said, labelled, said, some_said
-from ke_core.datasets.family import CaseDataset, Deferred, FileDataset, Variant, digest_of, fit, folder_of, queries_of
+from ke_core.datasets.family import (
+    CaseDataset,
+    Deferred,
+    FileDataset,
+    Variant,
+    digest_of,
+    fit,
+    folder_of,
+    own_file,
+    queries_of,
+)
 from ke_core.datasets.stream import parse_json
 from ke_core.engine.direct import Direct, put
 from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
@@ -128,7 +138,7 @@ __all__ = [
     "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
     "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said",
     "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
-    "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot", "parse_json",
+    "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot", "own_file", "parse_json",
     "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "read_cases", "read_checkpoint", "read_header",
     "said", "sentences", "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings",
     "sub_questions", "template_length", "thoughts_of", "trained_folder", "words", "write_cases",

@@ -73,6 +73,14 @@ def folder_of(data_dir: str | None, family: str) -> Path | None:
     return folder
 
 
+def own_file(name: str, family: str, *, form: str) -> Path:
+    """The option ``file`` as a file that exists; ``form`` says what it holds. Raises BadData."""
+    path = Path(name).expanduser().absolute()
+    if not path.is_file():
+        raise BadData(f"no file {path}", hint=f"{family}.file names a JSON file in {form}")
+    return path
+
+
 @frozen(kw_only=True)
 class CaseDataset(ABC):
     """What follows from a dataset's cases and its options alone. A subclass says the cases and how they are asked."""

@@ -6,12 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 from attrs import evolve, frozen
 
 from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, DataFile, FileDataset, Material, Prompt, Query, digest_of
+from ke_core.plugin import (
+    Case,
+    DataFile,
+    FileDataset,
+    Material,
+    Prompt,
+    Query,
+    digest_of,
+    own_file,
+)
 from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig, prompts
 from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case
@@ -73,9 +81,7 @@ def compke(config: CompkeConfig) -> Compke:
     """The published file, or the one that the option ``file`` names. Raises BadData where that is not there."""
     if config.file is None:
         return Compke(variant=COMPKE, config=config)
-    path = Path(config.file).expanduser().absolute()
-    if not path.is_file():
-        raise BadData(f"no file {path}", hint="compke.file names a JSON file in the format of the plugin's README")
+    path = own_file(config.file, "compke", form="the format of the plugin's README")
     return Compke(variant=evolve(COMPKE, file=str(path), published={}), config=config)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from pathlib import Path
 
 from attrs import asdict, evolve, field, frozen
 
@@ -22,6 +21,7 @@ from ke_core.plugin import (
     Query,
     digest_of,
     folder_of,
+    own_file,
     queries_of,
 )
 from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig
@@ -157,9 +157,7 @@ def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
     if variant.name == ATLAS.name:
         found: Mquake = MquakeAtlas(variant=variant, config=config)
     elif variant.name == OWN.name and config.file:
-        path = Path(config.file).expanduser().absolute()
-        if not path.is_file():
-            raise BadData(f"no file {path}", hint="mquake.file is a JSON file in MQuAKE's published format")
+        path = own_file(config.file, "mquake", form="MQuAKE's published format")
         return Mquake(variant=evolve(variant, file=str(path)), config=config)
     else:
         found = Mquake(variant=variant, config=config)

@@ -14,7 +14,18 @@ from typing import cast
 from attrs import evolve, frozen
 
 from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, FileDataset, Prompt, Query, data_places, digest_of, folder_of, sha256_of
+from ke_core.plugin import (
+    BadData,
+    Case,
+    FileDataset,
+    Prompt,
+    Query,
+    data_places,
+    digest_of,
+    folder_of,
+    own_file,
+    sha256_of,
+)
 from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, prompts
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case
@@ -74,12 +85,7 @@ class Recoe(FileDataset):
     def paths(self, scheme: Scheme) -> list[Path]:
         """The JSON files of a scheme, or the user's own. Raises BadData that says where to put them."""
         if self.config.file is not None:
-            path = Path(self.config.file).expanduser().absolute()
-            if not path.is_file():
-                raise BadData(
-                    f"no file {path}", hint="recoe.file names a JSON file in the format of the plugin's README"
-                )
-            return [path]
+            return [own_file(self.config.file, "recoe", form="the format of the plugin's README")]
         explicit = folder_of(self.data_dir, "recoe")
         places = [place for name in (scheme, f"data/{scheme}") for place in data_places("recoe", name, explicit)]
         for place in places:

@@ -6,13 +6,23 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, DataFile, Decoding, FileDataset, Parse, Prompt, Query, fit
+from ke_core.plugin import (
+    BadData,
+    Case,
+    DataFile,
+    Decoding,
+    FileDataset,
+    Parse,
+    Prompt,
+    Query,
+    fit,
+    own_file,
+)
 from ke_plugin_ripple_edits import STYLE, BuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
@@ -91,9 +101,7 @@ def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
     """The file that the option ``file`` names. Raises BadData where that is not there."""
     if config.file is None:
         return Unnamed(variant=variant, config=config)
-    path = Path(config.file).expanduser().absolute()
-    if not path.is_file():
-        raise BadData(f"no file {path}", hint="ripple-edits.file names a JSON file in the published format")
+    path = own_file(config.file, "ripple-edits", form="the published format")
     return RippleEdits(variant=evolve(variant, file=str(path)), config=config)
 
 
