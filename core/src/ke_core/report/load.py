@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ke_core.data.codec import from_json
-from ke_core.data.results import Score
 from ke_core.data.runspec import IMPORTED, Component
 from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
@@ -14,6 +13,7 @@ from ke_core.report.effort import effort_scores
 from ke_core.report.run import Reported
 from ke_core.report.tally import tally
 from ke_core.results.folder import SCORES, RunFolder
+from ke_core.results.measured import scores_of
 from ke_core.run.evaluation import score
 
 
@@ -24,9 +24,8 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
     raw = folder.scores()
     where = str(folder.path / SCORES)
     try:
-        metrics, judge = raw["metrics"], raw["judge"]
-        names = [metric["component"]["name"] for metric in metrics]
-        scores = [part for metric in metrics for part in metric["scores"]]
+        judge = raw["judge"]
+        names = [metric["component"]["name"] for metric in raw["metrics"]]
     except (KeyError, TypeError) as error:
         raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
     counted = tally(folder.read())
@@ -35,7 +34,7 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
         path=str(folder.path),
         spec=folder.spec,
         scores=(
-            *from_json(scores, list[Score], of=where, error=BadRun),
+            *scores_of(folder),
             *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts)),
         ),
         columns={name: columns_of(name, catalog) for name in names},

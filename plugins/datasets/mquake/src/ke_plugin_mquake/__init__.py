@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, ReproductionSpec, hookimpl, reproductions_in
 from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
 
 STYLES = ("direct", "cot")
@@ -119,3 +119,9 @@ def _spec(variant: MquakeVariant) -> DatasetSpec:
         hides=lambda config: bool(config.mask),
         builder=BUILDER if variant is OWN else None,
     )
+
+
+@hookimpl
+def ke_reproductions() -> list[ReproductionSpec]:
+    """Offer the paper's tables 3, 4, 5, 12, 13, 14 and figure 2."""
+    return reproductions_in("ke_plugin_mquake", "mquake")

@@ -1,0 +1,1 @@
+"""Published tables and figures: read from their files, run, and set beside what was printed."""

@@ -1,0 +1,220 @@
+"""From a cell's settings to the runs that it needs here: with the models and the data at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.data.codec import canonical, to_json
+from ke_core.data.queries import Case
+from ke_core.data.reproductions import Pick, Reproduction, Setup
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadConfig, BadData, KEError
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import split
+from ke_core.reproduce.models import Seat, seated
+from ke_core.reproduce.reading import HINT, CellPlan, Wanted, cells
+from ke_core.run.components import DATA_DIR, Chosen, choose, with_flag
+from ke_core.run.evaluation import EvalRequest
+from ke_core.run.recorded import Datasets
+from ke_core.run.session import ModelChoice
+from ke_core.specs import JudgeSpec
+
+
+@frozen(kw_only=True)
+class Means:
+    """What a user has: models, data, and how many cases may be taken. ``judge_model``: for judges that ask one.
+
+    ``fallback``: the dataset that takes the place of one that is not at hand.
+    """
+
+    models: tuple[ModelChoice, ...]
+    judge_model: ModelChoice | None = None
+    limit: int | None = None
+    fallback: str = ""
+    data_dir: str = ""
+
+
+@frozen(kw_only=True)
+class Needed:
+    """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none."""
+
+    request: EvalRequest
+    judge: str = ""
+
+    @property
+    def key(self) -> str:
+        """The same for all cells that this run serves."""
+        return canonical([to_json(self.request), self.judge])
+
+    @property
+    def words(self) -> str:
+        """For people: ``memit on mquake-cf-3k, k = 1, with smollm2-135m``."""
+        request = self.request
+        k = f"k = {request.plan.size}" + (" edited" if request.plan.protocol == "sample" else "")
+        return f"{request.editor} on {request.dataset}, {k}, with {request.model.reference}"
+
+
+@frozen(kw_only=True)
+class PartPlan:
+    """One number of a cell: the runs (or the datasets, counted) that it comes from, or ``why`` there are none."""
+
+    wanted: Wanted
+    needs: tuple[Needed, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@define
+class Shelf:
+    """The datasets at hand, each read once, however many cells and tables need it."""
+
+    catalog: Catalog
+    _read: Datasets = field(factory=Datasets)
+    _holds: dict[str, bool] = field(factory=dict)
+
+    def cases(self, request: EvalRequest) -> list[Case]:
+        """Every case of a dataset. Raises UnknownComponent, BadData."""
+        return self._read.open(self._chosen(request), request.dataset)[1]
+
+    def holds(self, request: EvalRequest) -> bool:
+        """Whether all that the dataset reads is at hand, prompts among it."""
+        chosen = self._chosen(request)
+        key = canonical([request.dataset, to_json(chosen.config)])
+        if key not in self._holds:
+            try:
+                self._holds[key] = bool(self._read.open(chosen, request.dataset)[0].info().sha256)
+            except BadData:
+                self._holds[key] = False
+        return self._holds[key]
+
+    def _chosen(self, request: EvalRequest) -> Chosen:
+        spec = self.catalog.spec("dataset", request.dataset)
+        options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
+        return choose(self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts))
+
+
+@define
+class Planner:
+    """Plans the cells of one table."""
+
+    table: Reproduction
+    catalog: Catalog
+    means: Means
+    shelf: Shelf
+
+    def rows(self) -> list[list[tuple[PartPlan, ...]]]:
+        """The parts of every cell, row by row. Raises BadData for an option of nothing that the table uses."""
+        return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
+
+    def cases(self, request: EvalRequest) -> list[Case]:
+        """Every case of a dataset. Raises UnknownComponent, BadData."""
+        return self.shelf.cases(request)
+
+    def _part(self, cell: CellPlan, wanted: Wanted) -> PartPlan:
+        seat = self._seats.get(cell.model, Seat())
+        if why := cell.row.unclear or seat.why:
+            return PartPlan(wanted=wanted, why=why)
+        notes = dict.fromkeys((*cell.notes, *([seat.note] if seat.note else [])))
+        needs: list[Needed] = []
+        for setup in wanted.setups:
+            try:
+                need, said = self._needed(setup, wanted.pick, seat.choice)
+            except KEError as error:
+                return PartPlan(wanted=wanted, why=str(error))
+            needs.append(need)
+            notes |= dict.fromkeys(said)
+        return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
+
+    def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[Needed, list[str]]:
+        """The run of a cell, and what in it is not as in the paper."""
+        asks_model = self._asks_model(setup.judge)
+        if asks_model and self.means.judge_model is None:
+            raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
+        if pick.source == "scores" and not setup.editor:
+            raise BadConfig("no editor is named", hint=HINT)
+        request = self._request(setup, pick, model, judge="" if asks_model else setup.judge)
+        request, notes = self._at_hand(request)
+        if pick.source == "scores":
+            request, cut = _cut(request, len(self.cases(request)))
+            notes += cut
+        return Needed(request=request, judge=setup.judge if asks_model else ""), notes
+
+    def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, judge: str) -> EvalRequest:
+        return EvalRequest(
+            editor=setup.editor,
+            dataset=setup.dataset,
+            model=model or self.means.models[0],
+            options=self._options(setup),
+            plan=Plan(
+                protocol=setup.protocol,
+                size=setup.edited if setup.protocol == "sample" or pick.source == "audit" else setup.batch,
+                limit=self.means.limit if pick.source == "scores" else None,
+                ask=setup.ask,
+            ),
+            styles=setup.styles,
+            edited_form=setup.edited_form,
+            judge=judge,
+            metrics=self._metrics,
+            seed=setup.seed,
+            prompts=setup.prompts,
+            data_dir=self.means.data_dir,
+        )
+
+    def _at_hand(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
+        """With the dataset, or with the one that takes its place. Raises KEError where there is neither."""
+        if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
+            return evolve(request, prompts=""), [f"{request.prompts} prompts are not at hand: with ours"]
+        try:
+            self.cases(request)
+        except BadData:
+            if not self.means.fallback:
+                raise
+        else:
+            return request, []
+        name = self.means.fallback
+        unknown = self.catalog.spec("dataset", request.dataset).prefix
+        kept = {prefix: given for prefix, given in request.options.items() if prefix != unknown}
+        return evolve(request, dataset=name, options=kept, prompts=""), [f"{name} in place of {request.dataset}"]
+
+    def _options(self, setup: Setup) -> dict[str, dict[str, str]]:
+        """Of the table's options those of the components in this run."""
+        used = {self._prefix("editor", setup.editor), self._prefix("dataset", setup.dataset)}
+        used |= {self._prefix("metric", name) for name in self._metrics} | {self._prefix("judge", setup.judge)}
+        given = split(f"{name}={value}" for name, value in setup.options.items())
+        return {prefix: values for prefix, values in given.items() if prefix in used}
+
+    def _prefix(self, kind: str, name: str) -> str:
+        return self.catalog.spec(kind, name).prefix if name else ""
+
+    def _asks_model(self, judge: str) -> bool:
+        if not judge:
+            return False
+        spec = self.catalog.spec("judge", judge)
+        return isinstance(spec, JudgeSpec) and spec.needs_model
+
+    @cached_property
+    def _cells(self) -> list[list[CellPlan]]:
+        return list(cells(self.table))
+
+    @cached_property
+    def _metrics(self) -> tuple[str, ...]:
+        """Every metric that the table names: all its runs are scored alike."""
+        wanted = [wanted for row in self._cells for cell in row for wanted in cell.wanted]
+        named = (name for each in wanted for setup in each.setups for name in (*setup.metrics, each.pick.metric))
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    @cached_property
+    def _seats(self) -> Mapping[str, Seat]:
+        return seated(self.table.models, self.means.models)
+
+
+def _cut(request: EvalRequest, cases: int) -> tuple[EvalRequest, list[str]]:
+    """No more cases edited at once than are taken."""
+    plan = request.plan
+    taken = min(cases, plan.limit or cases)
+    if plan.size is None or plan.size <= taken:
+        return request, []
+    return evolve(request, plan=evolve(plan, size=taken)), [f"k = {taken}, not {plan.size}"]

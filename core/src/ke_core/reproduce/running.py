@@ -1,0 +1,130 @@
+"""From plans to filled tables: run what the cells need, each run once, and read their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from ke_core.data.codec import digest
+from ke_core.data.reproductions import Reproduction
+from ke_core.data.results import Score
+from ke_core.errors import KEError
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Progress
+from ke_core.reproduce.counts import audited, counted
+from ke_core.reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
+from ke_core.reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
+from ke_core.results.folder import RunFolder
+from ke_core.results.measured import scores_of
+from ke_core.run.cells import Cell, Result, Told, run_cells
+from ke_core.run.evaluation import judge, score
+from ke_core.run.judges import Asking
+
+
+@frozen(kw_only=True)
+class PlannedTable:
+    """A table and where each of its numbers comes from."""
+
+    name: str
+    planner: Planner
+    rows: list[list[tuple[PartPlan, ...]]]
+
+    def parts(self) -> Iterable[PartPlan]:
+        """Every number."""
+        return (part for row in self.rows for cell in row for part in cell)
+
+    def needs(self) -> dict[str, Needed]:
+        """Every run, once, by key."""
+        return {need.key: need for part in self.parts() if part.wanted.pick.source == "scores" for need in part.needs}
+
+
+def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Means) -> list[PlannedTable]:
+    """Where every number of every table comes from; nothing is run. Raises BadData."""
+    shelf = Shelf(catalog)
+    planners = {name: Planner(table, catalog, means, shelf) for name, table in tables.items()}
+    return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
+
+
+@define(kw_only=True)
+class Runs:
+    """The runs that tables need, in ``root``: each made once, and gone on with where it stopped."""
+
+    catalog: Catalog
+    means: Means
+    root: Path
+    progress: Progress
+    _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
+    _why: dict[str, str] = field(factory=dict)
+
+    def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
+        """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
+
+        Returns whether any of them failed.
+        """
+        new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
+        cells = [Cell(name=need.words, request=need.request, folder=self.folder(need)) for need in new.values()]
+        results = run_cells(cells, self.catalog, self.progress, told=told)
+        for (key, need), result in zip(new.items(), results, strict=True):
+            self._read(key, need, result)
+        return any(key in self._why for key in needs)
+
+    def folder(self, need: Needed) -> Path:
+        """Where a run lies."""
+        return self.root / f"{need.request.editor}-{need.request.dataset}-{digest(need.key)[:12]}"
+
+    def filled(self, plan: PlannedTable) -> FilledTable:
+        """The table, with the numbers of the runs made so far."""
+        limit = self.means.limit
+        return FilledTable(
+            name=plan.name,
+            table=plan.planner.table,
+            cells=[[tuple(self._part(plan, one) for one in cell) for cell in row] for row in plan.rows],
+            notes=(
+                *plan.planner.table.notes,
+                *([f"at most {limit} cases of each dataset, drawn with the seed"] if limit else []),
+            ),
+        )
+
+    def _read(self, key: str, need: Needed, result: Result) -> None:
+        if result.status == "failed":
+            self._why[key] = result.error
+            return
+        folder = RunFolder.open(self.folder(need))
+        try:
+            if need.judge:
+                self._judge(folder, need)
+            self._scores[key] = tuple(scores_of(folder))
+        except KEError as error:
+            self._why[key] = str(error)
+
+    def _judge(self, folder: RunFolder, need: Needed) -> None:
+        """By a judge that asks a model, after the run."""
+        assert self.means.judge_model is not None
+        request = need.request
+        asking = Asking(model=self.means.judge_model, progress=self.progress)
+        where = request.data_dir
+        judge(folder, self.catalog, name=need.judge, data_dir=where, asking=asking)
+        score(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
+
+    def _part(self, plan: PlannedTable, one: PartPlan) -> Part:
+        printed = one.wanted.printed
+        if one.why:
+            return Part(printed=printed, status=Status.NOT_RUN, why=one.why)
+        return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)
+
+    def _measured(self, plan: PlannedTable, one: PartPlan, need: Needed) -> Measured:
+        pick = one.wanted.pick
+        if pick.source == "scores":
+            if need.key in self._why:
+                return Measured(value=None, n=0, why=self._why[need.key])
+            return picked(self._scores[need.key], pick)
+        cases = plan.planner.cases(need.request)
+        try:
+            numbers = counted(cases) if pick.source == "statistics" else audited(cases, need.request.plan.size or 0)
+        except KEError as error:
+            return Measured(value=None, n=0, why=str(error))
+        if pick.aspect not in numbers:
+            return Measured(value=None, n=0, why=f"{need.request.dataset} has no {pick.aspect}")
+        return Measured(value=numbers[pick.aspect], n=len(cases))

@@ -1,0 +1,35 @@
+"""A published table that ``ke reproduce teams/table-1`` runs again. Real ones are files: see ../reproducing.md."""
+
+from ke_core.plugin import ReproductionSpec, hookimpl
+
+TABLE = """
+paper = "Somebody 2026, Table 1"
+title = "teams recalled after editing"
+labels = ["Method"]
+
+[set]
+dataset = "teams"
+
+[pick]
+metric = "accuracy"
+aspect = "all"
+style = "direct"
+
+[models.Echo]
+ids = ["echo:1"]
+
+[[columns]]
+heading = "all"
+
+[[rows]]
+labels = ["recall"]
+model = "Echo"
+set = { editor = "recall" }
+printed = [100.0]
+"""
+
+
+@hookimpl
+def ke_reproductions() -> list[ReproductionSpec]:
+    """Offer one table."""
+    return [ReproductionSpec(name="teams/table-1", text=lambda: TABLE)]
