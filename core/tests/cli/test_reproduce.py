@@ -257,7 +257,7 @@ def test_an_unknown_name_is_refused(ke):
 
 def test_a_run_that_fails_is_said_in_its_cells_and_the_others_are_shown(ke, tmp_path):
     (tmp_path / "mine.toml").write_text(TABLE.replace('"sayer.word" = "Cairo"', '"sayer.wort" = "Cairo"'))
-    status, out, err = ke("reproduce", "mine.toml", *MODEL, "--limit", "2")
+    status, out, _err = ke("reproduce", "mine.toml", *MODEL, "--limit", "2")
     assert status == 1
     assert "sayer has no option 'wort'" in out
     assert "+0.0 matches" in out

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from attrs import frozen
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from ke_core.data.codec import to_json
@@ -22,51 +24,86 @@ GAP = 2
 
 
 class Footnotes:
-    """The notes of a table: those of every cell apart, the others with a letter each, in the order of first use."""
+    """The notes of a table, each said once and as high up as it holds: for all of it, a row, a column, or a cell.
+
+    What holds for the whole table has no letter; the others have one each, in the order of first use. A cell that was
+    not run says only why, and has no part in what the others share.
+    """
 
     def __init__(self, filled: FilledTable) -> None:
-        parts = [part for row in filled.cells for cell in row for part in cell]
-        said = [dict.fromkeys(_said(part)) for part in parts]
-        self.everywhere = list(dict.fromkeys(filled.notes))
-        self.everywhere += [note for note in said[0] if all(note in notes for notes in said)]
-        several = dict.fromkeys(note for notes in said for note in notes if note not in self.everywhere)
-        self.letters = {note: _letter(number) for number, note in enumerate(several)}
-
-    def of(self, cell: Sequence[Part]) -> str:
-        """The letters of a cell, such as ``a, b``."""
-        found = dict.fromkeys(note for part in cell for note in _said(part) if note in self.letters)
-        return ", ".join(self.letters[note] for note in found)
+        said = [[(_said(cell), _ran(cell)) for cell in row] for row in filled.cells]
+        common = _shared([pair for row in said for pair in row])
+        self.everywhere = list(dict.fromkeys((*filled.notes, *common)))
+        by_column = [_without(_shared(list(column)), common) for column in zip(*said, strict=True)]
+        self._letters: dict[str, str] = {}
+        self.columns = [self._mark(notes) for notes in by_column]
+        self.rows: list[str] = []
+        self.cells: list[list[str]] = []
+        for row in said:
+            by_row = _without(_shared(row), common)
+            self.rows.append(self._mark(by_row))
+            above = [{*self.everywhere, *by_row, *notes} for notes in by_column]
+            self.cells.append(
+                [self._mark(_without(notes, known)) for (notes, _), known in zip(row, above, strict=True)]
+            )
 
     def lines(self) -> Iterator[str]:
         """What stands under the table."""
         yield from self.everywhere
-        yield from (f"{letter}: {note}" for note, letter in self.letters.items())
+        yield from (f"{letter}: {note}" for note, letter in self._letters.items())
+
+    def _mark(self, notes: Sequence[str]) -> str:
+        """`` [a, b]``, or nothing."""
+        for note in notes:
+            self._letters.setdefault(note, _letter(len(self._letters)))
+        return f" [{', '.join(self._letters[note] for note in notes)}]" if notes else ""
+
+
+@frozen(kw_only=True)
+class Sheet:
+    """A filled table in words: headings, and row by row its labels and the lines of its cells."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[list[str], ...]], ...]
+    foot: tuple[str, ...]
+
+    @classmethod
+    def of(cls, filled: FilledTable) -> Sheet:
+        """Every text of it."""
+        table, notes = filled.table, Footnotes(filled)
+        summary = ", ".join(f"{number} {words}" for words, number in filled.counts().items() if number)
+        return cls(
+            title=f"{table.paper}: {table.title}",
+            headings=tuple(column.heading + mark for column, mark in zip(table.columns, notes.columns, strict=True)),
+            rows=tuple(
+                (
+                    (*row.labels[:-1], row.labels[-1] + mark),
+                    tuple(_lines(cell, letters) for cell, letters in zip(cells, marks, strict=True)),
+                )
+                for row, mark, cells, marks in zip(table.rows, notes.rows, filled.cells, notes.cells, strict=True)
+            ),
+            foot=(f"numbers: {summary}", *notes.lines()),
+        )
 
 
 def drawn(filled: FilledTable) -> Group:
     """For a terminal of 100 columns; a wider table comes in pieces, each with the row labels."""
-    notes = Footnotes(filled)
-    texts = [[_lines(cell, notes) for cell in row] for row in filled.cells]
-    table = filled.table
-    pieces = [_piece(filled, texts, columns) for columns in _pieces(filled, texts)]
-    first, *rest = pieces
-    heading = f"{table.paper}: {table.title}"
-    summary = ", ".join(f"{number} {words}" for words, number in filled.counts().items() if number)
-    foot = [literal(f"  {line}", "dim") for line in notes.lines()]
-    return Group(titled(heading, first), *rest, literal(f"  numbers: {summary}"), *foot)
+    sheet = Sheet.of(filled)
+    first, *rest = [_piece(filled, sheet, columns) for columns in _pieces(filled.table.labels, sheet)]
+    return Group(titled(sheet.title, first), *rest, *(literal(f"  {line}", "dim") for line in sheet.foot))
 
 
 def markdown(filled: FilledTable) -> str:
     """As GitHub shows it."""
-    notes = Footnotes(filled)
-    table = filled.table
-    rows = [[*table.labels, *(column.heading for column in table.columns)]]
-    lines = [f"### {escaped(f'{table.paper}: {table.title}')}", "", *_md(rows)]
-    lines.append("|" + " --- |" * len(table.labels) + " ---: |" * len(table.columns))
-    for row, cells in zip(table.rows, filled.cells, strict=True):
-        texts = ("<br>".join(map(escaped, _lines(cell, notes))) for cell in cells)
-        lines.append(f"| {' | '.join([*map(escaped, row.labels), *texts])} |")
-    return "\n".join([*lines, "", *(f"- {escaped(note)}" for note in notes.lines()), ""])
+    sheet, labels = Sheet.of(filled), filled.table.labels
+    rows = [_row([*map(escaped, labels), *map(escaped, sheet.headings)])]
+    rows.append("|" + " --- |" * len(labels) + " ---: |" * len(sheet.headings))
+    rows += [
+        _row([*map(escaped, names), *("<br>".join(map(escaped, lines)) for lines in cells)])
+        for names, cells in sheet.rows
+    ]
+    return "\n".join([f"### {escaped(sheet.title)}", "", *rows, "", *(f"- {escaped(line)}" for line in sheet.foot), ""])
 
 
 def as_json(filled: FilledTable) -> dict[str, Any]:
@@ -95,36 +132,31 @@ def _json(part: Part) -> dict[str, Any]:
     return {**raw, "difference": part.difference}
 
 
-def _md(rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(map(escaped, row))} |" for row in rows]
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
-def _piece(filled: FilledTable, texts: Sequence[Sequence[list[str]]], columns: Sequence[int]) -> Any:
-    table = filled.table
-    piece = plain_table(*table.labels)
+def _piece(filled: FilledTable, sheet: Sheet, columns: Sequence[int]) -> Table:
+    piece = plain_table(*filled.table.labels)
     for index in columns:
-        piece.add_column(literal(table.columns[index].heading, "bold"), justify="right", no_wrap=True)
-    for row, cells, lines in zip(table.rows, filled.cells, texts, strict=True):
-        shown = [_styled(lines[index], cells[index]) for index in columns]
-        piece.add_row(*map(literal, row.labels), *shown)
+        piece.add_column(literal(sheet.headings[index], "bold"), justify="right", no_wrap=True)
+    for (names, lines), cells in zip(sheet.rows, filled.cells, strict=True):
+        piece.add_row(*map(literal, names), *(_styled(lines[index], cells[index]) for index in columns))
         piece.add_section()
     return piece
 
 
-def _pieces(filled: FilledTable, texts: Sequence[Sequence[list[str]]]) -> list[list[int]]:
+def _pieces(labels: Sequence[str], sheet: Sheet) -> list[list[int]]:
     """The columns of each piece, as many as fit beside the labels."""
-    table = filled.table
-    labels = sum(
-        GAP + max(len(table.labels[at]), *(len(row.labels[at]) for row in table.rows))
-        for at in range(len(table.labels))
-    )
+    names = zip(labels, *(names for names, _cells in sheet.rows), strict=True)
+    room = WIDTH - sum(GAP + max(map(len, column)) for column in names)
     pieces: list[list[int]] = [[]]
-    left = WIDTH - labels
-    for index, column in enumerate(table.columns):
-        width = GAP + max(len(column.heading), *(len(line) for row in texts for line in row[index]))
+    left = room
+    for index, heading in enumerate(sheet.headings):
+        width = GAP + max(len(heading), *(len(line) for _names, cells in sheet.rows for line in cells[index]))
         if pieces[-1] and width > left:
             pieces.append([])
-            left = WIDTH - labels
+            left = room
         pieces[-1].append(index)
         left -= width
     return pieces
@@ -139,13 +171,11 @@ def _any(cell: Sequence[Part], status: Status) -> bool:
     return any(part.status is status for part in cell)
 
 
-def _lines(cell: Sequence[Part], notes: Footnotes) -> list[str]:
+def _lines(cell: Sequence[Part], marks: str) -> list[str]:
     """Measured, its interval and n, printed, and what that comes to."""
-    letters = notes.of(cell)
-    marks = f" [{letters}]" if letters else ""
     printed = _joined([_printed(part.printed) for part in cell])
     lines = [f"paper {printed}"] if printed != "-" else []
-    if all(part.status is Status.NOT_RUN for part in cell):
+    if not _ran(cell):
         return [f"{SIGNS[Status.NOT_RUN]}{marks}", *lines]
     first = [_joined([_number(part.value) for part in cell]) + marks]
     if len(cell) == 1 and cell[0].low is not None and cell[0].high is not None:
@@ -180,8 +210,22 @@ def _printed(printed: Printed) -> str:
     return printed or "-"
 
 
-def _said(part: Part) -> tuple[str, ...]:
-    return (part.why,) if part.why else part.notes
+def _said(cell: Sequence[Part]) -> list[str]:
+    return list(dict.fromkeys(note for part in cell for note in ((part.why,) if part.why else part.notes)))
+
+
+def _ran(cell: Sequence[Part]) -> bool:
+    return any(part.status is not Status.NOT_RUN for part in cell)
+
+
+def _shared(cells: Sequence[tuple[list[str], bool]]) -> list[str]:
+    """The notes that all cells have that were run, or all of them where none was; one alone shares nothing."""
+    notes = [said for said, ran in cells if ran] or [said for said, _ran in cells]
+    return [note for note in notes[0] if all(note in other for other in notes)] if len(notes) > 1 else []
+
+
+def _without(notes: Sequence[str], known: Collection[str]) -> list[str]:
+    return [note for note in notes if note not in known]
 
 
 def _letter(number: int) -> str:

@@ -10,6 +10,8 @@ from attrs import frozen
 from ke_core.data.reproductions import Pick, Printed, Reproduction
 from ke_core.data.results import Interval, Score
 
+SHARE = "%"
+ALIKE = "all alike: the exact binomial interval"
 HALF_A_DIGIT = 0.05
 """Tables print one decimal: two numbers that round alike are the same."""
 
@@ -124,10 +126,18 @@ def _of(score: Score, pick: Pick) -> Measured:
     if score.value is None:
         reasons = ", ".join(f"{why} ({n})" for why, n in score.skipped_because.items())
         return Measured(value=None, n=0, why=f"nothing was left to measure: {reasons or 'no case has it'}")
-    scale = 100.0 if score.measure == "%" else 1.0
-    interval = score.interval and Interval(low=scale * score.interval.low, high=scale * score.interval.high)
-    notes = (score.note,) if score.note else ()
-    return Measured(value=scale * score.value, n=score.n, interval=interval or None, notes=notes)
+    scale = 100.0 if score.measure == SHARE else 1.0
+    found, notes = score.interval, (score.note,) if score.note else ()
+    if found is not None and score.measure == SHARE and found.low == found.high and score.value in (0.0, 1.0):
+        found, notes = _exact(score.value, score.n), (*notes, ALIKE)
+    interval = found and Interval(low=scale * found.low, high=scale * found.high)
+    return Measured(value=scale * score.value, n=score.n, interval=interval, notes=notes)
+
+
+def _exact(value: float, n: int) -> Interval:
+    """Of n answers that are all wrong or all right: a bootstrap of them has no width, and says more than they do."""
+    bound = 1 - 0.025 ** (1 / n)
+    return Interval(low=0.0, high=bound) if value == 0.0 else Interval(low=1 - bound, high=1.0)
 
 
 def _words(pick: Pick) -> tuple[str, ...]:
