@@ -11,16 +11,19 @@ from types import ModuleType
 
 import click
 import pytest
+from attrs import fields
 from click.testing import CliRunner
 
 from ke_core import hookspecs
 from ke_core.data.results import CaseRecord, Outcome
 from ke_core.errors import NoLikelihood
 from ke_core.plugins.catalog import Catalog, read
-from ke_core.plugins.manager import bare
+from ke_core.plugins.manager import bare, discover
 from ke_core.plugins.options import configure, describe
 from ke_core.protocols import Question
 from ke_core.requests import Generate, Score
+from ke_core.run.sweep import cells_of
+from ke_core.run.sweep_file import SweepFile, read_sweep
 from ke_core.specs import ModelRequest
 from ke_core.testing.fakes import EchoModel, make_session
 
@@ -136,6 +139,23 @@ def test_json_in_the_pages_is_json() -> None:
     for page in DOCS.glob("**/*.md"):
         for block in re.findall(r"```json\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             json.loads(block)
+
+
+def test_the_sweep_in_the_pages_is_read_and_makes_as_many_cells_as_they_say(tmp_path: Path) -> None:
+    for name in ("memit", "mello", "none", "atlas"):
+        pytest.importorskip(f"ke_plugin_{name}")
+    page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "layers.toml").write_text(block)
+    cells = cells_of(read_sweep(tmp_path / "layers.toml"), read(discover()), tmp_path)
+    assert f"This makes {len(cells)} cells:" in page
+    assert len({cell.folder for cell in cells}) == len({cell.name for cell in cells}) == len(cells)
+
+
+def test_every_key_of_a_sweep_is_in_its_page() -> None:
+    table = (DOCS / "sweeps.md").read_text(encoding="utf-8").split("## The file")[1].split("\n\nOptions go")[0]
+    for key in fields(SweepFile):
+        assert re.search(rf"[`\[]{key.name}[`.\]]", table), key.name
 
 
 def _item(query: object, reply: object) -> object:

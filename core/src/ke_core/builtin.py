@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "eval": "Edit a model, ask it a benchmark's questions, score its answers.",
     "demo": "Compare editors on a small embedded benchmark.",
+    "sweep": "Run every combination of editors, datasets, models, sizes, seeds and options that a file lists.",
+    "leaderboard": "Rank the finished runs in a folder, with intervals.",
     "edit": "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
     "patch": "Describe, apply, revert and compare patches: files of weight updates.",
     "verify": "Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed.",
@@ -23,9 +25,10 @@ COMMANDS = {
     "compare": "Pair the same queries of two runs, and say what differs by more than chance.",
     "import": "Take others' predictions into a run folder, judge them and score them.",
     "label": "Write a sheet of answers to be labelled by hand, and read it back with the judge's agreement.",
-    "runs": "List the runs in a folder.",
+    "runs": "List the runs in a folder, show one, remove those that came to nothing.",
     "judge": "Judge the replies of a finished run again, with another judge.",
     "judges": "List judges, and check one against labels written by hand.",
+    "reproduce": "Run a published table again, each number beside the printed one.",
     "score": "Score a judged run again, with other metrics.",
     "audit": "Find what is wrong with a dataset of edits, and mend it.",
     "datasets": "List, fetch, check and export benchmarks, count and sample their cases.",
@@ -33,7 +36,9 @@ COMMANDS = {
     "models": "List, fetch and describe models.",
     "stats": "Take second moments of a model's keys, list and verify them.",
     "show": "Describe one component: its options, citation and origin.",
-    "plugins": "List the installed plugins, what each brings, and why a broken one is broken.",
+    "doctor": "Check this installation: plugins, device, memory, caches, folders, what is configured.",
+    "plugins": "List the installed plugins, what each brings, why one is broken; check that one keeps its contract.",
+    "new": "Write a plugin to start from: a distribution that passes its contract as it stands.",
 }
 
 MODULES = {"import": "importing"}

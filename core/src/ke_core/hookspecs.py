@@ -13,7 +13,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec
+    from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, ReproductionSpec
 
 hookspec = pluggy.HookspecMarker("ke")
 
@@ -59,6 +59,15 @@ def ke_models() -> Iterable[ModelSpec]:
     """Offer model sources: what stands before the colon in ``--model source:id``.
 
     :return: one spec per source. The core's own ``hf`` comes through this hook too.
+    """
+    return ()
+
+
+@hookspec
+def ke_reproductions() -> Iterable[ReproductionSpec]:
+    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again; called by that command alone.
+
+    :return: one spec per table; ``ke_core.plugin.reproductions_in`` makes them from the TOML files of a package.
     """
     return ()
 

@@ -11,6 +11,7 @@ from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
 from ke_core.data.results import (
+    QUERY_TAG,
     Answer,
     CaseRecord,
     Cost,
@@ -21,6 +22,7 @@ from ke_core.data.results import (
     Judgement,
     ModelRecord,
     Outcome,
+    Passes,
     Peak,
     Reply,
     Scored,
@@ -107,6 +109,7 @@ from ke_core.protocols import (
     Session,
 )
 from ke_core.published import SPREAD, Published
+from ke_core.reproduce.shipped import reproductions_in
 from ke_core.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
 from ke_core.specs import (
     DatasetSpec,
@@ -116,6 +119,7 @@ from ke_core.specs import (
     MetricSpec,
     ModelRequest,
     ModelSpec,
+    ReproductionSpec,
     TrainerSpec,
     Usual,
 )
@@ -125,7 +129,7 @@ hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
     "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE", "FLUENCY",
-    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PORTABILITY", "PROBABILITY",
+    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PORTABILITY", "PROBABILITY", "QUERY_TAG",
     "SINGLE_ASPECTS", "SPREAD", "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer",
     "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint",
     "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct",
@@ -133,13 +137,14 @@ __all__ = [
     "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
     "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
     "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome",
-    "Parse", "Peak", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit", "Query",
-    "Question", "Relation", "Reply", "Request", "Score", "Scored", "Session", "Setting", "Shape", "SingleConfig",
-    "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample",
-    "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled", "all_said",
-    "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected", "find_data", "fit",
-    "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot", "own_file", "parse_json",
-    "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "read_cases", "read_checkpoint", "read_header",
-    "said", "sentences", "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings",
-    "sub_questions", "template_length", "thoughts_of", "trained_folder", "words", "write_cases",
+    "Parse", "Passes", "Peak", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit",
+    "Query", "Question", "Relation", "Reply", "ReproductionSpec", "Request", "Score", "Scored", "Session", "Setting",
+    "Shape", "SingleConfig", "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training",
+    "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
+    "all_said", "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected",
+    "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot",
+    "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "read_cases",
+    "read_checkpoint", "read_header", "reproductions_in", "said", "sentences", "settle", "sha256_of",
+    "single_edit_probes", "single_settings", "some_said", "spread_settings", "sub_questions", "template_length",
+    "thoughts_of", "trained_folder", "words", "write_cases",
 ]  # fmt: skip

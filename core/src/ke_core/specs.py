@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+REPRODUCTION = re.compile(r"[a-z0-9-]+/[a-z0-9-]+\Z")
 
 
 def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
@@ -141,8 +142,12 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     ``measures``: aspect to what it is measured in (``s``, ``MiB``); a share, shown in per cent, where none is named.
     ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
     its n counts what the bootstrap draws.
+    ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's
+    queries: ``ke compare`` takes these means over the queries that every run has a value of, too.
     ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
     Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
+    ``labels``: the aspects of which each answer bears one, the one whose value is 1, as a person can say too: ``ke
+    label`` asks for them. Their values carry the tag ``query``.
     """
 
     by: tuple[str, ...] = ()
@@ -150,8 +155,18 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
     measures: Mapping[str, str] = field(factory=dict)
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    shared: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True
     asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
+    labels: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class ReproductionSpec:
+    """A published table or figure. ``name`` is ``FAMILY/NAME``; ``text`` gives its TOML (docs/reproducing.md)."""
+
+    name: str = field(validator=validators.matches_re(REPRODUCTION))
+    text: Callable[[], str]
 
 
 @frozen(kw_only=True)
@@ -205,5 +220,5 @@ class ModelSpec(Spec[LanguageModel]):
 
 __all__ = [
     "NAME", "DatasetSpec", "EditorSpec", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest",
-    "ModelSpec", "Spec", "TrainerSpec", "Usual", "no_oracle",
+    "ModelSpec", "ReproductionSpec", "Spec", "TrainerSpec", "Usual", "no_oracle",
 ]  # fmt: skip

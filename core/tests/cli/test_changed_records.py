@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+RUN = ("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1")
+
 
 def lines_of(folder):
     return (folder / "records.jsonl").read_text().splitlines(keepends=True)
@@ -14,16 +16,31 @@ def lines_of(folder):
     [(99, "was written by a newer ke (schema 99"), (0, "was written by an older ke (schema 0"),
      ("1", "has no schema number"), (True, "has no schema number")],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["report", "score", "judge", "label"])
+@pytest.mark.parametrize("command", ["report", "score", "judge", "label", "compare"])
 def test_another_format_is_said_in_one_line(ke, evaluated, schema, says, command):
     lines = lines_of(evaluated)
     raw = json.loads(lines[1]) | {"schema": schema}
     (evaluated / "records.jsonl").write_text("".join([lines[0], json.dumps(raw) + "\n", *lines[2:]]))
     (evaluated / "scores.json").unlink()
-    more = ("--out", "s.csv") if command == "label" else ()
+    more = {"label": ("--out", "s.csv"), "compare": ("other",)}.get(command, ())
+    if command == "compare":
+        assert ke(*RUN, "--out", "other")[0] == 0
     status, _out, err = ke(command, "done", *more)
     assert status == 2
     assert f"records.jsonl, line 2 {says}" in err
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"), [(99, "was written by a newer ke (schema 99"), (0, "was written by an older ke (schema 0")]
+)
+@pytest.mark.parametrize("file", ["run.json", "scores.json"])
+def test_so_it_is_of_the_other_files_of_a_run(ke, evaluated, file, schema, says):
+    raw = json.loads((evaluated / file).read_text())
+    (raw["spec"] if file == "run.json" else raw)["schema"] = schema
+    (evaluated / file).write_text(json.dumps(raw))
+    status, out, err = ke("report", "done")
+    assert (status, out) == (2, "")
+    assert f"{file} {says}" in err
 
 
 def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):

@@ -78,6 +78,46 @@ def test_three_runs_are_corrected_for(ke):
     assert "corrected for 2 comparisons with A (Holm)" in ke("compare", "a", "b", "c")[1]
 
 
+def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(ke, two, plugins):
+    """Of four queries a case, b's metric takes none for the edit's own: 2 x 3 are in both, of which Italy is three."""
+    from ke_core.plugin import QUERY_TAG, MetricSpec, Value, hookimpl
+    from ke_core.testing.toy import ToyConfig
+
+    class Picky:
+        def values(self, record):
+            for (phase, style, query), outcome in record.outcomes.items():
+                odd = query == "hop-1" and outcome.reply.text == "Italy"
+                yield Value(
+                    aspect="each",
+                    value=None if odd else float(outcome.judgement.verdict.value == "right"),
+                    phase=phase,
+                    style=style,
+                    tags={QUERY_TAG: query},
+                    skipped_because="not executed" if odd else "",
+                )
+
+    class More:
+        @hookimpl
+        def ke_metrics(self):
+            return [
+                MetricSpec(
+                    name="picky", summary="s", config=ToyConfig, build=lambda config: Picky(),
+                    columns={"mean": "mean of cases"}, shared={"each": "mean"},
+                )
+            ]  # fmt: skip
+
+    plugins.register(More(), "more")
+    direct, _cot = found(ke, "a", "b", "--metric", "picky")["on_queries_of_all"]
+    assert (direct["metric"], direct["styles"], direct["queries"], direct["own"]) == (
+        "picky", ["direct", "direct"], {"mean": 6}, [8, 6],
+    )  # fmt: skip
+    assert [[(one["value"], one["n"]) for one in scores] for scores in direct["scores"]] == [[(0.0, 2)], [(0.5, 2)]]
+    out = ke("compare", "a", "b", "--metric", "picky")[1]
+    assert "picky on the 6 queries that all runs share: value in %, 95 % interval" in out
+    assert "queries that every run has a value of: mean of cases 6; each run by itself: A 8, B 6" in out
+    assert not found(ke, "a", "b")["on_queries_of_all"]
+
+
 def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
     ke(*RUN, "--editor", "sayer", "--limit", "1", "--out", "one")
     status, _out, err = ke("compare", "a", "one")

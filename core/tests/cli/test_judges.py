@@ -1,6 +1,7 @@
 """``ke judges``, and judging with a judge that asks a model."""
 
 import json
+import re
 
 import pytest
 from attrs import frozen
@@ -173,6 +174,11 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
     assert ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")[0] == 0
     text = (evaluated / "records.jsonl").read_text(encoding="utf-8")
     assert '"label":"unsure","note":"gruff"' in text.replace('": "', '":"').replace('", "', '","')
+    assert ke("report", "done", "--html", "run.html")[0] == 0
+    page = (evaluated.parent / "run.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+    told = [answer["after"] for case in data["cases"] for answer in case["answers"] if "after" in answer]
+    assert {(one["verdict"], *one["why"][0]) for one in told} == {("unsure", "unsure", "Rome", "gruff")}
 
 
 @pytest.mark.parametrize(

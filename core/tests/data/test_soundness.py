@@ -141,6 +141,13 @@ def test_one_thing_with_and_without_its_id_is_no_other_thing() -> None:
     assert found(with_gold(Gold(entities=(with_id,))), OTHER) == []
 
 
+@pytest.mark.parametrize(("texts", "wrong"), [((" Rome",), 0), ((" Rome", " Paris"), 1)])
+def test_how_probable_a_text_is_has_no_right_answer_and_a_choice_has_one(texts: tuple[str, ...], wrong: int) -> None:
+    query = evolve(CASE.probes[0].queries[0], gold=Gold(), stale=None, continuations=texts)
+    case = evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
+    assert len(found(case)) == wrong
+
+
 def test_a_name_that_old_and_new_answer_share_is_a_warning() -> None:
     case = with_gold(
         Gold(entities=(Entity(label="Great Britain", aliases=("Britain",)),)),

@@ -21,3 +21,17 @@ def test_the_rise_is_the_highest_above_the_start_summed_over_devices(monkeypatch
     assert meter.rise() == 0
     highest["cuda:1"] = 25
     assert meter.rise() == 15
+
+
+def test_a_meter_within_another_does_not_hide_what_the_outer_one_saw(monkeypatch):
+    now = {"allocated": 10, "highest": 90}
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _d: now.update(highest=now["allocated"]))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _d: now["allocated"])
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _d: now["highest"])
+    outer, inner = (DeviceMeter(devices=(torch.device("cuda:0"),)) for _each in range(2))
+    outer.start()
+    now["highest"] = 70
+    inner.start()
+    now["highest"] = 30
+    assert inner.rise() == 20
+    assert (outer.peak(), outer.rise()) == (70, 60)

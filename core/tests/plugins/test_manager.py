@@ -100,11 +100,12 @@ def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, sourc
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("return ['memit']", "TypeError: ke_editors returned 'memit', not a EditorSpec"),
-        ("return None", "TypeError"),
+        ("return ['memit']", "ke_editors returned 'memit' in its list, not an EditorSpec"),
+        ("return None", "ke_editors returned None, not a list of EditorSpec"),
+        ("return 'memit'", "ke_editors returned 'memit', not a list of EditorSpec"),
         ("raise ValueError('no')", "ValueError: no"),
     ],
-    ids=["wrong type", "nothing", "raises"],
+    ids=["wrong type", "nothing", "text", "raises"],
 )
 def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
     source = f"from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors():\n    {body}\n"

@@ -9,7 +9,7 @@ from attrs import frozen
 from ke_core.data.facts import Edit, Entity
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, Finding, Interval, Judgement, Score, Step, Verdict
+from ke_core.data.results import Answer, Failure, Finding, Interval, Judgement, Score, Step, Verdict
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.report.answers import Answered, Material
 from ke_core.report.html.browser import Browsed
@@ -189,6 +189,37 @@ def test_model_output_with_html_is_shown_as_text(chromium, tmp_path):
     assert chromium("new Promise((d) => setTimeout(() => d(document.title), 200))") == "memit, mello on towers"
     assert EVIL in chromium("document.querySelector('.case').innerText")
     assert chromium("document.images.length") == 0
+    assert chromium.requests == [path.as_uri()]
+
+
+def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, tmp_path):
+    """Not only answers are written by models: so are sub-questions, what a judge gives as its reason, errors."""
+    one = case(0)
+    step = Step(kind="subquestion", text=f"step {EVIL}", retrieved=("tower-0",), scores=(0.5,), answer=f"hop {EVIL}")
+    finding = Finding(item=f"item {EVIL}", label="fact-unsure", note=f"note {EVIL}")
+    found = Answered(
+        replies={
+            ("edit", "after", "own"): Answer(text="Lira", raw="Lira", steps=(step,)),
+            ("multi", "after", "own"): Failure(error="ServerGone", message=f"error {EVIL}"),
+        },
+        judgements={
+            ("edit", "after", "own"): Judgement(verdict=Verdict.UNSURE, findings=(finding,)),
+            ("multi", "after", "own"): Judgement(verdict=Verdict.WRONG),
+        },
+        problems=(f"problem {EVIL}",),
+        refused={"tower-0": f"reason {EVIL}"},
+    )
+    material = Material(dataset=Asks(), cases=(one,))
+    run = Browsed(label="mello", same="towers", edited_form="question", answers={"0": found}, material=material)
+    path = tmp_path / "evil.html"
+    path.write_text(html_page([reported("mello", scores("own"))], [run]), encoding="utf-8")
+    chromium.open(path)
+    chromium("document.querySelectorAll('.case details').forEach((one) => { one.open = true; })")
+    assert chromium("new Promise((d) => setTimeout(() => d(document.title), 200))") == "mello on towers"
+    text = chromium("document.querySelector('.case').innerText")
+    for said in ("step", "item", "note", "error", "problem", "reason"):
+        assert f"{said} {EVIL}" in text, said
+    assert chromium("document.images.length + document.querySelectorAll('.case script').length") == 0
     assert chromium.requests == [path.as_uri()]
 
 

@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Answer, Failure
+from ke_core.data.results import Answer, Failure, Peak
 from ke_core.data.runspec import Plan
 from ke_core.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
 from ke_core.protocols import Question
@@ -24,7 +24,7 @@ def done(job, path):
 
 
 def replied(records, **wanted):
-    found = (evolve(r, seconds=0.0) for r in records if isinstance(r, Replied))
+    found = (evolve(r, seconds=0.0, memory=Peak()) for r in records if isinstance(r, Replied))
     return [r for r in found if all(getattr(r, name) == value for name, value in wanted.items())]
 
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from ke_core.data.codec import from_json, to_json
 from ke_core.data.queries import Probe
 from ke_core.data.records import Batch, Judged, Probed, Replied
-from ke_core.data.results import Answer, Failure, Scored, Value, Verdict
+from ke_core.data.results import Answer, Failure, Passes, Peak, Scored, Value, Verdict
 from ke_core.data.runspec import DataRef, Plan, RunSpec
 from ke_core.errors import NoLikelihood, PluginBroken, TooManyFailures
 from ke_core.protocols import Likelihood
@@ -22,6 +22,7 @@ from ke_core.run.job import Measure
 from ke_core.run.meter import Meter, resident
 from ke_core.run.probing import asks_of
 from ke_core.run.recorder import LIMIT
+from ke_core.run.tables import highest, read
 from ke_core.specs import MetricSpec
 
 PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuations=(" raining again",))
@@ -187,8 +188,8 @@ def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
 def test_what_a_metric_asks_changes_no_answer_and_no_other_score(fakes, tmp_path):
     plain, one = finished(fakes.make_job(4), tmp_path / "plain")
     more, other = finished(asking(fakes, fakes.make_job(4)), tmp_path / "more")
-    timeless = [[evolve(line, seconds=0.0) for line in records(folder, Replied)] for folder in (plain, more)]
-    assert timeless[0] == timeless[1]
+    said = [[timeless(line) for line in records(folder, Replied)] for folder in (plain, more)]
+    assert said[0] == said[1]
     assert [score for score in other.scores if score.metric == "share"] == list(one.scores)
 
 
@@ -222,7 +223,9 @@ def test_killed_between_any_two_bytes_every_model_is_asked_all_the_same(fakes, t
 def timeless(record):
     if isinstance(record, Batch):
         return str((record.batch, record.cases, record.edits))
-    return str(evolve(record, seconds=0.0) if isinstance(record, Replied | Probed) else record)
+    if isinstance(record, Replied):
+        return str(evolve(record, seconds=0.0, memory=Peak()))
+    return str(evolve(record, seconds=0.0) if isinstance(record, Probed) else record)
 
 
 def test_a_finished_run_started_again_edits_nothing(fakes, tmp_path):
@@ -280,6 +283,42 @@ def test_a_run_in_which_no_metric_asks_has_the_id_it_always_had(fakes):
 def test_the_first_batch_of_a_process_is_marked(fakes, tmp_path):
     folder, _end = finished(fakes.make_job(3), tmp_path)
     assert [batch.first for batch in records(folder, Batch)] == [True, False, False]
+
+
+def test_how_often_the_model_was_run_for_an_edit_is_on_record_where_it_can_be_told(fakes, tmp_path):
+    folder, _end = finished(fakes.make_job(2), tmp_path / "silent")
+    assert {batch.passes for batch in records(folder, Batch)} == {None}
+    assert all("passes" not in line for line in (folder.path / "records.jsonl").read_text().splitlines())
+    job, counts = fakes.make_job(2), iter(range(0, 1000, 3))
+    job.session.model.passes = lambda: Passes(passes=(at := next(counts)), tokens=10 * at)
+    folder, _end = finished(job, tmp_path / "telling")
+    assert {batch.passes for batch in records(folder, Batch)} == {Passes(passes=3, tokens=30)}
+
+
+@pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")
+def test_what_answering_took_is_on_record_and_the_highest_of_a_model_counts(fakes, tmp_path):
+    job = fakes.make_job(2)
+    folder, _end = finished(job, tmp_path)
+    assert all(line.memory.host is not None for line in records(folder, Replied))
+    of = {
+        name: max(line.memory.host for line in records(folder, Replied) if line.batch == name)
+        for name in ("batch-1", "batch-2")
+    }
+    (measure,) = job.measures
+    assert {one.batch: one.answering.host for one in read(folder).models(measure)} == of
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (Peak(), Peak(), Peak()),
+        (Peak(host=1), Peak(host=3), Peak(host=3)),
+        (Peak(host=1, device=9), Peak(host=3), Peak(host=3, device=9)),
+        (Peak(host=2, device=1), Peak(device=4), Peak(host=2, device=4)),
+    ],
+)
+def test_the_higher_of_two_rises_is_that_of_each_memory_by_itself(one, other, both):
+    assert highest(one, other) == highest(other, one) == both
 
 
 @pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")

@@ -37,7 +37,8 @@ class App:
         for impl in self.plugins.manager.hook.ke_commands.get_hookimpls():
             own = click.Group("ke")
             try:
-                impl.function(own)
+                with self.plugins.listening(impl.plugin_name):
+                    impl.function(own)
             except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
                 self.plugins.mark_broken(impl.plugin_name, error)
                 continue

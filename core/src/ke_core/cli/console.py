@@ -15,6 +15,7 @@ from ke_core.protocols import Progress
 from ke_core.report.clean import one_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.progress import TaskID
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class BarProgress:
             transient=True,
         )
         self._tasks: dict[str, TaskID] = {}
+
+    @property
+    def view(self) -> RenderableType:
+        """The bars as they are now, for a larger picture that somebody else keeps fresh."""
+        return self._bars
 
     def __enter__(self) -> Self:
         self._bars.start()

@@ -46,13 +46,15 @@ def command(
     from ke_core.report.page import page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
     from ke_core.run.evaluation import judge, score  # noqa: PLC0415
+    from ke_core.run.recorded import recorded  # noqa: PLC0415
 
-    folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
+    folder = RunFolder.open(run)
+    known = recorded(folder, app.catalog, str(data_dir) if data_dir else "")
     with progress(err()) as shown:
         asking = judge_model(given, shown)
-        written = judge(folder, app.catalog, name=name, options=split(options), data_dir=where, asking=asking)
+        written = judge(folder, app.catalog, name=name, options=split(options), asking=asking, known=known)
     err().print(f"{counted(written, 'line')} of judgements written")
-    score(folder, app.catalog, judge=name, metrics=metrics, data_dir=where)
+    score(folder, app.catalog, judge=name, metrics=metrics, known=known)
     out().print(page([load(folder, app.catalog)]))
 
 

@@ -24,6 +24,7 @@ from ke_core.cli.app import App
 @click.option("--seed", default=0, show_default=True, help="Draws the answers.")
 @click.option("--judge", default="", metavar="NAME", help="Whose verdicts. [default: the last on record]")
 @click.option("--force", is_flag=True, help="Write the sheet even if there is one already.")
+@shared.component_options
 @shared.data_dir
 @click.pass_obj
 def command(
@@ -36,12 +37,14 @@ def command(
     seed: int,
     judge: str,
     force: bool,
+    options: tuple[str, ...],
     data_dir: Path | None,
 ) -> None:
     """Write a sheet of answers to be labelled by hand, and read it back with the judge's agreement.
 
     Phases, styles, aspects and the judge's verdicts have their share of the sample; the verdicts are not in the sheet.
-    Write right, wrong, stale (right before the edit) or unsure into its column label.
+    Write right, wrong, stale (right before the edit) or unsure into its column label. Into error-types (and the column
+    of any other metric that sorts answers) you may write what kind of error a wrong answer is.
 
     \b
     Example:
@@ -50,6 +53,7 @@ def command(
     """  # fmt: skip
     from ke_core.cli.console import err  # noqa: PLC0415  the runner imports numpy
     from ke_core.cli.console import out as shown  # noqa: PLC0415
+    from ke_core.plugins.options import split  # noqa: PLC0415
     from ke_core.report.labels import labels_page  # noqa: PLC0415
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
@@ -61,8 +65,11 @@ def command(
     if sheet is not None:
         if sample is not None:
             raise click.UsageError("--sample belongs to --out")
-        shown().print(labels_page(read_labels(folder, app.catalog, sheet, judge=judge, data_dir=where)))
+        found = read_labels(folder, app.catalog, sheet, judge=judge, options=split(options), data_dir=where)
+        shown().print(labels_page(found))
     elif out is not None:
+        if options:
+            raise click.UsageError("-o belongs to --read: the sheet is the same whatever the options")
         if out.exists() and not force:
             raise click.UsageError(f"{out} is there already, maybe with labels; --force writes over it")
         wanted = sample or 200

@@ -1,4 +1,4 @@
-"""``ke runs``: what is on record in a folder."""
+"""``ke runs``: what is on record in a folder, one run in full, and away with what came to nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,44 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ke_core.cli import options as shared
 from ke_core.cli.app import App
 
 if TYPE_CHECKING:
     from ke_core.results.folder import RunFolder
 
+ROOT = Path("runs")
+folder_argument = click.argument("folder", type=click.Path(path_type=Path), default=ROOT, metavar="[FOLDER]")
 
-@click.command("runs")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[FOLDER]")
+
+class ListsByDefault(click.Group):
+    """``ke runs`` and ``ke runs FOLDER`` mean ``ke runs list [FOLDER]``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``list`` where no command of the group and none of its options stands."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("runs", cls=ListsByDefault)
+def command() -> None:
+    """List the runs in a folder, show one, remove those that came to nothing.
+
+    Without a command it lists: ke runs, ke runs FOLDER. (A folder called list is ./list.)
+
+    \b
+    Examples:
+      ke runs runs/demo
+      ke runs show runs/memit-atlas-1a2b3c4d
+      ke runs prune runs
+    """
+
+
+@command.command("list")
+@folder_argument
 @click.pass_obj
-def command(app: App, *, folder: Path) -> None:
+def list_runs(app: App, *, folder: Path) -> None:
     """List the runs in a folder: what each is, how far it got, its first scores.
 
     \b
@@ -45,6 +73,67 @@ def command(app: App, *, folder: Path) -> None:
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
     out().print(table, *(literal(words) for words in paid), sep="\n")
+
+
+@command.command("show")
+@shared.run_argument
+@click.pass_obj
+def show(app: App, *, run: Path) -> None:
+    """Show one run: what was asked for, how far it got, what each phase took, what failed.
+
+    \b
+    Example: ke runs show runs/memit-atlas-1a2b3c4d
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  as above
+    from ke_core.report.course import course_page  # noqa: PLC0415
+    from ke_core.results.folder import RunFolder  # noqa: PLC0415
+
+    out().print(course_page(RunFolder.open(run), app.catalog))
+
+
+@command.command("prune")
+@folder_argument
+@click.option(
+    "--run",
+    "named",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Remove this run, finished or not, and no other (repeatable).",
+)
+@click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
+def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
+    """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.
+
+    An unfinished run is not lost work: the same command, given again, goes on with it. A finished one is removed only
+    if --run names it, one that a process is writing to never. Files that ke has not written stay.
+
+    \b
+    Examples:
+      ke runs prune runs
+      ke runs prune runs --yes
+      ke runs prune --run runs/none-atlas-5e6f7a8b --yes
+    """  # fmt: skip
+    from ke_core.cli.console import err, out  # noqa: PLC0415  as above
+    from ke_core.errors import BadRun  # noqa: PLC0415
+    from ke_core.report.numbers import counted  # noqa: PLC0415
+    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
+    from ke_core.results.pruning import named_runs, removable  # noqa: PLC0415
+
+    if not (named or folder.is_dir()):
+        raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks elsewhere")
+    found = list(named_runs(named) if named else removable(folder))
+    table = plain_table("run", "why", "MB")
+    for each in found:
+        done = " (left: in use)" if yes and not each.remove() else ""
+        table.add_row(literal(each.path), literal(f"{each.why}{done}"), f"{each.size / 1e6:,.2f}")
+    if not found:
+        err().print(literal(f"nothing to remove: every run in {folder} is finished"))
+        return
+    out().print(table)
+    if not yes:
+        what = " ".join(f"--run {path}" for path in named) or str(folder)
+        err().print(literal(f"{counted(len(found), 'run')} would go: ke runs prune {what} --yes"), soft_wrap=True)
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:

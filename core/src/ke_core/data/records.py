@@ -10,8 +10,9 @@ from typing import Any
 
 from attrs import field, frozen
 
+from ke_core.data.codec import OMITTED
 from ke_core.data.queries import Phase
-from ke_core.data.results import Judgement, Peak, Reply
+from ke_core.data.results import Judgement, Passes, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component
 
 
@@ -22,7 +23,8 @@ class Batch:
     ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
     editor wants on record (context templates, update norms): JSON values. ``unasked`` are cases whose edits
     were made but which the plan does not ask. ``first``: nothing was edited before in that process, so that what is
-    computed once (statistics, templates) is in its ``seconds``. ``memory``: what making the edits took.
+    computed once (statistics, templates) is in its ``seconds``. ``memory``: what making the edits took. ``passes``: how
+    often the model was run meanwhile; None where that cannot be told (a server's model).
     ``failed``: why the edits could not be made after all.
     """
 
@@ -38,6 +40,7 @@ class Batch:
     seconds: float = 0.0
     first: bool = False
     memory: Peak = field(factory=Peak)
+    passes: Passes | None = field(default=None, metadata=OMITTED)
     failed: str = ""
     details: Mapping[str, Any] = field(factory=dict)
 
@@ -46,7 +49,8 @@ class Batch:
 class Replied:
     """The replies of one case in one phase and style, by query id.
 
-    ``seconds``: this case's share of the wall time in which it was answered together with others.
+    ``seconds``: this case's share of the wall time in which it was answered together with others. ``memory``: what
+    answering them took, at its highest: of all of them together, since memory has no shares.
     """
 
     schema: int = SCHEMA
@@ -57,6 +61,7 @@ class Replied:
     style: str
     replies: Mapping[str, Reply]
     seconds: float = 0.0
+    memory: Peak = field(factory=Peak, metadata=OMITTED)
 
 
 @frozen(kw_only=True)

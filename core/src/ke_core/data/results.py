@@ -164,10 +164,25 @@ class Peak:
 
 
 @frozen(kw_only=True)
+class Passes:
+    """How often a model of this process was run forward, be it through its last layers alone, and over how many tokens.
+
+    Rows of a batch are one pass together; padding counts as tokens.
+    """
+
+    passes: int = 0
+    tokens: int = 0
+
+    def __sub__(self, before: Passes) -> Passes:
+        return Passes(passes=self.passes - before.passes, tokens=self.tokens - before.tokens)
+
+
+@frozen(kw_only=True)
 class ModelRecord:
     """What is on record of one model as a whole: the unedited one (phase before), or one that was edited.
 
     ``edits`` were made in it, in ``seconds`` together; ``first`` if they were the first of their process.
+    ``memory`` and ``passes``: what making the edits took; ``answering``: the memory that answers took, at most.
     ``replies``: to what the metric has asked of every model, by query; ``unedited``: the unedited model's.
     ``skipped``: why there is no such model.
     """
@@ -178,6 +193,8 @@ class ModelRecord:
     seconds: float = 0.0
     first: bool = False
     memory: Peak = Peak()
+    passes: Passes | None = None
+    answering: Peak = Peak()
     replies: Mapping[str, Reply] = field(factory=dict)
     unedited: Mapping[str, Reply] = field(factory=dict)
     skipped: str = ""
@@ -229,5 +246,7 @@ class Score:
     measure: str = "%"
 
 
+QUERY_TAG = "query"
+"""The tag by which a value says which query it is of: runs are paired by it."""
 Details = Mapping[str, Any]
 """What an editor wants on record about an edit: JSON values only."""

@@ -11,6 +11,7 @@ from attrs import field, frozen
 from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
 from ke_core.plugins.directory import known
 from ke_core.plugins.manager import Installed, Plugins
+from ke_core.plugins.offers import returned
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -60,7 +61,8 @@ class Catalog:
             if carriers & {plugin.name, plugin.distribution}:
                 raise PluginBroken(
                     f"{kind} {name!r} cannot be used: plugin {plugin.name} is broken ({plugin.broken})",
-                    hint=f"pip install --force-reinstall {plugin.distribution}, or tell its author",
+                    hint=f"pip install --force-reinstall {plugin.distribution}, or tell its author"
+                    + (f": {plugin.step}" if plugin.step else ""),
                 )
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
@@ -83,8 +85,10 @@ def read(plugins: Plugins) -> Catalog:
     offers: dict[str, dict[str, Offer]] = {kind: {} for kind in KINDS}
     for kind, expected in KINDS.items():
         for impl in getattr(plugins.manager.hook, f"ke_{kind}s").get_hookimpls():
+            hook = f"ke_{kind}s"
             try:
-                specs = _specs(impl.function, expected, f"ke_{kind}s")
+                with plugins.listening(impl.plugin_name):
+                    specs = returned(hook, impl.function(), expected)
             except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
                 plugins.mark_broken(impl.plugin_name, error)
                 continue
@@ -97,18 +101,12 @@ def read(plugins: Plugins) -> Catalog:
     return Catalog(offers=alive, broken=plugins.broken)
 
 
-def _specs(hook: Any, expected: type[Spec[Any]], name: str) -> list[Spec[Any]]:
-    specs = list(hook())
-    for spec in specs:
-        if not isinstance(spec, expected):
-            raise TypeError(f"{name} returned {spec!r}, not a {expected.__name__}")
-    return specs
-
-
 def _add(offers: dict[str, Offer], kind: str, spec: Spec[Any], plugin: Installed) -> None:
     if spec.name in offers:
+        other = offers[spec.name].plugin.name
+        twice = f"twice by {other}" if other == plugin.name else f"by {other} and by {plugin.name}"
         raise PluginConflict(
-            f"{kind} {spec.name!r} is offered by {offers[spec.name].plugin.name} and by {plugin.name}",
-            hint="uninstall one, or skip one with KE_DISABLE_PLUGINS",
+            f"{kind} {spec.name!r} is offered {twice}",
+            hint="uninstall one, or skip one with KE_DISABLE_PLUGINS=NAME; the author of one gives it another name",
         )
     offers[spec.name] = Offer(spec=spec, plugin=plugin)

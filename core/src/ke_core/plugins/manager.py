@@ -5,15 +5,19 @@ pluggy's own loader stops at the first broken plugin and silently skips a second
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ke_core import hookspecs
 from ke_core.errors import PluginConflict
+from ke_core.plugins.faults import misfit, reason, step
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"
@@ -21,13 +25,20 @@ DISABLE = "KE_DISABLE_PLUGINS"
 
 @frozen(kw_only=True)
 class Installed:
-    """One entry point: its name, the distribution that brings it, and why it is broken (if it is)."""
+    """One entry point: its name, the distribution that brings it, and why it is broken (if it is).
+
+    ``step``: what its author does about that. ``printed``: what it wrote to standard output while it was loaded, where
+    that would end up in the middle of a command's output. ``requires``: what its distribution declares to need.
+    """
 
     name: str
     module: str
     distribution: str = ""
     version: str = ""
     broken: str = ""
+    step: str = ""
+    printed: str = ""
+    requires: tuple[str, ...] = ()
 
 
 @define
@@ -53,14 +64,20 @@ class Plugins:
         if self.manager.has_plugin(name):
             self.manager.unregister(name=name)
         old = self.installed[name]
-        self.installed[name] = Installed(
-            name=name, module=old.module, distribution=old.distribution, version=old.version, broken=reason(error)
-        )
+        self.installed[name] = evolve(old, broken=reason(error), step=step(error, old.module))
 
-
-def reason(error: BaseException) -> str:
-    """An exception in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    @contextmanager
+    def listening(self, name: str) -> Iterator[None]:
+        """Keep what a plugin prints out of standard output: it goes to standard error, and on record."""
+        heard = io.StringIO()
+        try:
+            with redirect_stdout(heard):
+                yield
+        finally:
+            if text := heard.getvalue():
+                print(text, end="", file=sys.stderr)  # noqa: T201  not the core's words: passed on, to where they hurt nobody
+                old = self.installed[name]
+                self.installed[name] = evolve(old, printed=old.printed + text)
 
 
 def bare() -> Plugins:
@@ -88,7 +105,8 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
                 continue  # one distribution on the path twice, as an editable install and a copy
             raise PluginConflict(
                 f"two installed plugins are called {point.name!r}: {other.module} and {point.value}",
-                hint=f"uninstall one, or skip both with {DISABLE}={point.name}",
+                hint=f"uninstall one, or skip both with {DISABLE}={point.name}; "
+                "its author calls the entry point like the distribution",
             )
         _load(plugins, point)
     return plugins
@@ -101,9 +119,14 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
         module=point.value,
         distribution=dist.name if dist else point.name,
         version=dist.version if dist else "",
+        requires=tuple((dist.requires if dist else None) or ()),
     )
     try:
-        plugins.manager.register(point.load(), name=point.name)
+        if wrong := misfit(plugins.installed[point.name].requires):
+            raise wrong
+        with plugins.listening(point.name):
+            plugin = point.load()
+        plugins.manager.register(plugin, name=point.name)
         plugins.manager.check_pending()
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
         plugins.mark_broken(point.name, error)

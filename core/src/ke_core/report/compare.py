@@ -10,10 +10,12 @@ from rich.text import Text
 
 from ke_core.data.codec import to_json
 from ke_core.report.clean import one_line
-from ke_core.report.footer import component_words
-from ke_core.report.numbers import SHARE, counted
+from ke_core.report.footer import WARNING, component_words
+from ke_core.report.numbers import SHARE, counted, interval, number
 from ke_core.report.run import plan_words, without_model
 from ke_core.report.text import literal, plain_table, titled
+from ke_core.results.agreement import warning
+from ke_core.results.common import InAll
 from ke_core.results.compare import Difference
 from ke_core.results.verdicts import VERDICTS
 from ke_core.run.comparing import Change, Compared, Comparison
@@ -29,10 +31,14 @@ NOTES = (
 def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
     """Everything for people; ``cases``: with every query that is right in one run alone."""
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
+    if warned := warning(found.judge):
+        parts.append(literal(f"{WARNING}: {warned}", "bold red"))
     parts += [literal(line, "yellow") for line in _open(found.runs)]
     for place, table in enumerate(found.differences, start=1):
         parts += [Text(), _table(found, table, _name(place))]
     parts += [literal(note, "dim") for note in (*NOTES, *_holm(found))]
+    for made in found.in_all:
+        parts += [Text(), _in_all(found, made) if made.queries else literal(_nothing_in_all(made))]
     for place, changes in enumerate(found.changed, start=1):
         parts.append(literal(_changed(changes, _name(place))))
         parts += [literal(f"  {line}") for line in _listed(changes)] if cases else []
@@ -45,6 +51,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     """The same, every metric and aspect of it, as JSON values."""
     return {
         "judge": to_json(found.judge),
+        "warning": warning(found.judge),
         "cases": found.cases,
         "runs": [
             {"path": run.path, "id": run.spec.id, "editor": run.spec.editor.name, "model": run.spec.model.id}
@@ -59,6 +66,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
             }
             for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
         ],
+        "on_queries_of_all": to_json(list(found.in_all), list[InAll]),
     }
 
 
@@ -97,6 +105,33 @@ def _table(found: Comparison, table: Sequence[Difference], name: str) -> Group:
         numbers = [_value(one.first, one), _value(one.second, one), _value(one.difference, one, sign="+")]
         drawn.add_row(*map(literal, (heading, styles, *numbers, _interval(one), f"{one.n:,}", *counts, adjusted)))
     return titled(f"{name} against A: shares in %", drawn)
+
+
+def _in_all(found: Comparison, made: InAll) -> Group:
+    """A row a run, over the same queries in each; n, the same in every row, stands in the heading."""
+    names = {score.aspect: score.n for score in made.scores[0] if score.n}
+    columns = {aspect: word for aspect, word in found.specs[made.metric].columns.items() if aspect in names}
+    drawn = plain_table("", "asked as", *(f"{word}\nn {names[aspect]:,}" for aspect, word in columns.items()))
+    for column in drawn.columns[2:]:
+        column.justify, column.no_wrap = "right", True
+    for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
+        of = {score.aspect: score for score in scores}
+        cells = ("\n".join(filter(None, (number(of[name]), interval(of[name])))) for name in columns)
+        drawn.add_row(*map(literal, (_name(place), style, *cells)))
+    title = f"{made.metric} on the {counted(sum(made.queries.values()), 'query', 'queries')} that all runs share"
+    each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
+    return Group(
+        titled(f"{title}: value in %, 95 % interval", drawn),
+        literal(f"queries that every run has a value of: {each}; each run by itself: {_own(made)}", "dim"),
+    )
+
+
+def _nothing_in_all(made: InAll) -> str:
+    return f"{made.metric}: no query has a value in every run (each run by itself: {_own(made)})"
+
+
+def _own(made: InAll) -> str:
+    return ", ".join(f"{_name(place)} {own:,}" for place, own in enumerate(made.own))
 
 
 def _shown(one: Difference) -> bool:

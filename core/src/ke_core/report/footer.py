@@ -44,6 +44,11 @@ def shared(runs: Sequence[Reported]) -> list[tuple[str, str]]:
     return lines
 
 
+def warnings(runs: Sequence[Reported]) -> list[str]:
+    """What must stand with every table that rests on a judge, such as too little agreement with labels by hand."""
+    return [words for what, words in shared(runs) if what == WARNING]
+
+
 def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     """What the specification says, by name, and what must be known of the judge."""
     spec, judge = run.spec, run.tally.judge

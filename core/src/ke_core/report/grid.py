@@ -23,8 +23,10 @@ PARTS = {
 }
 """Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
 TOTALS = (*PARTS, TESTED)
-SPENT = ("s", "MiB")
-"""Measures of what is spent: time and memory."""
+ASKED = "asked as"
+"""The heading of the column of styles."""
+SPENT = ("s", "MiB", "passes", "tokens")
+"""Measures of what is spent: time, memory and work."""
 
 
 @frozen(kw_only=True)
@@ -83,6 +85,11 @@ class Grid:
             column.metric == CORE or head.measure in SPENT for column, head in zip(self.group, self.heads, strict=True)
         )
 
+    @property
+    def judged(self) -> bool:
+        """Whether its numbers rest on a judge: not what was spent, nor what is said of a model (without style)."""
+        return ASKED in self.names and not self.of_costs
+
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
         """Each line with its names as they are printed: those that stand in the line above are left out."""
         above: tuple[str, ...] = ()
@@ -109,7 +116,7 @@ def score_grid(runs: Sequence[Reported], shown: Sequence[Column] | None = None) 
     styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
     return Grid(
         title=_title(runs, shown),
-        names=("editor", "asked as") if styled else ("editor",),
+        names=("editor", ASKED) if styled else ("editor",),
         heads=tuple(
             Head(words=column.heading, measure=_measure(rows, column), n=_common_n(rows, column)) for column in shown
         ),
@@ -157,7 +164,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         )
         title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
         heads = tuple(Head(words=name) for name, _ in asked)
-        made.append(Grid(title=title, names=("score", "editor", "asked as"), heads=heads, lines=lines, by=key))
+        made.append(Grid(title=title, names=("score", "editor", ASKED), heads=heads, lines=lines, by=key))
     return [grid for grid in made if grid.lines]
 
 
@@ -180,7 +187,7 @@ def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sli
     what = f"{group[0].table} " if group[0].table else ""
     return Grid(
         title=f"{what}by {tag}, after editing: value in % (n)",
-        names=(tag, "editor", "asked as"),
+        names=(tag, "editor", ASKED),
         heads=tuple(Head(words=column.heading) for column in shown),
         lines=tuple(
             Line(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ke_core.data.results import Score
 from ke_core.report.clean import one_line
-from ke_core.report.footer import course, shared
+from ke_core.report.footer import course, shared, warnings
 from ke_core.report.grid import Grid, Head, score_grids, slice_grids
 from ke_core.report.numbers import NOTHING, interval, number
 from ke_core.report.run import Reported, labels
@@ -25,12 +25,14 @@ SPECIAL = str.maketrans(
 def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
     r"""A ``table`` for each table of the report; needs ``\usepackage{booktabs}``. ``slices``: with the breakdowns.
 
-    Below them, as comments, what must be known beside the numbers.
+    A warning about the judge stands under each table that rests on it. Below them, as comments, what else must be known
+    beside the numbers.
     """
     grids = [*score_grids(runs), *(slice_grids(runs) if slices else [])]
     lines = [r"% made by ke report; needs \usepackage{booktabs}"]
+    warned = warnings(runs)
     for at, grid in enumerate(grids, start=1):
-        lines += ["", *_table(grid, at)]
+        lines += ["", *_table(grid, at, warned if grid.judged else ())]
     return "\n".join([*lines, "", *(f"% {one_line(known, LONG)}" for known in _known(runs)), ""])
 
 
@@ -46,7 +48,7 @@ def _known(runs: Sequence[Reported]) -> Iterator[str]:
         yield f"{label}: {'; '.join(course(run))}"
 
 
-def _table(grid: Grid, at: int) -> Iterator[str]:
+def _table(grid: Grid, at: int, warned: Sequence[str]) -> Iterator[str]:
     yield from (
         r"\begin{table}[t]",
         r"\centering\small\setlength{\tabcolsep}{4pt}",
@@ -63,7 +65,9 @@ def _table(grid: Grid, at: int) -> Iterator[str]:
             yield r"\addlinespace"
         cells = [_cell(score, head, grid) for score, head in zip(line.scores, grid.heads, strict=True)]
         yield _row([*map(escaped, names), *cells])
-    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+    yield from (r"\bottomrule", r"\end{tabular}")
+    yield from (rf"\par\smallskip{{\footnotesize\textbf{{Warning:}} {escaped(words)}\par}}" for words in warned)
+    yield r"\end{table}"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ke_core.data.results import Score
 from ke_core.report.clean import one_line
-from ke_core.report.footer import course, losses, shared
+from ke_core.report.footer import WARNING, course, losses, shared, warnings
 from ke_core.report.grid import Grid, Head, score_grids, slice_grids
 from ke_core.report.numbers import NOTHING, interval, number
 from ke_core.report.run import Reported, labels
@@ -17,10 +17,16 @@ MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$@])")
 
 
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
-    """A table for each table of the report, then what must be known beside them. ``slices``: with the breakdowns."""
+    """A table for each table of the report, then what must be known beside them. ``slices``: with the breakdowns.
+
+    A warning about the judge stands under each table that rests on it.
+    """
     lines: list[str] = []
+    warned = warnings(runs)
     for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
         lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
+        for words in warned if grid.judged else ():
+            lines += [f"**{WARNING}**: {escaped(words)}", ""]
     lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared(runs)]
     for label, run in zip(labels(runs), runs, strict=True):
         lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in course(run))]

@@ -11,11 +11,12 @@ from ke_core.report.clean import one_line
 from ke_core.report.effort import CORE, TITLE
 from ke_core.report.footer import component_words
 from ke_core.report.run import Reported, labels, plan_words
+from ke_core.results.agreement import warning
 
 HEADINGS = (
     "run", "path", "id", "editor", "dataset", "model", "protocol", "edited_together", "seed", "judge",
     "metric", "aspect", "phase", "style", "tag", "tag_value", "value", "measure", "n", "low", "high", "level",
-    "skipped", "skipped_because", "note",
+    "skipped", "skipped_because", "note", "warning",
 )  # fmt: skip
 FORMULA = ("=", "+", "-", "@")
 LONG = 10_000  # of a text in one line: nothing is cut
@@ -24,6 +25,7 @@ LONG = 10_000  # of a text in one line: nothing is cut
 def scores_csv(runs: Sequence[Reported]) -> str:
     """Text of a CSV file with a line of headings; values as they are (shares of 1, not per cent), empty where none.
 
+    The last column warns of a judge that agrees too little with labels written by hand, or was never checked.
     A score over a slice has its tag and the tag's value, one over everything has neither. A text that a spreadsheet
     would take for a formula has an apostrophe before it.
     """
@@ -31,9 +33,10 @@ def scores_csv(runs: Sequence[Reported]) -> str:
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow(HEADINGS)
     for label, run in zip(labels(runs), runs, strict=True):
-        about = _about(label, run)
+        about, warned = _about(label, run), _warning(run)
         for score in run.scores:
-            rows.writerow([_inert(cell) for cell in (*about, *_cells(score))])
+            judged = score.style and score.metric != CORE  # what is said of a model as a whole has no style
+            rows.writerow([_inert(cell) for cell in (*about, *_cells(score), warned if judged else "")])
     return stream.getvalue()
 
 
@@ -43,6 +46,11 @@ def _about(label: str, run: Reported) -> tuple[object, ...]:
         label, run.path, spec.id, spec.editor.name, spec.dataset.component.name, spec.model.id, plan_words(spec),
         spec.plan.size, spec.seed, component_words(judge) if judge is not None else "",
     )  # fmt: skip
+
+
+def _warning(run: Reported) -> str:
+    """What must stand with every number that rests on the judge."""
+    return warning(run.tally.judge) if run.tally.judge is not None else ""
 
 
 def _cells(score: Score) -> Iterator[object]:

@@ -14,13 +14,10 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import Interval
+from ke_core.data.results import QUERY_TAG, Interval
 from ke_core.results.aggregate import Observed
 from ke_core.results.intervals import bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
-
-QUERY = "query"
-"""The tag by which an observation says which query it is of."""
 
 
 @frozen(kw_only=True)
@@ -202,7 +199,7 @@ def _paired(first: Sequence[Observed], second: Sequence[Observed]) -> tuple[list
 def _placed(seen: Iterable[Observed]) -> dict[Place, Observed]:
     found: dict[Place, Observed] = {}
     for one in seen:
-        which = (one.case, one.own, one.value.tags.get(QUERY, ""))
+        which = (one.case, one.own, one.value.tags.get(QUERY_TAG, ""))
         number = 0
         while (*which, number) in found:
             number += 1

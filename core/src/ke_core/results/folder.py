@@ -1,7 +1,7 @@
-"""A run is a folder: ``run.json`` (what was asked for), ``records.jsonl`` (what happened), ``scores.json``.
+"""A run is a folder: ``run.json`` (what was asked for), ``records.jsonl`` (what happened), ``scores.json``, a log.
 
 ``run.json`` is canonical JSON written once; the hash of its ``spec`` is the run's id. ``records.jsonl`` is
-only ever appended. ``scores.json`` can be deleted: it is computed from the records.
+only ever appended. ``scores.json`` can be deleted: it is computed from the records. ``log.jsonl`` says when and how.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from ke_core.data.runspec import RunSpec
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
 from ke_core.results.lines import MEND, from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
+from ke_core.results.log import LOG, read_log, write_log
 from ke_core.results.writer import Writer, writing
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
 SEAL = "records.seal.json"
 """What the records were when they were scored: bytes and SHA-256. Beside the scores, which say nothing of times."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
+DONE = "done"
+"""How a process that did all it was to do ends its part of the log."""
 ELSEWHERE = "choose another folder with --out"
 
 
@@ -100,6 +103,11 @@ class RunFolder:
             )
         return cls(path=path, spec=spec, environment=raw.get("environment", {}), created=raw.get("created", ""))
 
+    @staticmethod
+    def is_one(path: Path) -> bool:
+        """Whether a run was begun in ``path``, damaged or not."""
+        return (path / RUN).is_file()
+
     @property
     def id(self) -> str:
         """The run's id, 64 hex digits."""
@@ -116,6 +124,20 @@ class RunFolder:
         file = self.path / RECORDS
         for number, line in whole_lines(file):
             yield from_line(line, of=f"{file}, line {number}")
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Append an event to ``log.jsonl``, which is for people: nothing is computed from it."""
+        write_log(self.path / LOG, event, **facts)
+
+    def logged(self) -> list[Mapping[str, Any]]:
+        """Every event of every process that worked on this run, oldest first; none where an earlier ke made it."""
+        return list(read_log(self.path / LOG))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last process that worked on this run came to its end, and left scores."""
+        ends = [line.get("ended") for line in self.logged() if line["event"] in ("start", "end")]  # a start has none
+        return ends[-1:] == [DONE] and (self.path / SCORES).exists()
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
         """Write ``scores.json``, whole or not at all; the same scores give the same bytes.

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from attrs import define
 
 from ke_core.data.queries import EFFICACY, Phase
-from ke_core.data.results import CaseRecord, Value, Verdict
-from ke_core.results.compare import QUERY
+from ke_core.data.results import QUERY_TAG, CaseRecord, Value, Verdict
 from ke_core.specs import MetricSpec
 
 VERDICTS = "verdicts"
@@ -50,7 +49,7 @@ class Verdicts:
                 phase=phase,
                 style=style,
                 unit=unit,
-                tags={QUERY: query},
+                tags={QUERY_TAG: query},
                 skipped_because="the judge could not say" if unsure else "",
             )
 

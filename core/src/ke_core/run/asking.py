@@ -23,6 +23,7 @@ from ke_core.protocols import Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.run.job import Finished, Job
+from ke_core.run.log import log_losses, phase
 from ke_core.run.loop import Loop
 from ke_core.run.plan import Group, groups, stages
 from ke_core.run.recorder import Recorder
@@ -42,25 +43,33 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
         recorder = Recorder(writer, spent=partial(since_last, job.session.model, prices))
         recorder.recall(folder.read())
         try:
-            _ask(job, to_do, recorder)
+            _ask(job, to_do, recorder, folder)
         finally:
             recorder.add_spent()  # an interrupted run has paid too
+            log_losses(folder, recorder)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 
 
-def _ask(job: Job, to_do: Sequence[Group], recorder: Recorder) -> None:
+def _ask(job: Job, to_do: Sequence[Group], recorder: Recorder, folder: RunFolder) -> None:
     in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
     total = sum(len(group.cases) for group in (to_do if not in_order else [stage.asked for stage in in_order]))
     loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
+    model, known = job.session.model, {*recorder.batches}
     if job.editor_spec.needs_model:
-        loop.ask_unedited(to_do)
+        with phase(folder, "unedited model", model):
+            loop.ask_unedited(to_do)
     job.session.progress.advance("edited model", 0, total)
-    if in_order:
-        ask_in_sequence(loop, in_order)
-    else:
-        for group in to_do:
-            loop.ask_edited(group)
+    with phase(folder, "edited model", model) as taken:
+        try:
+            if in_order:
+                ask_in_sequence(loop, in_order)
+            else:
+                for group in to_do:
+                    loop.ask_edited(group)
+        finally:
+            made = [batch for name, batch in recorder.batches.items() if name not in known]
+            taken.facts |= {"edits": sum(b.edits for b in made), "edit_seconds": round(sum(b.seconds for b in made), 3)}
 
 
 def planned(job: Job) -> list[Group]:
@@ -97,8 +106,8 @@ def _refuse_unscored(job: Job) -> None:
     if isinstance(tried, Failure):
         raise NoLikelihood(
             f"{wanting} needs log-probabilities, and {model.id} gives none: {tried.message}",
-            hint="choose metrics that need none (--metric), a server whose /completions has 'echo' with 'logprobs', "
-            "or a local model",
+            hint="choose metrics that need none (--metric), an option of the dataset that asks for none (ke show), "
+            "a server whose /completions has 'echo' with 'logprobs', or a local model",
         )
 
 

@@ -13,6 +13,7 @@ from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Metric
 from ke_core.results.aggregate import observations
+from ke_core.results.common import InAll, in_all
 from ke_core.results.compare import Difference, corrected, differences, paired_styles
 from ke_core.results.folder import RunFolder, difference
 from ke_core.results.verdicts import SPEC, Verdicts
@@ -59,7 +60,8 @@ class Change:
 class Comparison:
     """``runs``; and of each after the first, against the first: its ``differences`` and what ``changed``.
 
-    ``cases``: how many are compared. ``judge``: whose verdicts. ``specs``: the metrics, by name.
+    ``cases``: how many are compared. ``judge``: whose verdicts. ``specs``: the metrics, by name. ``in_all``: scores
+    over the queries that every run has a value of, for metrics that leave out queries by conditions of their own.
     """
 
     runs: tuple[Compared, ...]
@@ -67,6 +69,7 @@ class Comparison:
     cases: int
     differences: tuple[tuple[Difference, ...], ...]
     changed: tuple[tuple[Change, ...], ...]
+    in_all: tuple[InAll, ...]
     specs: Mapping[str, MetricSpec]
 
 
@@ -119,12 +122,12 @@ def compare_runs(
         for measure in measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
         if isinstance(measure.metric, Metric)
     ]
+    every = [
+        [read.records[case] for case in first.known.order(common) if case in read.records] for read in (first, *others)
+    ]
     tables, changed = [], []
-    for other in others:
-        both = [
-            [read.records[case] for case in first.known.order(common) if case in read.records]
-            for read in (first, other)
-        ]
+    for own in every[1:]:
+        both = (every[0], own)
         table: list[Difference] = []
         for metric, spec in [*measures, (Verdicts(), SPEC)]:
             one, two = ([*observations(metric, spec.name, records)] for records in both)
@@ -140,6 +143,9 @@ def compare_runs(
         cases=len(common),
         differences=tuple(tuple(table) for table in corrected(tables)),
         changed=tuple(changed),
+        in_all=tuple(
+            made for metric, spec in measures for made in in_all(metric, spec, every, seed=first.folder.spec.seed)
+        ),
         specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), SPEC)]},
     )
 

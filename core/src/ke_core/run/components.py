@@ -12,6 +12,7 @@ from ke_core.data.codec import digest, from_json
 from ke_core.data.runspec import Component
 from ke_core.errors import BadConfig, BadRun
 from ke_core.files import sha256_of
+from ke_core.plugins.built import built
 from ke_core.plugins.catalog import Catalog, Offer
 from ke_core.plugins.options import configure, kind_of, resolved
 from ke_core.specs import Spec
@@ -32,8 +33,8 @@ class Chosen:
     component: Component
 
     def build(self) -> Any:
-        """The thing itself."""
-        return self.spec.build(self.config)
+        """The thing itself. Raises PluginBroken where its plugin fails to build it."""
+        return built(self.spec, self.config, plugin=self.component.distribution)
 
 
 def choose(catalog: Catalog, kind: str, name: str, options: Options) -> Chosen:

@@ -16,9 +16,9 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.queries import Form
+from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
-from ke_core.data.runspec import ModelRef, Plan
+from ke_core.data.runspec import ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig
 from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
@@ -30,9 +30,11 @@ from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
 from ke_core.run.job import Finished, Job, Judging, Measure
 from ke_core.run.judges import Asking, ChosenJudge, choose_judge, metrics_of, open_judge
 from ke_core.run.judging import judge_run
-from ke_core.run.plan import select
+from ke_core.run.log import logged, phase
+from ke_core.run.phases import watched
+from ke_core.run.plan import Group, groups, select
 from ke_core.run.probing import asked_by, asks_of
-from ke_core.run.recorded import cases_of, recorded
+from ke_core.run.recorded import Datasets, Recorded, recorded
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
@@ -63,12 +65,59 @@ class EvalRequest:
     data_dir: str = ""
 
 
+@frozen(kw_only=True)
+class Resolved:
+    """Everything of a run but its model: named, validated and read. ``cases`` are the selected ones."""
+
+    request: EvalRequest
+    editor: Chosen
+    data: Chosen
+    judging: ChosenJudge
+    measures: tuple[Chosen, ...]
+    styles: tuple[str, ...]
+    dataset: Dataset
+    cases: tuple[Case, ...]
+
+    @property
+    def editor_spec(self) -> EditorSpec:
+        """Of the editor that was chosen."""
+        assert isinstance(self.editor.spec, EditorSpec)
+        return self.editor.spec
+
+    def groups(self) -> list[Group]:
+        """The groups of the run. Raises BadConfig where the plan does not fit the cases."""
+        return groups(self.cases, self.request.plan, self.request.seed, self.dataset.split)
+
+    def specify(self, model: ModelRef) -> RunSpec:
+        """What the run is, with that model."""
+        return specify(
+            model=model,
+            editor=self.editor,
+            dataset=self.data,
+            sha256=self.dataset.info().sha256,
+            styles=self.styles,
+            plan=self.request.plan,
+            edited_form=self.request.edited_form,
+            seed=self.request.seed,
+            asks=tuple(ref for ref in map(asked_by, self.measures) if ref is not None),
+        )
+
+
 def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None) -> Job:
     """Resolve, validate and build everything, and load the model unless it is given. Nothing is written.
 
     Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read, a model that
     cannot be loaded, parts that do not go together.
     """
+    with watched("reading the dataset") as reading:
+        found = resolve(request, catalog)
+    with watched("loading the model") as loading:
+        job = complete(found, catalog, progress, model=model)
+    return evolve(job, before=(reading, loading))
+
+
+def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> Resolved:
+    """All of ``prepare`` that needs no model. ``read``: datasets that need not be read again."""
     spec = catalog.spec("dataset", request.dataset)
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
     options = with_flag(spec, options, "prompts", request.prompts)
@@ -76,7 +125,6 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
         choose(catalog, "editor", request.editor, options),
         choose(catalog, "dataset", request.dataset, options),
     )
-    assert isinstance(editor.spec, EditorSpec)
     assert isinstance(data.spec, DatasetSpec)
     named = data.spec.for_config(data.config)
     judging = _judge(catalog, named, request.judge, options)
@@ -88,31 +136,35 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     measures = _metrics(catalog, named, request.metrics, options)
     reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
     styles = choose_styles(data.spec, request.styles)
-    dataset: Dataset = data.build()
-    cases = select(cases_of(dataset, request.dataset), request.plan, request.seed)
-    material = allowed(dataset.material(), editor.spec.oracle(editor.config), editor=request.editor)
-    loaded, reference = _model(request, catalog, editor.spec, model, progress)
-    run_spec = specify(
-        model=reference,
+    dataset, cases = (read or Datasets()).open(data, request.dataset)
+    return Resolved(
+        request=request,
         editor=editor,
-        dataset=data,
-        sha256=dataset.info().sha256,
+        data=data,
+        judging=judging,
+        measures=tuple(measures),
         styles=styles,
-        plan=request.plan,
-        edited_form=request.edited_form,
-        seed=request.seed,
-        asks=tuple(ref for ref in map(asked_by, measures) if ref is not None),
-    )
-    job = Job(
-        spec=run_spec,
-        session=open_session(loaded, seed=request.seed, progress=progress, material=material),
-        editor=editor.build(),
-        editor_spec=editor.spec,
         dataset=dataset,
-        cases=cases,
-        hides=data.spec.hides(data.config),
+        cases=select(cases, request.plan, request.seed),
+    )
+
+
+def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None) -> Job:
+    """The rest of ``prepare``. ``model``: the one that the request names, loaded already."""
+    request, editor, judging = found.request, found.editor_spec, found.judging
+    assert isinstance(found.data.spec, DatasetSpec)
+    material = allowed(found.dataset.material(), editor.oracle(found.editor.config), editor=request.editor)
+    loaded, reference = _model(request, catalog, editor, model, progress)
+    job = Job(
+        spec=found.specify(reference),
+        session=open_session(loaded, seed=request.seed, progress=progress, material=material),
+        editor=found.editor.build(),
+        editor_spec=editor,
+        dataset=found.dataset,
+        cases=found.cases,
+        hides=found.data.spec.hides(found.data.config),
         judging=Judging(component=judging.component, judge=judging.build(), scored=judging.spec.scored),
-        measures=_measures(measures),
+        measures=_measures(found.measures),
     )
     refuse(job)
     planned(job)
@@ -124,10 +176,15 @@ def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
 
     Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens.
     """
-    finished = evaluate(job, folder, prices=prices)
-    judging = job.judging
-    judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored)
-    return evolve(finished, scores=tuple(score_run(folder, job.cases, job.measures)))
+    with logged(job, folder) as ended:
+        finished = evaluate(job, folder, prices=prices)
+        ended |= {"failures": finished.failures, "skipped": finished.skipped}
+        judging = job.judging
+        with phase(folder, "judging"):
+            judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored)
+        with phase(folder, "scoring"):
+            scores = score_run(folder, job.cases, job.measures)
+    return evolve(finished, scores=tuple(scores))
 
 
 def judge(
@@ -138,13 +195,16 @@ def judge(
     options: Options = NONE,
     data_dir: str = "",
     asking: Asking | None = None,
+    known: Recorded | None = None,
 ) -> int:
     """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
+
+    ``known``: the run's dataset, where it has been read already.
 
     Returns how many lines were written; none where this judge, with these options and this model, has judged them
     all. Either way it counts as the last judge from now on.
     """
-    known = recorded(folder, catalog, data_dir)
+    known = known or recorded(folder, catalog, data_dir)
     chosen = _judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
     opened = open_judge(chosen, catalog, asking)
@@ -161,13 +221,14 @@ def score(
     judge: str = "",
     options: Options = NONE,
     data_dir: str = "",
+    known: Recorded | None = None,
 ) -> list[Score]:
-    """``ke score RUN``: write ``scores.json`` from the records alone.
+    """``ke score RUN``: write ``scores.json`` from the records alone. ``known`` as for ``judge``.
 
     Without ``metrics`` those that read what ``judge`` finds beside verdicts, else the dataset's and those that asked
     something in this run; without ``judge`` the one that judged last.
     """
-    known = recorded(folder, catalog, data_dir)
+    known = known or recorded(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
     return score_run(folder, known.cases, measures, judge=judge)
 

@@ -10,6 +10,7 @@ from ke_core.data.queries import Case
 from ke_core.data.results import Score
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.protocols import Ask, Dataset, Editor, Judge, Metric, ModelMetric, Session
+from ke_core.run.phases import Phase
 from ke_core.specs import EditorSpec, MetricSpec
 
 
@@ -37,7 +38,7 @@ class Job:
     """One run: ``cases`` are the selected ones, in file order.
 
     ``hides``: the dataset hides edits from some cases. ``spec`` holds everything that changes a reply; judge
-    and metrics may change afterwards, on the same records.
+    and metrics may change afterwards, on the same records. ``before``: what preparing it took, for its log.
     """
 
     spec: RunSpec
@@ -49,6 +50,7 @@ class Job:
     hides: bool = False
     judging: Judging
     measures: tuple[Measure, ...] = ()
+    before: tuple[Phase, ...] = ()
 
     @property
     def asking(self) -> tuple[Measure, ...]:

@@ -6,8 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.data.codec import digest, to_json
 from ke_core.data.queries import Gold, Phase
@@ -19,14 +20,19 @@ from ke_core.results.agreement import Agreement, agreement
 from ke_core.results.folder import RunFolder
 from ke_core.results.sheets import read_sheet, write_sheet
 from ke_core.run.asks import aspects_of
+from ke_core.run.components import Options
 from ke_core.run.judging import gold_of
 from ke_core.run.recorded import recorded
 from ke_core.run.scoring import records_of
+from ke_core.run.sorting import Place, Sorted, choose_sorting, compare_sorted, labels_of, sort
 
 LABELS = tuple(verdict.value for verdict in Verdict)
-COLUMNS = ("item", "label", "question", "answer", "right", "right before the edit", "written", "asked", "note")
+MARKS = ("item", "label")
+"""The first columns; between them and the others a column for each metric that sorts answers."""
+ABOUT = ("question", "answer", "right", "right before the edit", "written", "asked", "note")
 PHASES: tuple[Phase, ...] = ("before", "after")
 NOT_RIGHT = "not right"
+NONE: Options = MappingProxyType({})
 
 
 @frozen(kw_only=True)
@@ -49,6 +55,11 @@ class Labelled:
     verdict: Verdict
 
     @property
+    def place(self) -> Place:
+        """Where it is on record."""
+        return (self.case, self.phase, self.style, self.query)
+
+    @property
     def stratum(self) -> tuple[str, ...]:
         """What the sample holds its share of."""
         return (self.phase, self.style, self.aspect, self.verdict.value)
@@ -59,6 +70,7 @@ class Sheet:
     """What was read back: ``n`` labelled rows, ``open`` without a label; ``table[label by hand][judge's verdict]``.
 
     ``verdicts``: agreement on the four verdicts; ``right``: on right or not right, which most scores rest on.
+    ``sortings``: of metrics that sort answers, if any were sorted by hand.
     """
 
     judge: Component
@@ -68,6 +80,7 @@ class Sheet:
     right: Agreement
     table: Mapping[str, Mapping[str, int]]
     disagreed: tuple[tuple[Labelled, str], ...]
+    sortings: tuple[Sorted, ...] = ()
 
 
 def write_labels(
@@ -76,42 +89,79 @@ def write_labels(
     """Write a sheet of ``sample`` answers, or all there are; how many it has. The judge's verdicts are not in it.
 
     Phases, styles, aspects and verdicts have their share of it (largest remainders), drawn with the seed; the rows are
-    in random order. Raises BadRun if the run has not been judged, or has no answer in words.
+    in random order. Each metric that sorts answers, such as ``error-types``, has an empty column. Raises BadRun if the
+    run has not been judged, or has no answer in words.
     """
-    _judge, every = _items(folder, catalog, judge=judge, data_dir=data_dir)
+    _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
+    every = _items(folder, records)
     if not every:
         raise BadRun(f"{folder.path} has no answer that could be labelled", hint="ke report says what it holds")
     drawn = _draw(every, sample, seed)
-    write_sheet(to, COLUMNS, [_row(item) for item in drawn])
+    sorts = [name for name in catalog.names("metric") if labels_of(catalog, name)]
+    write_sheet(to, (*MARKS, *sorts, *ABOUT), [_row(item) for item in drawn])
     return len(drawn)
 
 
-def read_labels(folder: RunFolder, catalog: Catalog, sheet: Path, *, judge: str = "", data_dir: str = "") -> Sheet:
-    """The labels of a sheet against the judge's verdicts. Raises BadData that names file and row."""
-    component, every = _items(folder, catalog, judge=judge, data_dir=data_dir)
-    by_id = {item.id: item for item in every}
+def read_labels(
+    folder: RunFolder,
+    catalog: Catalog,
+    sheet: Path,
+    *,
+    judge: str = "",
+    options: Options = NONE,
+    data_dir: str = "",
+) -> Sheet:
+    """The labels of a sheet against the judge's verdicts, and against what metrics sorted the answers into.
+
+    ``options``: of these metrics. Raises BadData that names file and row.
+    """
+    chosen = choose_sorting(catalog, options)
+    component, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
+    by_id = {item.id: item for item in _items(folder, records)}
     seen: dict[str, int] = {}
     found: list[tuple[Labelled, str]] = []
+    sorted_: dict[str, dict[Place, str]] = {each.component.name: {} for each in chosen}
     waiting = 0
-    for row, cells in read_sheet(sheet, ("item", "label")):
-        name, label = cells.get("item", "").strip(), cells.get("label", "").strip().lower()
+    for row, cells in read_sheet(sheet, MARKS):
+        where = f"{sheet}, row {row}"
+        name = cells.get("item", "").strip()
         if name not in by_id:
             raise BadData(
-                f"{sheet}, row {row}: item {name[:40]!r} is no answer of {folder.path}",
+                f"{where}: item {name[:40]!r} is no answer of {folder.path}",
                 hint="the sheet is of another run, or records were changed since it was written",
             )
         if name in seen:
-            raise BadData(f"{sheet}, row {row}: item {name!r} stands in row {seen[name]} already")
+            raise BadData(f"{where}: item {name!r} stands in row {seen[name]} already")
         seen[name] = row
-        if label and label not in LABELS:
-            raise BadData(f"{sheet}, row {row}: label {label[:40]!r} is none of {', '.join(LABELS)}")
+        label = _label(cells, "label", LABELS, where)
+        for metric, places in sorted_.items():
+            if kind := _label(cells, metric, labels_of(catalog, metric), where):
+                if not label:
+                    raise BadData(
+                        f"{where}: {metric} is {kind!r} and there is no label", hint="write wrong or stale too"
+                    )
+                places[by_id[name].place] = kind
         if label:
             found.append((by_id[name], label))
         else:
             waiting += 1
     if not found:
         raise BadData(f"{sheet} has no label yet", hint=f"write one of {', '.join(LABELS)} into the column label")
-    return _agreement(component, found, waiting, seed=folder.spec.seed)
+    seed = folder.spec.seed
+    sortings = [
+        compare_sorted(sort(each, catalog, records), by_hand, seed=seed)
+        for each in chosen
+        if (by_hand := sorted_[each.component.name])
+    ]
+    return evolve(_agreement(component, found, waiting, seed=seed), sortings=tuple(sortings))
+
+
+def _label(cells: Mapping[str, str], column: str, labels: Sequence[str], where: str) -> str:
+    """What stands in that column, one of ``labels``; empty where nothing does, or there is no such column."""
+    found = cells.get(column, "").strip().lower()
+    if found and found not in labels:
+        raise BadData(f"{where}: {column} {found[:40]!r} is none of {', '.join(labels)}")
+    return found
 
 
 def _agreement(judge: Component, found: Sequence[tuple[Labelled, str]], waiting: int, *, seed: int) -> Sheet:
@@ -131,10 +181,12 @@ def _agreement(judge: Component, found: Sequence[tuple[Labelled, str]], waiting:
     )
 
 
-def _items(folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str) -> tuple[Component, list[Labelled]]:
-    known = recorded(folder, catalog, data_dir)
-    component, records = records_of(folder, known.cases, judge=judge)
-    return component, [item for record in records for item in _of_case(record, folder)]
+def _records(folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str) -> tuple[Component, list[CaseRecord]]:
+    return records_of(folder, recorded(folder, catalog, data_dir).cases, judge=judge)
+
+
+def _items(folder: RunFolder, records: Sequence[CaseRecord]) -> list[Labelled]:
+    return [item for record in records for item in _of_case(record, folder)]
 
 
 def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[Labelled]:

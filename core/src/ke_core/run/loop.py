@@ -24,6 +24,7 @@ from ke_core.run.asks import Asker, Unit
 from ke_core.run.guard import untouched
 from ke_core.run.job import Job, Measure
 from ke_core.run.making import editing
+from ke_core.run.meter import Meter
 from ke_core.run.plan import Group
 from ke_core.run.probing import failed, probe
 from ke_core.run.recorder import Recorder
@@ -84,7 +85,7 @@ class Loop:
         started = perf_counter()
         try:
             with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as made:
-                self.recorder.add_batch(evolve(batch, seconds=made.seconds, memory=made.peak, details=made.details))
+                self.recorder.add_batch(made.on(batch))
                 self.ask_cases(group, cases, bank, made.edited)
         except EditFailed as error:
             failure = Failure(error=type(error).__name__, message=str(error))
@@ -174,15 +175,17 @@ class Loop:
     def _ask(self, batch: str, edited: Edited, units: Sequence[Unit]) -> None:
         """Record one reply a question, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
-        started = perf_counter()
-        replies = edited.answer(questions)
+        with Meter(self.job.session.model) as meter:
+            started = perf_counter()
+            replies = edited.answer(questions)
+            seconds = perf_counter() - started
         if len(replies) != len(questions):
             name = self.job.spec.editor.name
             raise PluginBroken(
                 f"{name} returned {len(replies)} replies to {len(questions)} questions",
                 hint=f"tell the author of {name}",
             )
-        self.recorder.add(batch, units, replies, seconds=perf_counter() - started)
+        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak)
 
     def advance(self, label: str, cases: int) -> None:
         """``cases`` more are behind us."""

@@ -8,10 +8,11 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Self
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ke_core.data.facts import Edit
-from ke_core.data.results import Details, Peak
+from ke_core.data.records import Batch
+from ke_core.data.results import Details, Passes, Peak
 from ke_core.errors import UnsupportedChange
 from ke_core.protocols import Edited, Editor, Session
 from ke_core.run.job import Job
@@ -26,6 +27,11 @@ class Made:
     details: Details
     seconds: float
     peak: Peak
+    passes: Passes | None
+
+    def on(self, batch: Batch) -> Batch:
+        """The record of a batch, with what making it took."""
+        return evolve(batch, seconds=self.seconds, memory=self.peak, passes=self.passes, details=self.details)
 
 
 @define
@@ -63,13 +69,27 @@ class Maker:
 
     def add(self, edits: Sequence[Edit]) -> Made:
         """``make``, with what that took."""
+        before = self._passes()
         with Meter(self.session.model) as meter:
             started = perf_counter()
             details = self.make(edits)
             seconds = perf_counter() - started
+        after = self._passes()
         self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
         assert self.edited is not None
-        return Made(edited=self.edited, details=details, seconds=round(seconds, 3), peak=meter.peak)
+        return Made(
+            edited=self.edited,
+            details=details,
+            seconds=round(seconds, 3),
+            peak=meter.peak,
+            passes=None if before is None or after is None else after - before,
+        )
+
+    def _passes(self) -> Passes | None:
+        """How often the model was run so far; None of one that runs elsewhere."""
+        count: Any = getattr(self.session.model, "passes", None)
+        found: Passes | None = None if count is None else count()
+        return found
 
     def _make(self, edits: Sequence[Edit]) -> Details:
         if self.edited is None or not _changed(self.edited, edits):

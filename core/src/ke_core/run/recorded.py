@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from attrs import frozen
+from attrs import define, field, frozen
 
+from ke_core.data.codec import canonical, to_json
 from ke_core.data.queries import Case
 from ke_core.errors import BadData, BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.results.folder import RunFolder
-from ke_core.run.components import choose_again
+from ke_core.run.components import Chosen, choose_again
 from ke_core.specs import DatasetSpec
 
 
@@ -26,6 +27,21 @@ class Recorded:
     def order(self, ids: Collection[str]) -> list[str]:
         """``ids`` in the order of the dataset."""
         return [case.id for case in self.cases if case.id in ids]
+
+
+@define
+class Datasets:
+    """Datasets with their cases, each read once however many runs of a process are over it."""
+
+    _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
+
+    def open(self, chosen: Chosen, name: str) -> tuple[Dataset, list[Case]]:
+        """The chosen dataset, called ``name``. Raises BadData."""
+        key = canonical([name, to_json(chosen.config)])
+        if key not in self._read:
+            dataset: Dataset = chosen.build()
+            self._read[key] = (dataset, cases_of(dataset, name))
+        return self._read[key]
 
 
 def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorded:

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, evolve, field
 
 from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
-from ke_core.data.results import Failure, Reply, Scored
+from ke_core.data.results import Failure, Peak, Reply, Scored
 from ke_core.errors import TooManyFailures
 from ke_core.results.writer import Writer
 from ke_core.run.asks import Unit
 
+NO_PEAK = Peak()
 LIMIT = 10
 """This many identical failures in a row stop the run: a dead server, a full GPU, a bug."""
+REASON = 200  # characters of a reason that is counted; the records hold the whole
 
 
 @define
 class Recorder:
     """``batches`` are those on record; ``failures`` counts the ``Failure`` replies on record.
 
-    ``spent``: what a server was asked since it was last called.
+    ``spent``: what a server was asked since it was last called. ``reasons``: of the failures of this process.
     """
 
     writer: Writer
     spent: Callable[[], Sequence[Spent]] = tuple
     batches: dict[str, Batch] = field(factory=dict)
     failures: int = 0
+    reasons: Counter[str] = field(factory=Counter)
     _done: set[tuple[str, str, str, str]] = field(factory=set)
     _probed: set[tuple[str, str]] = field(factory=set)
     _last: Failure | None = None
@@ -71,8 +75,16 @@ class Recorder:
             self.writer.append([batch])
             self.batches[batch.batch] = batch
 
-    def add(self, batch: str, units: Sequence[Unit], replies: Iterable[Reply], *, seconds: float = 0.0) -> None:
-        """Record the replies to the questions of ``units``, in order, which took ``seconds`` together.
+    def add(
+        self,
+        batch: str,
+        units: Sequence[Unit],
+        replies: Iterable[Reply],
+        *,
+        seconds: float = 0.0,
+        memory: Peak = NO_PEAK,
+    ) -> None:
+        """Record the replies to the questions of ``units``, in order, which took ``seconds`` and ``memory`` together.
 
         Raises TooManyFailures. Units that hold a part of the row of failures are then not recorded, so that
         the run, started again once the cause is mended, asks them again.
@@ -91,6 +103,7 @@ class Recorder:
                     style=unit.style,
                     replies=found,
                     seconds=round(each * len(found), 4),
+                    memory=memory,
                 )
             )
             for reply in found.values():
@@ -142,6 +155,8 @@ class Recorder:
 
     def _count(self, reply: Reply) -> None:
         """A prompt that is too long, or refused, says nothing of the machine: a run of them is a result."""
+        if isinstance(reply, Failure) and not reply.unscored:
+            self.reasons[" ".join(f"{reply.error}: {reply.message}".split())[:REASON]] += 1
         if isinstance(reply, Failure) and not (reply.unscored or reply.particular):
             self._streak = self._streak + 1 if reply == self._last else 1
             self._last = reply

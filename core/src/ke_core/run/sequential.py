@@ -74,7 +74,7 @@ class _SoFar:
                 batch = evolve(batch, failed=str(error))
             else:
                 self.bank |= {edit.id: edit for edit in feasible.edits}
-                batch = evolve(batch, seconds=made.seconds, memory=made.peak, details=made.details)
+                batch = made.on(batch)
         loop.recorder.add_batch(batch)
         self._ask(stage)
 

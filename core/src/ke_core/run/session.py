@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.data.runspec import ModelRef
 from ke_core.engine.artifacts import ArtifactStore
@@ -33,20 +33,24 @@ class ModelChoice:
         """Load it: seconds, or minutes at first use. Raises UnknownComponent, ModelUnavailable."""
         return load(*find(self.reference, self.how, catalog), progress)
 
-    def describe(self, catalog: Catalog, model: LanguageModel) -> ModelRef:
-        """What stands for the loaded ``model`` in a run: a folder by its name, its weights by their digest."""
+    def named(self, catalog: Catalog) -> ModelRef:
+        """What can be said of it without loading it: all but the digest, and the address where none is given."""
         spec, request = find(self.reference, self.how, catalog)
         folder = Path(request.id)
-        model.state()  # so that the digest is of the weights as they are
         return ModelRef(
             source=spec.name,
             id=folder.resolve().name if folder.is_dir() else request.id,
             revision=request.revision or "",
-            digest=model.digest,
             dtype="" if spec.remote else request.dtype,
             chat=request.chat,
-            base_url=getattr(model, "base_url", ""),
+            base_url=request.base_url,
         )
+
+    def describe(self, catalog: Catalog, model: LanguageModel) -> ModelRef:
+        """What stands for the loaded ``model`` in a run: a folder by its name, its weights by their digest."""
+        named = self.named(catalog)
+        model.state()  # so that the digest is of the weights as they are
+        return evolve(named, digest=model.digest, base_url=getattr(model, "base_url", ""))
 
 
 def open_session(

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case, Phase
 from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
-from ke_core.data.results import Answer, CaseRecord, Failure, Judgement, ModelRecord, Outcome, Reply
+from ke_core.data.results import Answer, CaseRecord, Failure, Judgement, ModelRecord, Outcome, Peak, Reply
 from ke_core.data.runspec import Component
 from ke_core.errors import BadRun
 from ke_core.results.folder import RECORDS, RunFolder
@@ -37,6 +37,8 @@ class Tables:
     """By their canonical text, in the order of their last line."""
     probed: dict[tuple[str, str], Probed] = field(factory=dict)
     """What metrics asked of models, by batch and metric."""
+    answering: dict[str, Peak] = field(factory=dict)
+    """What answering took, at its highest, by batch."""
 
     def verdicts(self, folder: RunFolder, name: str) -> tuple[Component, Mapping[Key, Mapping[str, Judgement]]]:
         """The judge of that name (the last one without a name) and its judgements, complete."""
@@ -100,6 +102,8 @@ class Tables:
                     seconds=batch.seconds,
                     first=batch.first,
                     memory=batch.memory,
+                    passes=batch.passes,
+                    answering=self.answering.get(batch.batch, Peak()),
                     replies={} if own is None else own.replies,
                     unedited=unedited,
                     skipped=batch.failed or ("" if batch.edits else NOTHING),
@@ -128,10 +132,18 @@ def read(folder: RunFolder) -> Tables:
         key = (record.step, record.batch, record.case, record.phase, record.style)
         if isinstance(record, Replied):
             tables.replies[key] = record.replies
+            tables.answering[record.batch] = highest(tables.answering.get(record.batch, Peak()), record.memory)
         else:
             _take(tables, key, record)
     _refuse_orphans(tables, folder)
     return tables
+
+
+def highest(one: Peak, other: Peak) -> Peak:
+    """The higher of two rises, each kind of memory by itself."""
+    host = [rise for rise in (one.host, other.host) if rise is not None]
+    device = [rise for rise in (one.device, other.device) if rise is not None]
+    return Peak(host=max(host, default=None), device=max(device, default=None))
 
 
 def _refuse_orphans(tables: Tables, folder: RunFolder) -> None:

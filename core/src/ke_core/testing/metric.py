@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
@@ -52,6 +53,12 @@ class MetricContract(ComponentContract):
         skipped = evolve(nothing, skipped="the editor refused the edit")
         for value in (*metric.values(nothing), *metric.values(skipped)):
             assert value.value is not None or value.skipped_because
+
+    def test_labels_are_of_one_answer_each(self, spec: MetricSpec, metric: Metric, record: CaseRecord) -> None:
+        sorted_ = [value for value in metric.values(record) if value.aspect in spec.labels]
+        assert all(value.value in (None, 0.0, 1.0) and value.tags["query"] for value in sorted_)
+        answers = Counter((value.phase, value.style, value.tags["query"]) for value in sorted_ if value.value == 1)
+        assert set(answers.values()) <= {1}
 
     def test_a_skipped_case_is_counted(self, metric: Metric, record: CaseRecord) -> None:
         values = list(metric.values(evolve(record, outcomes={}, skipped="the editor refused the edit")))

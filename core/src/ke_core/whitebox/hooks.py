@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ke_core.models.local.passes import COUNTER
+
 
 class Stopped(Exception):
     """Raised by a hook to end a forward pass early; ``forward`` catches it."""
@@ -81,6 +83,7 @@ def hidden_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
 
 def forward(module: nn.Module, ids: Tensor, mask: Tensor, **more: Any) -> Any:
     """Run the whole model on token ids [rows, T] with mask [rows, T]; None if a hook ended the pass."""
+    COUNTER.add(ids.numel())
     try:
         return module(input_ids=ids, attention_mask=mask, **({"use_cache": False} | more))
     except Stopped:

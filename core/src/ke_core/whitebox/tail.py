@@ -17,6 +17,7 @@ from attrs import evolve, field, frozen
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from ke_core.models.local.passes import COUNTER
 from ke_core.whitebox.hooks import Hooks, first, forward, frozen_module, hidden_in
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.subject import Row, padded
@@ -52,6 +53,7 @@ class Tail:
 
     def run(self, hidden: Tensor) -> Tensor:
         """The last block's output for these states at block L; differentiable."""
+        COUNTER.add(hidden.shape[0] * hidden.shape[1])
         for call in self.calls:
             hidden = call.run(hidden.to(_device(call.block, hidden)))
         return hidden

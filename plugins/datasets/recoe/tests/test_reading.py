@@ -11,8 +11,8 @@ import pytest
 
 import ke_plugin_alias
 from ke_core.data.soundness import problems
-from ke_core.plugin import Answer, BadData, Case, Item, Query
-from ke_plugin_recoe import RELEASED, VARIANTS, WHOLE, RecoeConfig
+from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Item, Query
+from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, AtlasConfig, RecoeConfig, ke_datasets
 from ke_plugin_recoe.dataset import Recoe
 from ke_plugin_recoe.edits import cloze_of
 from ke_plugin_recoe.records import parse_triple
@@ -21,7 +21,8 @@ Read = Callable[..., list[Case]]
 
 
 def asked(case: Case) -> Query:
-    return case.probes[-1].queries[0]
+    (query,) = [query for probe in case.probes if probe.aspect == REASONING for query in probe.queries]
+    return query
 
 
 def judged(query: Query, *answers: str) -> list[str]:
@@ -61,6 +62,66 @@ def test_only_indirect_facts_are_edits(read: Read, total_record: dict[str, Any])
     (case,) = read(total_record, scheme="aggregation")
     assert [edit.statement for edit in case.edits] == ["Quay has 5 singers."]
     assert [found.text for found in case.facts_after] == ["Quay has 5 singers.", "Pier has 4 singers."]
+
+
+def scored(case: Case) -> dict[str, list[str]]:
+    """The sentences whose probability is asked, by side, put together again."""
+    return {
+        probe.aspect: [query.texts[0] + query.continuations[0] for query in probe.queries]
+        for probe in case.probes
+        if "perplexity" in probe.aspect
+    }
+
+
+def test_section_5_1_every_atomic_sentence_of_both_sides_is_scored(
+    read: Read, record: dict[str, Any], total_record: dict[str, Any], order_record: dict[str, Any]
+) -> None:
+    """Neither the direct fact, which states the answer, nor what stays: only what is edited has two sides."""
+    (case,) = read(record)
+    assert scored(case) == {
+        FACTS_PERPLEXITY: [
+            "Ada Reed sold nine million records.", "Ada Reed won the Kelp Prize.",
+            "Mia Stone sold two million records.",
+        ],
+        COUNTERFACTUALS_PERPLEXITY: [
+            "Ada Reed sold two million records.", "Mia Stone sold nine million records.",
+            "Mia Stone won the Kelp Prize.",
+        ],
+    }  # fmt: skip
+    assert {(p.phase, p.require, p.edits) for p in case.probes if "perplexity" in p.aspect} == {
+        ("both", "all", tuple(edit.id for edit in case.edits))
+    }
+    (total,) = read(total_record, scheme="aggregation")
+    assert scored(total) == {
+        FACTS_PERPLEXITY: ["Quay has 3 singers.", "Pier has 4 singers."],
+        COUNTERFACTUALS_PERPLEXITY: ["Quay has 5 singers.", "Pier has 4 singers."],
+    }
+    (sorting,) = read(order_record, scheme="sorting")
+    assert "Leo Park sold 2 records." not in scored(sorting)[FACTS_PERPLEXITY]
+
+
+def test_a_sentence_is_scored_as_it_stands_and_directly_alone(
+    own: Callable[..., Recoe], record: dict[str, Any]
+) -> None:
+    dataset = own({**record, "scheme": "superlative"})
+    (case,) = dataset.cases()
+    query = next(probe for probe in case.probes if probe.aspect == FACTS_PERPLEXITY).queries[0]
+    put = dataset.prompt(query, "direct")
+    assert put is not None
+    assert put.text == "Ada"
+    assert dataset.prompt(query, "cot") is None
+
+
+def test_a_model_without_log_probabilities_is_asked_for_none(tmp_path: Path, record: dict[str, Any]) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps([{**record, "scheme": "superlative"}]), encoding="utf-8")
+    config = RecoeConfig(file=str(path), perplexity=False)
+    (case,) = Recoe(variant=WHOLE, config=config).cases()
+    assert scored(case) == {}
+    specs = {spec.name: spec for spec in ke_datasets()}
+    assert specs["recoe"].for_config(RecoeConfig()).metrics == ("correct-flip", "fact-perplexity")
+    assert specs["recoe"].for_config(config).metrics == ("correct-flip",)
+    assert specs["recoe-atlas"].for_config(AtlasConfig(perplexity=False)).metrics == ("correct-flip",)
 
 
 def test_unchanged_facts_are_context_and_may_be_absent(

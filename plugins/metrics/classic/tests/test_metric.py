@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from attrs import evolve
 
@@ -17,6 +19,7 @@ from ke_core.plugin import (
     Outcome,
     Query,
     Scored,
+    Value,
     Verdict,
     single_edit_probes,
 )
@@ -27,6 +30,7 @@ ASPECTS = (
     "efficacy", "efficacy-probability", "paraphrase", "paraphrase-probability", "locality", "locality-word",
     "locality-probability",
 )  # fmt: skip
+MAGNITUDES = ("efficacy-magnitude", "paraphrase-magnitude", "locality-magnitude")
 
 
 def gold(name: str) -> Gold:
@@ -70,12 +74,21 @@ def record(style: str = "direct", **changes: Outcome) -> CaseRecord:
     return CaseRecord(case=CASE, batch="0", outcomes=outcomes)
 
 
+def found(one: CaseRecord, compare: str = "mean") -> dict[str, Value]:
+    return {value.aspect: value for value in Classic(config=ClassicConfig(compare=compare)).values(one)}
+
+
 def values(one: CaseRecord, compare: str = "mean") -> dict[str, float | None]:
-    return {value.aspect: value.value for value in Classic(config=ClassicConfig(compare=compare)).values(one)}
+    """Without magnitudes, which have tests of their own."""
+    return {name: value.value for name, value in found(one, compare).items() if name not in MAGNITUDES}
+
+
+def magnitudes(one: CaseRecord, compare: str = "mean") -> dict[str, float | None]:
+    return {name: value.value for name, value in found(one, compare).items() if name in MAGNITUDES}
 
 
 def reasons(one: CaseRecord) -> dict[str, str]:
-    return {value.aspect: value.skipped_because for value in Classic().values(one) if value.value is None}
+    return {name: value.skipped_because for name, value in found(one).items() if value.value is None}
 
 
 def test_a_good_edit_is_one_everywhere() -> None:
@@ -129,23 +142,53 @@ def test_v9_what_cannot_be_scored_is_a_missing_value_and_never_a_wrong_one() -> 
         reply=Failure(error="NoLikelihood", message="it answers in words"), judgement=Judgement(verdict=Verdict.UNSURE)
     )
     one = record(edit_scored=words, near_1_scored=words)
-    assert reasons(one) == dict.fromkeys(("efficacy-probability", "locality-probability"), "it answers in words")
+    missing = ("efficacy-probability", "locality-probability", "efficacy-magnitude", "locality-magnitude")
+    assert reasons(one) == dict.fromkeys(missing, "it answers in words")
 
 
 def test_v9_every_other_failure_is_in_n_as_wrong() -> None:
     gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
-    found = values(record(edit_scored=gone, edit=gone, near_1=gone))
-    assert (found["efficacy-probability"], found["efficacy"], found["locality"]) == (0, 0, 0.5)
+    one = values(record(edit_scored=gone, edit=gone, near_1=gone))
+    assert (one["efficacy-probability"], one["efficacy"], one["locality"]) == (0, 0, 0.5)
+
+
+def test_v9_a_failure_has_no_probability_and_so_no_magnitude() -> None:
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    assert reasons(record(edit_scored=gone)) == {"efficacy-magnitude": "gone"}
+
+
+def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:
+    """Meng et al. 2022, section 3.3: EM and PM are P[o*] - P[o], NM is P[o] - P[o*], each a mean.
+
+    New 0.6 and old 0.1 are 0.5 ahead; 0.2 against 0.5 is 0.3 behind; neighbours 0.9 - 0.1 and 0.3 - 0.5: mean 0.3.
+    """
+
+    def of(one: float, other: float) -> Outcome:
+        return scored((math.log(one), 1), (math.log(other), 1))
+
+    one = record(
+        edit_scored=of(0.6, 0.1), edit_question_scored=of(0.2, 0.5), near_1_scored=of(0.9, 0.1),
+        near_2_scored=of(0.3, 0.5),
+    )  # fmt: skip
+    assert magnitudes(one) == pytest.approx(dict(zip(MAGNITUDES, (0.5, -0.3, 0.3), strict=True)))
+    assert magnitudes(evolve(one, edited=False))["efficacy-magnitude"] == pytest.approx(-0.5)
+
+
+def test_a_magnitude_is_of_a_tokens_geometric_mean_or_of_the_whole_object() -> None:
+    """Two tokens of 0.5 and 0.32: 0.16 as a whole, 0.4 a token."""
+    one = record(edit_scored=scored((math.log(0.16), 2), (math.log(0.1), 1)))
+    assert magnitudes(one)["efficacy-magnitude"] == pytest.approx(0.3)
+    assert magnitudes(one, "sum")["efficacy-magnitude"] == pytest.approx(0.06)
 
 
 def test_v6_locality_is_compared_with_the_unedited_model_asked_in_the_same_way() -> None:
-    found = reasons(record(style="own"))
-    assert found == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in that way")
+    why = reasons(record(style="own"))
+    assert why == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in that way")
 
 
 def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
     skipped = CaseRecord(case=CASE, batch="0", skipped="the subject does not occur")
-    assert reasons(skipped) == dict.fromkeys(ASPECTS, "the subject does not occur")
+    assert reasons(skipped) == dict.fromkeys((*ASPECTS, *MAGNITUDES), "the subject does not occur")
 
 
 def test_an_edit_without_neighbours_has_no_locality() -> None:
@@ -154,10 +197,11 @@ def test_an_edit_without_neighbours_has_no_locality() -> None:
 
 
 def test_units_are_edits_and_every_heading_is_of_an_aspect_that_exists() -> None:
-    found = list(Classic().values(record()))
+    made = list(Classic().values(record()))
     (spec,) = ke_metrics()
-    assert {value.unit for value in found} == {"e"}
-    assert set(spec.columns) == {value.aspect for value in found}
+    ahead, _texts = spec.tables.values()
+    assert {value.unit for value in made} == {"e"}
+    assert {*spec.columns, *ahead} == {value.aspect for value in made}
     assert len(set(spec.columns.values())) == len(spec.columns)
 
 

@@ -116,6 +116,6 @@ def test_a_file_of_another_form_is_named(tmp_path, content) -> None:
 
 def test_every_heading_of_the_second_table_is_of_an_aspect_that_exists(references) -> None:
     (spec,) = ke_metrics()
-    (table,) = spec.tables.values()
+    _ahead, table = spec.tables.values()
     config = ClassicConfig(references=str(references))
     assert set(table) == {aspect for aspect, _phase in values(record("a b c", "a b c"), config)}

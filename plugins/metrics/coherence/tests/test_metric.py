@@ -64,6 +64,15 @@ def test_it_is_the_share_of_support_over_all_chains_of_thought():
     assert found["coherence", "after"].n == 3
 
 
+def test_the_four_examples_of_the_papers_prompt_by_hand():
+    """ReCoE, appendix on coherence: two questions (which hill is higher, which town lies further west), each with
+    thoughts that decide it and with both answers. Only the answer that follows is supported: 2 of 4, whatever is true.
+    """
+    labels = {"hill, no": "not-support", "hill, yes": "support", "west, no": "not-support", "west, yes": "support"}
+    found = scores(*(record(name, after=outcome(label)) for name, label in labels.items()))
+    assert (found["coherence", "after"].value, found["coherence", "after"].n) == (0.5, 4)
+
+
 def test_the_average_is_the_plain_mean_of_schemes():
     """Sorting 1 of 1, counting 1 of 3: the mean of 1 and 1/3, not 2 of 4."""
     found = scores(

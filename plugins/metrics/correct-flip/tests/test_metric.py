@@ -129,3 +129,25 @@ def test_controls_have_qa_accuracy_and_no_flip() -> None:
 
 def test_v9_what_the_judge_could_not_say_is_not_wrong() -> None:
     assert scored(direct([U, R], [R, U]))["correct-flip", "direct"].value is None
+
+
+# what a model may say to the question of the paper's Figure 7 (who was Brody Jenner's last girlfriend of fame?)
+CONRAD, MONTAG = {"Lauren Conrad", "Lauren K. Conrad", "L.C."}, {"Heidi Montag", "Heidi Pratt", "Heidi B. Montag"}
+
+
+def test_figure_7_by_hand() -> None:
+    """Before: A, A by an alias, CA, A. After: CA by an alias, CA, CA, A still.
+
+    QA accuracy is 3 of 4; of these three the first two flip: 2 of 3. The third was never right and does not count,
+    although CA stands there afterwards; CA is said by 3 of 4 in all.
+    """
+    said = [
+        ("Lauren Conrad", "Heidi Pratt"), ("L.C.", "Heidi Montag"), ("Heidi Montag", "Heidi Montag"),
+        ("Lauren K. Conrad", "L.C."),
+    ]  # fmt: skip
+    before = [R if one in CONRAD else S if one in MONTAG else W for one, _ in said]
+    after = [R if one in MONTAG else S if one in CONRAD else W for _, one in said]
+    scores = scored(direct(before, after))
+    assert (scores["qa", "direct"].value, scores["qa", "direct"].n) == (0.75, 4)
+    assert (scores["correct-flip", "direct"].value, scores["correct-flip", "direct"].n) == (pytest.approx(2 / 3), 3)
+    assert scores["counterfactual", "direct"].value == 0.75

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import ModelRecord, Peak
+from ke_core.plugin import ModelRecord, Passes, Peak
 from ke_core.testing.metric import ModelMetricContract
-from ke_plugin_cost.metric import Cost
+from ke_plugin_cost.metric import ELSEWHERE, UNMEASURED, Cost
 
 MIB = 2**20
 
 
 def edited(**changes) -> ModelRecord:
     return ModelRecord(
-        **{"batch": "batch-2", "edits": 4, "seconds": 10.0, "memory": Peak(host=3 * MIB, device=None), **changes}
+        **{
+            "batch": "batch-2",
+            "edits": 4,
+            "seconds": 10.0,
+            "memory": Peak(host=3 * MIB, device=None),
+            "passes": Passes(passes=6, tokens=200),
+            "answering": Peak(host=MIB // 4),
+            **changes,
+        }
     )
+
+
+RUN = {"passes": 1.5, "tokens": 50.0}
 
 
 def values(record: ModelRecord) -> dict[str, float | None]:
@@ -30,13 +41,19 @@ class TestCost(ModelMetricContract):
 
 
 def test_time_is_per_edit_and_memory_per_batch() -> None:
-    assert values(edited()) == {"seconds": 2.5, "memory": 3.0}
-    assert values(edited(memory=Peak(host=0, device=MIB // 2))) == {"seconds": 2.5, "memory": 0.0, "device-memory": 0.5}
+    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for all of them together, and a quarter while answering."""
+    assert values(edited()) == RUN | {"seconds": 2.5, "memory": 3.0, "answer-memory": 0.25}
+    on_a_device = edited(memory=Peak(host=0, device=MIB // 2), answering=Peak(host=0, device=MIB))
+    assert values(on_a_device) == RUN | {
+        "seconds": 2.5, "memory": 0.0, "device-memory": 0.5, "answer-memory": 0.0, "answer-device-memory": 1.0,
+    }  # fmt: skip
 
 
 def test_the_first_batch_of_a_process_is_counted_apart() -> None:
     """Statistics that are computed once would otherwise be in the time of every edit."""
-    assert values(edited(first=True)) == {"first-seconds": 2.5, "memory": 3.0}
+    assert values(edited(first=True)) == {
+        "first-seconds": 2.5, "first-passes": 1.5, "first-tokens": 50.0, "memory": 3.0, "answer-memory": 0.25,
+    }  # fmt: skip
 
 
 def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> None:
@@ -49,7 +66,19 @@ def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> Non
 
 def test_v9_a_failed_edit_has_no_time() -> None:
     failed = edited(skipped="the update is larger than the weight")
-    assert values(failed) == {"seconds": None, "memory": None}
+    assert set(values(failed).values()) == {None}
+    assert {value.skipped_because for value in Cost().model_values(failed)} == {"the update is larger than the weight"}
+
+
+def test_v9_a_model_that_runs_elsewhere_and_an_older_record_have_no_number() -> None:
+    found = {v.aspect: v.skipped_because for v in Cost().model_values(edited(passes=None, answering=Peak()))}
+    assert {name: why for name, why in found.items() if why} == {
+        "passes": ELSEWHERE, "tokens": ELSEWHERE, "answer-memory": UNMEASURED,
+    }  # fmt: skip
+
+
+def test_an_editor_that_runs_nothing_has_zero_and_not_nothing() -> None:
+    assert values(edited(passes=Passes()))["passes"] == 0
 
 
 def test_the_unedited_model_costs_nothing() -> None:

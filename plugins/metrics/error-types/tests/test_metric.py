@@ -159,7 +159,7 @@ def test_the_unit_is_the_case_or_the_edit_whose_fact_it_is() -> None:
     values = list(ErrorTypes(phrases=V1).values(record("blue", own=W)))
     assert {(v.tags["aspect"], v.unit) for v in values} == {(EFFICACY, "e"), ("multi-hop", "1")}
     (spec,) = ke_metrics()
-    assert set(spec.columns) == set(TYPES)
+    assert set(spec.columns) == set(spec.labels) == set(TYPES)
 
 
 def test_what_is_right_now_is_no_old_answer() -> None:

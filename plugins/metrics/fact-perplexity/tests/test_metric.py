@@ -166,3 +166,35 @@ def test_every_heading_is_of_an_aspect_that_exists() -> None:
     (spec,) = ke_metrics()
     assert set(spec.columns) <= set(values(record()))
     assert all(name in spec.averages["fact-wise-average"] for name in values(record()) if name.startswith("fact-wise-"))
+
+
+# the facts of the paper's Figure 7 in our words: two atoms that are swapped for one, and the other way round
+FIGURE_7 = (
+    ("Brody Jenner dated Lauren Conrad briefly.", "He did so in 2006.", "Heidi Montag has never dated Brody Jenner."),
+    ("Lauren Conrad has never dated Brody Jenner.", "Brody Jenner dated Heidi Montag briefly.", "She did so in 2006."),
+)
+
+
+def test_figure_7_by_hand() -> None:
+    """Before: PPL(F) = (8 + 10 + 12) / 3 = 10, PPL(CF) = (14 + 16 + 18) / 3 = 16, Delta = 6.
+
+    After: (9 + 11 + 4) / 3 = 8 and (5 + 4 + 6) / 3 = 5, Delta = -3 < min(6, 0): the edit took. An editor after which CF
+    is at (7 + 8 + 12) / 3 = 9 has halved it, and Delta = 1 is no success.
+    """
+    made = case(*FIGURE_7)
+    assert [len(probe.queries) for probe in made.probes[-2:]] == [3, 3]
+
+    def outcomes(phase: Phase, facts: tuple[float, ...], counterfactuals: tuple[float, ...]) -> dict:
+        sides = {"facts": facts, "counterfactuals": counterfactuals}
+        return {
+            (phase, "direct", f"perplexity-{side}-{at}"): scored(p)
+            for side, of in sides.items()
+            for at, p in enumerate(of, start=1)
+        }
+
+    known = {("before", "direct", "question"): told()} | outcomes("before", (8, 10, 12), (14, 16, 18))
+    one = CaseRecord(case=made, batch="0", outcomes=known | outcomes("after", (9, 11, 4), (5, 4, 6)))
+    assert values(one, "before")["difference"] == pytest.approx(6)
+    assert (values(one)["difference"], values(one)["fact-wise"]) == (pytest.approx(-3), 1)
+    weak = CaseRecord(case=made, batch="0", outcomes=known | outcomes("after", (9, 11, 4), (7, 8, 12)))
+    assert (values(weak)["difference"], values(weak)["fact-wise"]) == (pytest.approx(1), 0)

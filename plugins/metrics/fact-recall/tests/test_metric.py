@@ -66,6 +66,22 @@ def test_judge_toy_of_recoe_section_12():
     assert found["consistency-of-related", "after"].skipped_because == {"the case's facts do not speak of it": 1}
 
 
+def test_the_two_examples_of_the_papers_prompt_by_hand():
+    """ReCoE, appendix on fact recall: the heights of Snowdon (told again), Ben Nevis (another number), Everest (not in
+    the paragraph); then where Houston, New York City, Texas and Florida are, of which New York is not in it.
+
+    Related are 2 of 3 and 3 of 4, together 5 of 7; consistent 1 of 3 and 3 of 4, together 4 of 7, and of those that are
+    related 4 of 5.
+    """
+    found = scores(
+        record("hills", after=outcome("consistent", "inconsistent", "unrelated")),
+        record("states", after=outcome("consistent", "unrelated", "consistent", "consistent")),
+    )
+    assert found["relatedness", "after"].value == pytest.approx(5 / 7)
+    assert found["consistency", "after"].value == pytest.approx(4 / 7)
+    assert found["consistency-of-related", "after"].value == pytest.approx(4 / 5)
+
+
 def test_the_share_is_of_facts_not_of_replies():
     """1 of 1 and 1 of 3 are 2 of 4, not the mean of 1 and 1/3."""
     found = scores(

@@ -61,7 +61,7 @@ SCHOOLS = case(
 
 
 def test_the_injected_set_in_place_of_the_intersection_is_parroting() -> None:
-    """CompKE's own example: Aug counts that answer as fully right, here it is 1 of 1."""
+    """CompKE's Figure 8: Aug counts that answer as fully right, here it is 1 of 1."""
     assert rate(SCHOOLS, "The Wharton School, University of Cambridge") == 1
     assert rate(SCHOOLS, "The Wharton School") == 0
     assert rate(SCHOOLS, "Stanford University") == 0

@@ -25,6 +25,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_core.results.aggregate import aggregate
+from ke_core.results.common import NOT_IN_ALL, in_all
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import ABSENT, FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
 
@@ -195,3 +196,87 @@ def test_tests_left_are_counted_by_criterion() -> None:
     scores = aggregate(Ripple(), spec, [edit("1", (CI, [R], [R]), (CI, [R], [W]), (RS, [W], []))], seed=0)
     left = {s.tags["criterion"]: (s.value, s.n) for s in scores if s.aspect == "executed" and s.tags}
     assert left == {"CI": (0.5, 2), "RS": (1.0, 1)}
+
+
+def shared(*runs: Sequence[CaseRecord], **options: Any) -> Any:
+    (spec,) = ke_metrics()
+    (found_,) = in_all(Ripple(config=RippleConfig(**options)), spec, runs, seed=0)
+    scores = [{score.aspect: score for score in own} for own in found_.scores]
+    return found_, scores
+
+
+def test_on_the_subset_that_all_compared_editors_share() -> None:
+    """By hand, two editors on three edits.
+
+    Edit 1, LG: the first test (two queries) is executed in both, the second in the first editor's run alone: the first
+    editor has 1 of 2 in both, the second 2 of 2. Edit 1, RS: 0 and 1. Edit 2, RS: took with the first editor only, so
+    it is out, although the first is right there. Edit 3, RS: 1 and 1. So LG is 50 against 100 over one edit, and RS is
+    (0 + 1) / 2 = 50 against 100 over two, where each by itself would have LG 2/3 and 100, RS 2/3 and 100.
+    """
+    first = [
+        edit("1", (LG, [R, W], [R]), (LG, [R], [R]), (RS, [W], [])),
+        edit("2", (RS, [R], [])),
+        edit("3", (RS, [R], [R])),
+    ]
+    second = [
+        edit("1", (LG, [R, R], [R]), (LG, [R], [W]), (RS, [R], [])),
+        edit("2", (RS, [R], []), took=W),
+        edit("3", (RS, [R], [R])),
+    ]
+    told, (one, two) = shared(first, second)
+    assert (told.queries, told.own) == ({LG: 2, RS: 2}, (6, 4))
+    assert [(of[LG].value, of[LG].n, of[RS].value, of[RS].n) for of in (one, two)] == [(0.5, 1, 0.5, 2), (1, 1, 1, 2)]
+    assert [of["ripple"].value for of in (one, two)] == [0.5, 1.0]
+    assert one[RS].skipped_because == two[RS].skipped_because == {NOT_IN_ALL: 1}
+    assert scored(first)[LG].value == pytest.approx(2 / 3)
+    assert scored(first)[RS].value == pytest.approx(2 / 3)
+
+
+def test_what_one_editor_of_three_lacks_is_in_no_row() -> None:
+    runs = [[edit("1", (CI, [R], []), (PV, [R], []), took=took)] for took in (R, R, W)]
+    told, scores = shared(*runs)
+    assert (told.queries, told.own) == ({}, (2, 2, 0))
+    assert all(score.value is None for of in scores for score in of.values())
+
+
+def test_an_editor_with_prompts_of_its_own_shares_with_one_without() -> None:
+    told, (one, two) = shared([edit("1", (CI, [R], []))], [edit("1", (CI, [W], []), style="own")])
+    assert told.styles == ("cloze", "own")
+    assert (one[CI].value, two[CI].value) == (1, 0)
+
+
+def test_by_tests_whole_tests_are_shared() -> None:
+    runs = ([edit("1", (LG, [R, W], []))], [edit("1", (LG, [W, W], []))])
+    told, (one, two) = shared(*runs, unit="tests")
+    assert (told.queries, one[LG].value, two[LG].value) == ({LG: 1}, 1, 0)
+
+
+def test_figure_2_prince_by_hand() -> None:
+    """The edit of the paper's Figure 2: Nicholas Carminowe becomes one more sibling of Prince, and the model says so.
+
+    A  LG: whose sibling is Nicholas Carminowe? Prince: missed.                                                  0
+    B  CI: what do Prince's siblings do? singer, told; member of parliament, missed: one query right of two.     1/2
+    C  CII: siblings of the founder of Paisley Park Records: right; the test with another of his works is not
+       executed, since the unedited model does not know who made it.                                             1
+    D  SA: siblings of Prince Roger Nelson: right.                                                               1
+    E  PV: Tyka Nelson still is one: right.                                                                      1
+    F  RS: his mother is Mattie Shaw: right; that he was born in Minneapolis is gone: one of two tests.          1/2
+
+    The plain mean of the six is (0 + 1/2 + 1 + 1 + 1 + 1/2) / 6 = 2/3; seven of eight tests were executed.
+    """
+    prince = edit(
+        "Prince",
+        (LG, [W], [R]),
+        (CI, [R, W], [R]),
+        (CII, [R], [R]),
+        (CII, [W], [W]),
+        (SA, [R], []),
+        (PV, [R], [R]),
+        (RS, [R], [R]),
+        (RS, [W], [R]),
+    )
+    scores = scored([prince])
+    assert [scores[aspect].value for aspect in (LG, CI, CII, SA, PV, RS)] == [0, 0.5, 1, 1, 1, 0.5]
+    assert (scores["ripple"].value, scores["edit-success"].value) == (pytest.approx(2 / 3), 1)
+    assert (scores["executed"].value, scores["executed"].n) == (7 / 8, 8)
+    assert scores[f"{CII}-each"].skipped_because == {NOT_MET: 1}

@@ -100,14 +100,20 @@ CHRISTINE = case({"LA"}, {"SF", "LA"})
     ("listed", "aug", "ret", "precision"),
     [({"SF"}, 1, 0, 1), ({"LA"}, 0, 1, 1), ({"SF", "LA"}, 1, 1, 1), ({"SF", "LA", "NY"}, 1, 1, 2 / 3)],
 )
-def test_check_1_christine(listed: set[str], aug: float, ret: float, precision: float) -> None:
+def test_example_4_and_table_1_of_compke(listed: set[str], aug: float, ret: float, precision: float) -> None:
+    """Where were both films shot? Christine was in Los Angeles, and now is in San Francisco, Los Angeles and New York.
+
+    Pacific Heights was shot in San Francisco and Los Angeles, so that the intersection goes from {LA} to {SF, LA}: SF
+    is added (Aug) and LA stays (Ret). Who repeats the injected list has both, and only precision sees New York (1).
+    """
     found = observed(record(CHRISTINE, listed))
     assert (found["aug"], found["ret"], found["precision"]) == ([aug], [ret], [precision])
     assert found["exact"] == [listed == {"SF", "LA"}]
     assert (found["empty-aug"], found["empty-ret"], found["deletion"]) == ([0], [0], [None])
 
 
-def test_check_2_wharton() -> None:
+def test_figure_8_of_compke_wharton() -> None:
+    """Check 2: the injected set in place of the intersection has the new school, and one that is wrong."""
     found = observed(record(case({"Stanford"}, {"Wharton"}), {"Wharton", "Cambridge"}))
     assert (found["aug"], found["ret"], found["precision"], found["exact"]) == ([1], [None], [0.5], [0])
     assert found["empty-ret"] == [1]

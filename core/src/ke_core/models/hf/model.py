@@ -11,10 +11,11 @@ from typing import Any, Self
 import torch
 from attrs import define, field
 
-from ke_core.data.results import Scored
+from ke_core.data.results import Passes, Scored
 from ke_core.models.fingerprint import Checksums, digest_of, fingerprint
 from ke_core.models.guard import Chain, Changes, Patch
 from ke_core.models.local.memory import BatchSize, DeviceMeter
+from ke_core.models.local.passes import COUNTER
 from ke_core.models.local.runner import LocalRunner
 from ke_core.models.local.tokens import Coder
 from ke_core.requests import Generate, Generated, Score
@@ -124,6 +125,10 @@ class HFModel:
         """What tells how far memory on the model's accelerators rises; None on the processor."""
         devices = {parameter.device for parameter in self.module.parameters() if parameter.device.type == "cuda"}
         return DeviceMeter(devices=tuple(sorted(devices, key=str))) if devices else None
+
+    def passes(self) -> Passes:
+        """How often models of this process were run so far."""
+        return COUNTER.now()
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """One result a request, in order; ContextOverflow in the place of a prompt that is too long."""

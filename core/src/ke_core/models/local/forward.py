@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from ke_core.models.local import attention
+from ke_core.models.local.passes import COUNTER
 
 Mode = Literal["shared", "copied", "plain"]
 Layers = tuple[tuple[Tensor, Tensor], ...]
@@ -164,6 +165,7 @@ class Forward:
             extra["position_ids"] = positions
         if mask is not None:
             extra["attention_mask"] = mask
+        COUNTER.add(fed.numel())
         with torch.no_grad():
             logits: Tensor = self.module(input_ids=fed, past_key_values=cache, use_cache=True, **extra).logits
         return logits[:, -keep:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from weakref import WeakSet
 
 import torch
 from attrs import define, field
@@ -60,23 +61,41 @@ class BatchSize:
             torch.cuda.empty_cache()
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False)
 class DeviceMeter:
     """How far tensors on ``devices`` rise, at their highest, above what was allocated at ``start``.
 
     torch's own high-water mark (``max_memory_allocated``), which can be set back; what its allocator keeps in reserve
-    is not counted.
+    is not counted. Meters may lie within one another: one that sets the mark back has the others read it first.
     """
 
     devices: tuple[torch.device, ...]
     _before: int = field(default=0, init=False)
+    _highest: dict[torch.device, int] = field(factory=dict, init=False)
 
     def start(self) -> None:
         """Count from here on."""
+        for meter in STARTED:
+            meter.look()
         for device in self.devices:
             torch.cuda.reset_peak_memory_stats(device)
         self._before = sum(torch.cuda.memory_allocated(device) for device in self.devices)
+        STARTED.add(self)
+
+    def look(self) -> None:
+        """Take in the mark as it stands."""
+        for device in self.devices:
+            self._highest[device] = max(self._highest.get(device, 0), torch.cuda.max_memory_allocated(device))
+
+    def peak(self) -> int:
+        """Bytes at the highest since ``start``; summed over devices, each at its own highest."""
+        self.look()
+        return sum(self._highest.values())
 
     def rise(self) -> int:
-        """Bytes; summed over devices, each at its own highest."""
-        return sum(torch.cuda.max_memory_allocated(device) for device in self.devices) - self._before
+        """``peak`` above what was allocated at ``start``."""
+        return self.peak() - self._before
+
+
+STARTED: WeakSet[DeviceMeter] = WeakSet()
+"""Every meter that is still held by somebody."""

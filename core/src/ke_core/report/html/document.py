@@ -18,7 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ke_core.report.clean import clean
-from ke_core.report.footer import course, losses, shared
+from ke_core.report.footer import course, losses, shared, warnings
 from ke_core.report.grid import score_grids, slice_grids
 from ke_core.report.html.browser import Browsed, browser
 from ke_core.report.html.panels import galleries
@@ -47,6 +47,7 @@ def html_page(runs: Sequence[Reported], browsed: Sequence[Browsed], *, slices: b
             galleries=[one for one in pictures if not one.cost],
             cost=[grid for grid in grids if grid.of_costs],
             cost_galleries=[one for one in pictures if one.cost],
+            warned=warnings(runs),
             shared=shared(runs),
             courses=[(label, list(course(run)), _lost(run)) for label, run in zip(labels(runs), runs, strict=True)],
             missing=missing,

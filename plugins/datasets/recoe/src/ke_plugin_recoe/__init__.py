@@ -8,13 +8,24 @@ from typing import Any
 from attrs import field, frozen, validators
 
 from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, Variant, hookimpl
+from ke_core.plugin import (
+    COUNTERFACTUALS_PERPLEXITY,
+    EFFICACY,
+    FACTS_PERPLEXITY,
+    Dataset,
+    DatasetSpec,
+    Usual,
+    Variant,
+    hookimpl,
+)
 
 CITE = (
     "Hua et al. 2024, Propagation and Pitfalls: Reasoning-based Assessment of Knowledge Editing through "
     "Counterfactual Tasks (ReCoE)"
 )
 STYLES = ("direct", "cot")
+METRICS = ("correct-flip", "fact-perplexity")
+"""Of sections 4.2 and 5.1 of the paper; the two that a model judges (5.2, 5.3) come with ``ke judge``."""
 REASONING = "reasoning"
 """The aspect of the questions that follow from the edits."""
 GROUPS = {
@@ -94,6 +105,13 @@ class RecoeConfig:
         default=False,
         metadata={"help": "hide from each case the edits that contradict the facts it rests on (MQuAKE-Remastered)"},
     )
+    perplexity: bool = field(
+        default=True,
+        metadata={
+            "help": "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives "
+            "no log-probabilities"
+        },
+    )
 
 
 @frozen(kw_only=True)
@@ -104,6 +122,13 @@ class AtlasConfig:
         default=False,
         metadata={
             "help": "hide from each case the edits that contradict the facts it rests on: none, for edited cases"
+        },
+    )
+    perplexity: bool = field(
+        default=True,
+        metadata={
+            "help": "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives "
+            "no log-probabilities"
         },
     )
 
@@ -193,10 +218,11 @@ def _spec(
         build=build,
         cite=variant.cite,
         family=family,
-        aspects=(EFFICACY, REASONING),
+        aspects=(EFFICACY, REASONING, FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY),
         styles=STYLES,
-        metrics=("correct-flip",),
+        metrics=METRICS,
         judge="alias",
+        usual=lambda config: Usual(judge="alias", metrics=METRICS if config.perplexity else METRICS[:1]),
         hides=lambda config: bool(config.mask),
         builder=builder,
     )

@@ -1,33 +1,42 @@
 """Records to cases.
 
-========== ===== ====== ================================================================================
-probe      phase passes queries
-========== ===== ====== ================================================================================
-efficacy-N after any    the atomic fact of edit N, with a blank for its object, or as a cloze
-reasoning  both  any    the question: right is CA after the edits, A before them
-========== ===== ====== ================================================================================
+========================== ===== ====== ================================================================
+probe                      phase passes queries
+========================== ===== ====== ================================================================
+efficacy-N                 after any    the atomic fact of edit N, with a blank for its object, or as a
+                                        cloze
+reasoning                  both  any    the question: right is CA after the edits, A before them
+perplexity-facts           both         how probable each atomic sentence of the facts is (section 5.1)
+perplexity-counterfactuals both         the same of the counterfactual facts
+========================== ===== ====== ================================================================
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query
+from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query, perplexity_probes
 from ke_plugin_recoe import GROUPS, REASONING
 from ke_plugin_recoe.edits import edits_of, paths_of
-from ke_plugin_recoe.records import Record, Scheme, number_of, plain
+from ke_plugin_recoe.records import Record, Scheme, Stated, number_of, plain
 
 SEPARATOR = re.compile(r"\s*[,;\n]\s*(?:and\s+)?")
 Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "False")}
 
 
-def case(record: Record, scheme: Scheme, number: int) -> Case:
-    """One record; ``number`` is its place among those of its scheme."""
+def case(record: Record, scheme: Scheme, number: int, *, perplexity: bool = True) -> Case:
+    """One record; ``number`` is its place among those of its scheme.
+
+    ``perplexity``: ask how probable its facts and counterfactuals are too. Direct facts and facts that stay are in
+    neither: the one are never edited, the other are no side's.
+    """
     edits = edits_of(record)
     before, after = paths_of(record)
     old, new = golds(record, scheme)
     asked = Query(id="question", texts=(record.question,), gold=new, stale=old)
     names = tuple(edit.id for edit in edits)
+    sides = (_sentences(record.facts()), _sentences(record.counterfactuals()))
     return Case(
         id=f"{scheme}-{number}",
         edits=edits,
@@ -37,6 +46,7 @@ def case(record: Record, scheme: Scheme, number: int) -> Case:
                 for at, edit in enumerate(edits, start=1)
             ),
             Probe(id=REASONING, aspect=REASONING, queries=(asked,), phase="both", edits=names),
+            *(perplexity_probes(*sides, edits=names) if perplexity else ()),
         ),
         facts_before=before,
         facts_after=after,
@@ -62,6 +72,12 @@ def golds(record: Record, scheme: Scheme) -> tuple[Gold, Gold]:
 def ordered(text: str) -> list[str]:
     """The members of an ordered list that is written as one text."""
     return [part for part in SEPARATOR.split(text.strip().removesuffix(".")) if part]
+
+
+def _sentences(facts: Iterator[Stated]) -> Iterator[str]:
+    """The atomic sentences of these facts."""
+    for fact in facts:
+        yield from fact.atomic_facts
 
 
 def _own(edit: Edit, at: int) -> Query:

@@ -48,7 +48,7 @@ class Recoe(FileDataset):
         for record in self.all_records():
             assert record.scheme is not None
             seen[record.scheme] += 1
-            yield case(record, record.scheme, seen[record.scheme])
+            yield case(record, record.scheme, seen[record.scheme], perplexity=self.config.perplexity)
 
     def all_records(self) -> Iterator[Record]:
         """Every record, with its scheme. Raises BadData."""
@@ -105,7 +105,7 @@ class RecoeAtlas(Recoe):
 
     def cases(self) -> Iterator[Case]:
         """Every case, in an order of which any first few are a fair sample."""
-        return iter(_atlas())
+        return iter(_atlas(perplexity=self.config.perplexity))
 
     def checksum(self) -> str:
         """Of the records that were made and the demonstrations together."""
@@ -129,13 +129,13 @@ def atlas_records() -> tuple[Record, ...]:
 
 
 @cache
-def _atlas() -> tuple[Case, ...]:
+def _atlas(*, perplexity: bool) -> tuple[Case, ...]:
     seen: Counter[str] = Counter()
     made = []
     for record in atlas_records():
         assert record.scheme is not None
         seen[record.scheme] += 1
-        made.append(case(record, record.scheme, seen[record.scheme]))
+        made.append(case(record, record.scheme, seen[record.scheme], perplexity=perplexity))
     return tuple(made)
 
 

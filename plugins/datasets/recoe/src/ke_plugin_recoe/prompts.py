@@ -20,10 +20,10 @@ FILES = ("direct.txt", "cot.txt")
 
 
 def prompt(query: Query, style: str) -> Prompt | None:
-    """The complete text. Single facts are asked in the style ``direct`` only; a cloze stands alone."""
+    """The complete text. Single facts, and how probable they are, are asked directly only; a cloze stands alone."""
     asked = query.texts[0]
     if style == "cot":
-        if query.edit is not None:
+        if query.edit is not None or query.continuations:
             return None
         return Prompt(text=f"{text('cot.txt')}\n\nQuestion: {asked}\nThoughts:", decoding=THOUGHTS, parse=LAST_ANSWER)
     if query.form == "cloze":

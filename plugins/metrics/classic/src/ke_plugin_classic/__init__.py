@@ -56,11 +56,16 @@ def ke_metrics() -> list[MetricSpec]:
                 "locality-word": "locality same word",
             },
             tables={
+                "how far ahead the right object is: mean difference of probabilities": {
+                    "efficacy-magnitude": "efficacy new-old",
+                    "paraphrase-magnitude": "para- phrase new-old",
+                    "locality-magnitude": "locality own-new",
+                },
                 "what follows from the edit, and texts about its subject": {
                     "portability": "portability written",
                     "fluency": "fluency",
                     "consistency": "consistency",
-                }
+                },
             },
             measures={"fluency": "bits"},
         )

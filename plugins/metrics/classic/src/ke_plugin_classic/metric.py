@@ -10,6 +10,9 @@ paraphrase-probability 1 if after that question and its answer prompt the new ob
 locality               share of other subjects' clozes that are continued, letter for letter, as by the unedited model
 locality-word          share of them whose continuation begins with the same word as the unedited model's
 locality-probability   share of them after which their own object is more probable than the edit's new one
+efficacy-magnitude     P(new) - P(old) after the edit's cloze, where efficacy-probability compares them; likewise
+paraphrase-magnitude   after its question, and
+locality-magnitude     P(own) - P(new), the mean over the other subjects' clozes
 portability            1 if a question that follows from the edit is answered right
 fluency                entropy of the bigrams and trigrams of texts about the edit's subject, in bits; of the unedited
                        model too
@@ -17,12 +20,15 @@ consistency            cosine similarity, by tf-idf, of these texts and referenc
                        object in truth; only with ``references``
 ====================== =====================================================================================
 
+A probability is that of an object's tokens: their geometric mean, or (``compare=sum``) their product.
+
 For a control (its edits are withheld) the old object is the right one. Nothing here is teacher-forced accuracy, which
 gives a model that misses the first token of an object points for the rest (V1).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -51,7 +57,8 @@ from ke_plugin_classic import ClassicConfig
 from ke_plugin_classic.texts import References, fluency
 
 WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
-COMPARED = tuple(name + PROBABILITY for name in (EFFICACY, PARAPHRASE, LOCALITY))
+COMPARED = {name + PROBABILITY: f"{name}-magnitude" for name in (EFFICACY, PARAPHRASE, LOCALITY)}
+"""Aspect of a probe, and of how far the right object is ahead."""
 LOCALITY_WORD, CONSISTENCY = "locality-word", "consistency"
 ABSENT = "a question has no answer on record"
 SHORT = "every text is shorter than three words"
@@ -86,6 +93,7 @@ class Classic:
             yield aspect, _written
         elif aspect in COMPARED:
             yield aspect, self._compared
+            yield COMPARED[aspect], self._magnitude
         elif aspect == LOCALITY:
             yield aspect, _same_text
             yield LOCALITY_WORD, _same_word
@@ -119,16 +127,30 @@ class Classic:
     def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
         """Whether the object that is right at that moment is more probable than every other one."""
         reply = _outcome(record, query, style).reply
-        if isinstance(reply, Failure):
-            if reply.unscored:
-                raise Unmeasurable(reply.message)
+        if isinstance(reply, Failure) and not reply.unscored:
             return False
+        own, others = self._scores(query, record, probe, style)
+        return all(own > other for other in others)
+
+    def _magnitude(self, record: CaseRecord, probe: Probe, style: str) -> float:
+        """By how much the right object is more probable than the likeliest other one (ROME, EM and PM and NM)."""
+        ahead = []
+        for query in probe.queries:
+            own, others = self._scores(query, record, probe, style)
+            ahead.append(math.exp(own) - math.exp(max(others)))
+        return math.fsum(ahead) / len(ahead)
+
+    def _scores(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> tuple[float, list[float]]:
+        """Log-probability of the object that is right at that moment, and of every other one. Raises Unmeasurable."""
+        reply = _outcome(record, query, style).reply
+        if isinstance(reply, Failure):
+            raise Unmeasurable(reply.message or reply.error)
         if not isinstance(reply, Scored):
             raise Unmeasurable("the answer is a text, not log-probabilities")
         right = expected(query, probe, "after", edited=record.edited).gold.entities[0].label.strip()
         own = [name.strip() for name in query.continuations].index(right)
         scores = list(map(self._score, reply.logprobs, reply.tokens))
-        return all(scores[own] > score for place, score in enumerate(scores) if place != own)
+        return scores[own], [score for place, score in enumerate(scores) if place != own]
 
     def _score(self, logprob: float, tokens: int) -> float:
         return logprob / max(tokens, 1) if self.config.compare == "mean" else logprob

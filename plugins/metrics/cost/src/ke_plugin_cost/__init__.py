@@ -1,4 +1,4 @@
-"""Metric ``cost``: what making an edit takes, in seconds and in memory."""
+"""Metric ``cost``: what making an edit takes, in seconds, work and memory, and what answering takes in memory."""
 
 from __future__ import annotations
 
@@ -25,16 +25,31 @@ def ke_metrics() -> list[MetricSpec]:
     return [
         MetricSpec(
             name="cost",
-            summary="seconds per edit, and how far memory rises while a batch of edits is made",
+            summary="seconds and model passes per edit, and how far memory rises during an edit and during answers",
             config=CostConfig,
             build=build,
             columns={
                 "seconds": "time per edit",
                 "first-seconds": "first batch per edit",
+                "passes": "model run per edit",
+                "tokens": "read per edit",
                 "memory": "memory above before",
                 "device-memory": "GPU above before",
             },
-            measures={"seconds": "s", "first-seconds": "s", "memory": "MiB", "device-memory": "MiB"},
+            tables={
+                "what the first batch ran, and memory above before while questions are answered": {
+                    "first-passes": "first batch per edit",
+                    "first-tokens": "read per edit",
+                    "answer-memory": "memory",
+                    "answer-device-memory": "GPU",
+                }
+            },
+            measures={
+                **dict.fromkeys(("seconds", "first-seconds"), "s"),
+                **dict.fromkeys(("passes", "first-passes"), "passes"),
+                **dict.fromkeys(("tokens", "first-tokens"), "tokens"),
+                **dict.fromkeys(("memory", "device-memory", "answer-memory", "answer-device-memory"), "MiB"),
+            },
             higher_is_better=False,
         )
     ]

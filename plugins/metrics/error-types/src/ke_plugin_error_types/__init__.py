@@ -41,6 +41,7 @@ def ke_metrics() -> list[MetricSpec]:
             cite="Cohen et al. 2024, RippleEdits, section 5.4 (labelled by hand there, by rule here)",
             by=("aspect", "hops", "edits", "subset"),
             columns={"no-effect": "no effect", "abstaining": "abstaining", "noise": "noise"},
+            labels=("no-effect", "abstaining", "noise"),
             higher_is_better=False,
         )
     ]

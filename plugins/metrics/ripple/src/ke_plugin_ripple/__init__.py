@@ -72,5 +72,6 @@ def ke_metrics() -> list[MetricSpec]:
             by=("criterion", "subset"),
             columns={**CRITERIA, "ripple": "Avg", "edit-success": "edits", "executed": "tests"},
             averages={"ripple": tuple(CRITERIA)},
+            shared={aspect + EACH: aspect for aspect in CRITERIA},
         )
     ]

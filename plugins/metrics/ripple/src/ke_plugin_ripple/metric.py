@@ -7,7 +7,8 @@ edit-success          1 if the edited model names the new object; edits for whic
 executed              for each test: 1 if the unedited model meets its conditions (Table 2: share of tests left)
 LG, CI, CII, SA,      for each edit: the share of its executed queries that are answered right; None if none was
 PV, RS                executed. The mean over edits is the paper's number. Full names: ``CRITERIA``
-the same and "-each"  for each query by itself; one that was not executed is None, with the reason
+the same and "-each"  for each query by itself (or test, by ``unit``), tagged with its id, so that runs can be compared
+                      on what all of them executed; one that was not executed is None, with the reason
 ripple                the plain mean of the six criteria's means: made by the core, ``MetricSpec.averages``
 ===================== =============================================================================================
 
@@ -20,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from ke_core.plugin import EFFICACY, CaseRecord, Outcome, Probe, Query, Value, Verdict
+from ke_core.plugin import EFFICACY, QUERY_TAG, CaseRecord, Outcome, Probe, Query, Value, Verdict
 from ke_plugin_ripple import CRITERIA, EACH, RippleConfig
 
 ALIASING = "subject-aliasing"
@@ -77,22 +78,22 @@ class Ripple:
     def _scores(self, aspect: str, tests: Sequence[Test], style: str) -> Iterator[Value]:
         """What the paper averages over edits, then the single queries or tests."""
         each = [one for test in tests for one in self._each(test)]
-        right = [one for one, _why in each if one is not None]
+        right = [one for _name, one, _why in each if one is not None]
         if right:
             yield _value(aspect, sum(right) / len(right), style, "")
         else:
             yield _value(aspect, None, style, tests[0].missing)
-        yield from (_value(aspect + EACH, one, style, why) for one, why in each)
+        for name, one, why in each:
+            yield evolve(_value(aspect + EACH, one, style, why), tags={QUERY_TAG: name})
 
-    def _each(self, test: Test) -> Iterator[tuple[bool | None, str]]:
-        size = len(test.probe.queries)
+    def _each(self, test: Test) -> Iterator[tuple[str, bool | None, str]]:
+        """Id of each query, or of the whole test; whether it was answered right, or why nobody knows."""
         if self.config.unit == "tests":
             passed = any(test.right) if test.probe.require == "any" else all(test.right)
-            yield (None if test.missing else passed), test.missing
-        elif test.missing:
-            yield from [(None, test.missing)] * size
-        else:
-            yield from ((right, "") for right in test.right)
+            yield test.probe.id, None if test.missing else passed, test.missing
+            return
+        for at, query in enumerate(test.probe.queries):
+            yield query.id, None if test.missing else test.right[at], test.missing
 
     def _took(self, record: CaseRecord, style: str) -> tuple[bool | None, str]:
         """Whether the edited model names the new object (condition b of section 5.1), or why nobody knows."""

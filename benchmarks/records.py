@@ -1,0 +1,184 @@
+"""What judging, scoring and reporting a large run take: seconds and peak memory, without any model.
+
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 10000
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does it grow faster than n?
+
+The run is made up: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two lines
+a case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a process of its
+own, the start of Python among its seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
+from ke_core.data.queries import EFFICACY, Case, Gold, Phase, Probe, Query
+from ke_core.data.records import Batch, Record, Replied
+from ke_core.data.results import Answer, Cost, Reply, Step
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.datasets.case_files import CaseHeader, write_cases
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.results.folder import RunFolder
+from ke_core.run.components import choose
+
+LIVES = Relation(label="lives in", id="R1", cloze="{} lives in", question="In which city does {} live?")
+LIES = Relation(label="lies in", id="R2", cloze="{} lies in", question="In which country does {} lie?")
+CITIES, COUNTRIES = 997, 89
+"""Numbers without a common factor: names do not come in step."""
+STYLE, BASE = "direct", "base"
+
+
+def city(number: int) -> Entity:
+    """With two other names."""
+    at = number % CITIES
+    return Entity(label=f"Town {at}", aliases=(f"City of {at}", f"T. {at}"))
+
+
+def country(number: int) -> Entity:
+    """Where a city lies."""
+    at = number % CITIES % COUNTRIES
+    return Entity(label=f"Land {at}", aliases=(f"Republic of {at}",))
+
+
+def case(number: int) -> Case:
+    """A person moves; three wordings ask for the country, two questions for the hops."""
+    person, old, new = Entity(label=f"Person {number}"), number, number * 7 + 1
+    edit = Edit(
+        id=f"e{number}",
+        statement=f"{person.label} lives in {city(new).label}",
+        before=Fact(subject=person, relation=LIVES, objects=(city(old),)),
+        after=Fact(subject=person, relation=LIVES, objects=(city(new),)),
+        cloze=Cloze(template="{} lives in", subject=person.label),
+        question=f"In which city does {person.label} live?",
+    )
+    where = _query("hop-1", edit.question or "", city(new), city(old), edit=edit.id)
+    lies = _query("hop-2", f"In which country does {city(new).label} lie?", country(new), None)
+    wordings = ("In which country does {} live?", "What is the country where {} lives?", "{} lives in which country?")
+    asked = tuple(
+        _query(f"multi-hop-{at}", words.format(person.label), country(new), country(old), hops=(where, lies))
+        for at, words in enumerate(wordings)
+    )
+    probes = (
+        Probe(id="own", aspect=EFFICACY, queries=(where,), edits=(edit.id,), phase="both"),
+        Probe(id="instance", aspect="instance", queries=(where, lies), require="all", edits=(edit.id,)),
+        Probe(id="multi-hop", aspect="multi-hop", queries=asked, phase="both", edits=(edit.id,)),
+    )
+    return Case(id=str(number), edits=(edit,), probes=probes, tags={"hops": str(2 + number % 3), "edits": "1"})
+
+
+def _query(
+    name: str, text: str, gold: Entity, stale: Entity | None, *, edit: str = "", hops: tuple[Query, ...] = ()
+) -> Query:
+    old = None if stale is None else Gold(entities=(stale,))
+    return Query(id=name, texts=(text,), gold=Gold(entities=(gold,)), stale=old, edit=edit or None, hops=hops)
+
+
+def records(cases: int, together: int) -> Iterator[Record]:
+    """The unedited model's answers, then batch by batch the edited one's."""
+    for number in range(cases):
+        yield _replied(case(number), BASE, number)
+    for start in range(0, cases, together):
+        members = range(start, min(start + together, cases))
+        name = f"batch-{start // together}"
+        yield Batch(batch=name, cases=tuple(map(str, members)), edits=len(members), seconds=1.5 * len(members))
+        for number in members:
+            yield _replied(case(number), name, number)
+
+
+def _replied(of: Case, batch: str, number: int) -> Replied:
+    """Right, stale and wrong answers in turn; before editing the old one is right."""
+    before = batch == BASE
+    replies: dict[str, Reply] = {}
+    for at, query in enumerate(dict.fromkeys(query for probe in of.probes for query in probe.queries)):
+        if before and query.stale is None:
+            continue
+        right = query.stale if before and query.stale else query.gold
+        said = (right, query.stale or right, None)[(number + at) % 3]
+        text = said.entities[0].names[number % 2] if said else f"nobody knows {number % 50}"
+        step = Step(kind="subquestion", text=query.texts[0], retrieved=(f"e{number}",), scores=(0.7,), answer=text)
+        replies[query.id] = Answer(
+            text=text,
+            raw=f" First, look at what is known of {query.texts[0]} It follows from that. Answer: {text}\n",
+            steps=(step,),
+            cost=Cost(calls=2, prompt_tokens=800, tokens=24),
+        )
+    phase: Phase = "before" if before else "after"
+    return Replied(batch=batch, case=of.id, phase=phase, style=STYLE, replies=replies, seconds=0.1)
+
+
+def make(folder: Path, cases: int, together: int) -> Path:
+    """A file of cases and a run over it that has been asked and not judged."""
+    file = folder / "cases.jsonl"
+    header = CaseHeader(name="made-up", aspects=(EFFICACY, "instance", "multi-hop"), cases=cases)
+    write_cases(file, header, map(case, range(cases)))
+    dataset = choose(read(discover()), "dataset", "cases", {"cases": {"file": str(file)}})
+    spec = RunSpec(
+        ke="0.1.0",
+        model=ModelRef(source="hf", id="made-up", digest="0" * 64, dtype="float32"),
+        editor=Component(name="told", distribution="", version="1"),
+        dataset=DataRef(component=dataset.component, sha256=dataset.build().info().sha256),
+        styles=(STYLE,),
+        plan=Plan(size=together),
+        edited_form="question",
+    )
+    run = RunFolder.create(folder / "run", spec)
+    with run.writing() as writer:
+        writer.append(records(cases, together))
+    return run.path
+
+
+def timed(*command: str) -> tuple[float, float, float]:
+    """Wall seconds, CPU seconds and peak MiB of one ``ke`` command."""
+    start = time.monotonic()
+    words = [sys.executable, "-m", "ke_core", *command]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  our own command
+    _pid, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"ke {' '.join(command)} ended with {process.returncode}")
+    return time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10
+
+
+def measure(cases: int, together: int) -> None:
+    """Make a run of so many cases, and print a line for each command."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        run = make(where, cases, together)
+        os.environ["KE_CACHE_DIR"] = str(where / "cache")
+        print(
+            f"{cases:,} cases, {2 * cases:,} lines of replies, {(run / 'records.jsonl').stat().st_size / 2**20:.0f} MiB"
+        )
+        commands = {
+            "judge": ("judge", str(run), "--judge", "alias"),
+            "judge again": ("judge", str(run), "--judge", "alias", "-o", "alias.match=contains"),
+            "score": ("score", str(run)),
+            "report": ("report", str(run)),
+            "report --csv": ("report", str(run), "--csv", str(where / "scores.csv")),
+            "report --html": ("report", str(run), "--html", str(where / "report.html")),
+        }
+        for name, command in commands.items():
+            wall, cpu, peak = timed(*command)
+            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s of CPU)  {peak:7.0f} MiB", flush=True)
+
+
+def main() -> None:
+    """Measure each size in turn."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, action="append", help="how many; repeatable [default: 10000]")
+    parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
+    given = parser.parse_args()
+    for cases in given.cases or [10_000]:
+        measure(cases, given.together)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Why a plugin cannot be loaded, in one line, and the step that its author takes next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from pluggy import PluginValidationError
+
+from ke_core.errors import KEError, PluginBroken
+
+CORE = "ke-core"
+
+
+def reason(error: BaseException) -> str:
+    """An exception in one line. What attrs' validators raise has the attribute behind its words: they alone count."""
+    if isinstance(error, KEError):
+        return " ".join(error.message.split())
+    said = error.args[0] if error.args and isinstance(error.args[0], str) and len(error.args) > 1 else error
+    return " ".join(f"{type(error).__name__}: {said}".split())
+
+
+def step(error: BaseException, module: str) -> str:
+    """What the author of the plugin ``module`` does about ``error``."""
+    if isinstance(error, KEError) and error.hint:
+        return error.hint
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"name the package that brings {error.name} in its dependencies, or import it where it is used"
+    if isinstance(error, PluginValidationError):
+        return "compare its hooks with 'ke_core/hookspecs.py': a hook has one of those names and takes those arguments"
+    if isinstance(error, SyntaxError):
+        return f"its code must be read by Python {sys.version_info.major}.{sys.version_info.minor}, or say requires-python"
+    if isinstance(error, SystemExit):
+        return "importing it must not end the process: move what a script does under if __name__ == '__main__'"
+    return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
+
+
+def misfit(requires: Iterable[str] | None, *, core: str = "") -> PluginBroken | None:
+    """Why a distribution of those requirements was not built for this ke-core (``core``: another version of it)."""
+    here = core or version(CORE)
+    for text in requires or ():
+        wanted = _core_range(text)
+        if wanted is None or wanted.specifier.contains(here, prereleases=True):
+            continue
+        return PluginBroken(
+            f"it was built for {CORE} {wanted.specifier}, and this is {here}",
+            hint="run its tests and 'ke plugins check' with this ke-core, then widen the range in its pyproject.toml",
+        )
+    return None
+
+
+def declares_core(requires: Iterable[str] | None) -> bool:
+    """Whether a range of versions of ke-core stands among the requirements."""
+    return any(found is not None and str(found.specifier) for found in map(_core_range, requires or ()))
+
+
+@cache
+def _core_range(text: str) -> Requirement | None:
+    """The requirement, if it is of ke-core and holds here."""
+    try:
+        found = Requirement(text)
+        holds = found.marker is None or found.marker.evaluate({"extra": ""})
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return None  # pip has refused it, or will
+    return found if holds and canonicalize_name(found.name) == CORE else None

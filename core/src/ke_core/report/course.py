@@ -1,0 +1,125 @@
+"""One run in full, for ``ke runs show``: its specification, how far it got, what each phase took, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from ke_core.errors import BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.report.clean import one_line
+from ke_core.report.footer import component_words, model_words
+from ke_core.report.load import load
+from ke_core.report.numbers import duration
+from ke_core.report.run import plan_words, without_model
+from ke_core.report.spent import spent_words
+from ke_core.report.table import score_tables
+from ke_core.report.tally import Tally, tally
+from ke_core.report.text import literal, plain_table
+from ke_core.results.folder import SCORES, RunFolder
+
+GIB = 2**30
+LISTED = 10  # reasons of a kind
+REASON = 160  # characters of one
+
+
+def course_page(folder: RunFolder, catalog: Catalog) -> Group:
+    """As it is printed. Raises BadRun for damaged records."""
+    lines = folder.logged()
+    parts: list[RenderableType] = [_facts(folder), literal("")]
+    counted = tally(folder.read())
+    parts.append(_progress(folder, lines, counted))
+    parts += _losses(counted, lines)
+    if phases := [line for line in lines if line["event"] == "phase"]:
+        parts += [literal(""), _phases(phases)]
+    if (folder.path / SCORES).exists():
+        try:
+            parts += score_tables([load(folder, catalog)])[:1]
+        except BadRun as error:
+            parts.append(literal(f"scores: {error.message}", "red"))
+    return Group(*parts)
+
+
+def _facts(folder: RunFolder) -> Table:
+    spec = folder.spec
+    shown = plain_table("run", str(folder.path))
+    facts = {
+        "id": folder.id,
+        "created": folder.created,
+        "editor": component_words(spec.editor),
+        "dataset": f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}",
+        "model": "none" if without_model(spec) else model_words(spec.model),
+        "plan": f"{plan_words(spec)}, seed {spec.seed}",
+        "asked as": ", ".join(spec.styles) + f"; the fact of an edit as a {spec.edited_form}",
+        "gold material": ", ".join(spec.oracle),
+        "further asks": ", ".join(ask.component.name for ask in spec.asks),
+        "made with": ", ".join(f"{name} {version}" for name, version in folder.environment.items()),
+    }
+    for name, words in facts.items():
+        if words:
+            shown.add_row(name, literal(words))
+    return shown
+
+
+def _progress(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally) -> RenderableType:
+    cases = f"{counted.done}/{counted.total} cases" if counted.total else f"{counted.done} cases"
+    judge = f"judged by {counted.judge.name}" if counted.judge else "not judged"
+    scored = "scored" if (folder.path / SCORES).exists() else "not scored"
+    words = f"{_state(folder, lines)}: {cases}, {counted.edits:,} edits, {counted.answers:,} answers, {judge}, {scored}"
+    words += f"; its server was asked: {spent_words(counted.spent)}" if counted.spent else ""
+    return literal(words, "bold")
+
+
+def _state(folder: RunFolder, lines: list[Mapping[str, Any]]) -> str:
+    if folder.finished:
+        return "finished"
+    last = next((line for line in reversed(lines) if line["event"] in ("start", "end")), None)
+    if last is None:
+        return "without a log (an earlier ke made it, or it was imported)"
+    if last["event"] == "start":
+        return f"at work since {last['at']}, or killed"
+    return f"{last.get('ended')} at {last['at']}"
+
+
+def _losses(counted: Tally, lines: list[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    for what, reasons in (
+        ("edits refused", counted.refused),
+        ("cases skipped", counted.skipped),
+        ("replies failed", counted.failures),
+    ):
+        for reason, count in reasons.most_common(LISTED):
+            yield literal(f"{what}: {count:,} x {reason}", "yellow")
+    own = [line for line in lines if line["event"] in ("failure", "warning") and "count" not in line]
+    for line in own[-LISTED:]:
+        words = one_line(f"{line.get('what')}: {line.get('message')}", REASON)
+        yield literal(f"{line['at']} {line['event']}: {words}", "red" if line["event"] == "failure" else "yellow")
+
+
+def _phases(lines: list[Mapping[str, Any]]) -> Table:
+    """What each took, one process after another."""
+    shown = plain_table("phase", "time", "processor time", "peak memory", "peak on device", "")
+    for column in shown.columns[1:5]:
+        column.justify = "right"
+    process = None
+    for line in lines:
+        if process not in (None, line.get("process")):
+            shown.add_section()
+        process = line.get("process")
+        edits = f"{line['edits']:,} edits in {duration(line['edit_seconds'])}" if line.get("edits") else ""
+        ended = "" if line.get("ended") == "done" else f"ended by {line.get('ended')}"
+        shown.add_row(
+            literal(line.get("phase")),
+            duration(line.get("seconds", 0.0)),
+            duration(line.get("cpu_seconds", 0.0)),
+            _memory(line.get("peak_host_bytes")),
+            _memory(line.get("peak_device_bytes")),
+            literal(", ".join(words for words in (edits, ended) if words)),
+        )
+    return shown
+
+
+def _memory(size: int | None) -> str:
+    return "-" if size is None else f"{size / GIB:,.2f} GiB"

@@ -1,0 +1,39 @@
+"""``log.jsonl`` in a run folder: what happened when, a flat line an event, for people who ask why.
+
+Nothing is computed from it: the records are the evidence. So it is not synced to the disk line by line, and a line that
+cannot be written is let go: the run goes on, or fails where its records cannot be written either.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ke_core.results.lines import to_bytes, whole_lines
+
+LOG = "log.jsonl"
+
+
+def write_log(path: Path, event: str, **facts: Any) -> None:
+    """Append an event with its ``facts`` (JSON values): when it was (UTC), and in which process.
+
+    One write of one line, so that two processes do not mix theirs.
+    """
+    stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+    line = to_bytes({"at": stamp, "event": event, "process": os.getpid(), **facts})
+    with suppress(OSError), path.open("ab", buffering=0) as stream:
+        stream.write(line)
+
+
+def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The events, oldest first. A line that is torn or is none of ours is passed over: the log is no evidence."""
+    for _number, line in whole_lines(path):
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and isinstance(found.get("event"), str):
+                yield found

@@ -1,0 +1,117 @@
+"""What a metric sorts answers into, such as the types of errors, against the same labels given by hand.
+
+A metric whose specification names ``labels`` says of each answer which of them it bears: the aspect whose value is 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.data.queries import Phase
+from ke_core.data.results import CaseRecord, Interval
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.results.agreement import Agreement, agreement
+from ke_core.results.intervals import bootstrap
+from ke_core.run.components import Chosen, Options, choose
+
+Place = tuple[str, Phase, str, str]
+"""Case, phase, style, query."""
+NOT_SEEN = "the metric does not look at such answers"
+
+
+@frozen(kw_only=True)
+class Sorting:
+    """A metric's ``labels``, which of them each answer bears, and why another answer bears none."""
+
+    chosen: Chosen
+    labels: tuple[str, ...]
+    found: Mapping[Place, str]
+    reasons: Mapping[Place, str]
+
+    @property
+    def name(self) -> str:
+        """Of the metric, and of its column in the sheet."""
+        return self.chosen.component.name
+
+
+@frozen(kw_only=True)
+class Share:
+    """Of the answers sorted by hand ``count`` are of that label, a share of ``value``."""
+
+    count: int
+    value: float
+    interval: Interval | None
+
+
+@frozen(kw_only=True)
+class Sorted:
+    """Labels by hand against a metric's: ``table[by hand][by the metric]`` of the answers that both have sorted.
+
+    ``shares``: of the ``n`` answers sorted by hand, by label. ``agreement``: None where the metric sorted none of them.
+    ``apart``: why the metric has no label for the rest of them.
+    """
+
+    sorting: Sorting
+    n: int
+    shares: Mapping[str, Share]
+    agreement: Agreement | None
+    table: Mapping[str, Mapping[str, int]]
+    apart: Mapping[str, int]
+
+
+def choose_sorting(catalog: Catalog, options: Options) -> list[Chosen]:
+    """Every installed metric that sorts answers. Raises BadConfig for an option that is of none of them."""
+    chosen = [choose(catalog, "metric", name, options) for name in catalog.names("metric") if labels_of(catalog, name)]
+    reject_unused(options, [each.spec for each in chosen])
+    return chosen
+
+
+def labels_of(catalog: Catalog, metric: str) -> tuple[str, ...]:
+    """What that metric sorts answers into; nothing for most."""
+    spec: Any = catalog.spec("metric", metric)
+    found: tuple[str, ...] = spec.labels
+    return found
+
+
+def sort(chosen: Chosen, catalog: Catalog, records: Sequence[CaseRecord]) -> Sorting:
+    """Every answer of ``records`` as the metric sorts it."""
+    labels = labels_of(catalog, chosen.component.name)
+    metric = chosen.build()
+    found: dict[Place, str] = {}
+    reasons: dict[Place, str] = {}
+    for record in records:
+        for value in metric.values(record):
+            place = (record.case.id, value.phase, value.style, value.tags.get("query", ""))
+            if value.aspect in labels and value.value is None:
+                reasons[place] = value.skipped_because
+            elif value.aspect in labels and value.value == 1:
+                found[place] = value.aspect
+    return Sorting(chosen=chosen, labels=labels, found=found, reasons=reasons)
+
+
+def compare_sorted(sorting: Sorting, by_hand: Mapping[Place, str], *, seed: int) -> Sorted:
+    """What was sorted by hand against what the metric says; intervals draw cases."""
+    both = [(label, sorting.found[place]) for place, label in by_hand.items() if place in sorting.found]
+    units = [place[0] for place in by_hand if place in sorting.found]
+    counts = Counter(both)
+    why = Counter(sorting.reasons.get(place, NOT_SEEN) for place in by_hand if place not in sorting.found)
+    found = agreement([a for a, _b in both], [b for _a, b in both], seed=seed, units=units) if both else None
+    return Sorted(
+        sorting=sorting,
+        n=len(by_hand),
+        shares={label: _share(label, by_hand, seed=seed) for label in sorting.labels},
+        agreement=found,
+        table={label: {other: counts[label, other] for other in sorting.labels} for label in sorting.labels},
+        apart=dict(why.most_common()),
+    )
+
+
+def _share(label: str, by_hand: Mapping[Place, str], *, seed: int) -> Share:
+    hits = [float(given == label) for given in by_hand.values()]
+    interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed)
+    return Share(count=int(sum(hits)), value=sum(hits) / len(hits), interval=interval)

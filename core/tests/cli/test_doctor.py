@@ -1,0 +1,173 @@
+"""``ke doctor``: what is wrong is said with what to do, exit status 1; nothing is contacted unasked."""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ke_core.plugins.manager import Installed
+from ke_core.run import health
+
+OURS = ("KE_DATA_DIR", "KE_DISABLE_PLUGINS", "OPENAI_BASE_URL", "OPENAI_API_KEY", "HF_HOME")
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch, tmp_path):
+    for name in OURS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+
+
+@pytest.fixture
+def server():
+    """Lists two models, and remembers what it was asked."""
+    asked = []
+
+    class Lists(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            body = json.dumps({"data": [{"id": "one"}, {"id": "two"}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_words):
+            pass
+
+    made = HTTPServer(("127.0.0.1", 0), Lists)
+    thread = Thread(target=made.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_port}/v1", asked
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def states(ke, *arguments):
+    status, out, _err = ke("doctor", "--json", *arguments)
+    found = json.loads(out)
+    assert status == (1 if found["wrong"] else 0)
+    return {(finding["area"], finding["state"]): finding for finding in found["findings"]}
+
+
+def test_where_all_is_well_it_says_so_and_ends_with_0(ke):
+    status, out, _err = ke("doctor")
+    words = " ".join(out.split())
+    assert status == 0
+    assert "all is well" in words
+    assert "ke-core 0.1" in words
+    assert "2 of 2 can be used" in words
+    assert "cpu (" in words
+    assert "runs can be written" in words
+
+
+def test_it_leaves_no_file_behind(ke, tmp_path):
+    ke("doctor")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plugin_that_cannot_be_imported_is_named_with_the_line(ke, plugins, tmp_path, monkeypatch):
+    (tmp_path / "ke_broken.py").write_text("import os\nimport nowhere_at_all\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.installed["broken"] = Installed(
+        name="broken",
+        module="ke_broken",
+        distribution="ke-plugin-broken",
+        version="1.0",
+        broken="ModuleNotFoundError: x",
+    )
+    status, out, _err = ke("doctor", "--json")
+    (wrong,) = [finding for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
+    assert status == 1
+    assert wrong["what"].startswith("broken 1.0 is broken: ModuleNotFoundError: x (")
+    assert wrong["what"].endswith("ke_broken.py, line 2: import nowhere_at_all)")
+    assert "pip install --force-reinstall ke-plugin-broken" in wrong["advice"]
+    assert "what to do: pip install" in " ".join(ke("doctor")[1].split())
+
+
+def test_a_version_that_does_not_fit_is_wrong(ke, monkeypatch):
+    monkeypatch.setattr(health, "requires", lambda _name: ["numpy>=99", "nowhere-at-all", 'later>=1; extra == "api"'])
+    status, out, _err = ke("doctor", "--json")
+    wrong = [finding["what"] for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
+    assert status == 1
+    assert wrong[0].startswith("ke-core needs numpy>=99, and ")
+    assert wrong[1] == "ke-core needs nowhere-at-all, and none is installed"
+    assert len(wrong) == 2
+
+
+def test_a_torch_that_cannot_be_imported_is_wrong(ke, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ke_core.models.devices", None)
+    assert "torch cannot be imported" in states(ke)["device", "wrong"]["what"]
+
+
+def test_a_device_that_computes_wrongly_is_wrong(ke, monkeypatch):
+    from ke_core.models import devices
+
+    monkeypatch.setattr(devices.torch, "allclose", lambda *_a, **_k: False)
+    assert "a product of two small matrices comes out wrong" in states(ke)["device", "wrong"]["what"]
+
+
+def test_a_cache_that_cannot_be_written_is_wrong(ke, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "file"))
+    found = states(ke)["caches", "wrong"]
+    assert found["what"].endswith("cannot be written: not a directory")
+    assert "KE_CACHE_DIR" in found["advice"]
+
+
+def test_the_parts_of_the_cache_are_named_with_their_size(ke, tmp_path):
+    (tmp_path / "cache" / "models").mkdir(parents=True)
+    (tmp_path / "cache" / "models" / "weights").write_bytes(bytes(3_000_000))
+    assert "cache/models: 3.0 MB" in "".join(ke("doctor")[1].split("\n"))
+
+
+def test_a_damaged_completion_cache_is_a_note(ke, tmp_path):
+    file = tmp_path / "cache" / "completions" / "completions.sqlite"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no database at all, and long enough to be read as one" * 20)
+    assert "cannot be read" in states(ke)["caches", "note"]["what"]
+
+
+def test_a_data_folder_that_is_not_there_is_wrong(ke, monkeypatch):
+    monkeypatch.setenv("KE_DATA_DIR", "/nowhere/at/all")
+    assert (
+        states(ke)["folders", "wrong"]["what"] == "KE_DATA_DIR is /nowhere/at/all, which is no folder that can be read"
+    )
+
+
+def test_little_space_is_a_note_and_not_wrong(ke, monkeypatch):
+    monkeypatch.setattr(health, "LITTLE_DISK", 2**60)
+    found = states(ke)
+    assert found["folders", "note"]["advice"] == "free some space, or take another disk"
+    assert not any(state == "wrong" for _area, state in found)
+
+
+def test_settings_are_shown_and_secrets_are_not(ke, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "very-secret-value")
+    monkeypatch.setenv("HF_ENDPOINT", "https://me:password@hub.example/x")
+    monkeypatch.setenv("KE_DISABLE_PLUGINS", "absent")
+    out = ke("doctor", "--json")[1]
+    assert "very-secret" not in out
+    assert "password" not in out
+    shown = [finding["what"] for finding in json.loads(out)["findings"] if finding["area"] == "settings"]
+    assert {"HF_TOKEN is set", "HF_ENDPOINT = https://hub.example/x", "KE_DISABLE_PLUGINS = absent"} <= set(shown)
+
+
+def test_nothing_is_contacted_unless_it_is_configured(ke, server, monkeypatch):
+    url, asked = server
+    ke("doctor")
+    assert asked == []
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    assert states(ke)["server", "ok"]["what"] == f"{url} answers, and lists one, two"
+    assert asked == ["/v1/models"]
+
+
+def test_a_server_that_is_not_there_is_wrong(ke):
+    found = states(ke, "--base-url", "http://127.0.0.1:9/v1")["server", "wrong"]
+    assert found["what"].startswith("cannot reach http://127.0.0.1:9/v1")
+    assert found["advice"]
+    assert "is no base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]

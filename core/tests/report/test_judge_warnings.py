@@ -1,0 +1,123 @@
+"""A judge that agrees too little with labels by hand is a warning at every table that rests on it, in every format."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import Score
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.report.compare import comparison_json, comparison_page
+from ke_core.report.html.document import html_page
+from ke_core.report.latex import latex
+from ke_core.report.markdown import markdown
+from ke_core.report.page import page
+from ke_core.report.run import Reported
+from ke_core.report.scores_csv import scores_csv
+from ke_core.report.tally import Tally
+from ke_core.results.agreement import Agreement, Check, keep
+from ke_core.run.comparing import Compared, Comparison
+
+MODEL = ModelRef(source="hf", id="tiny_1", digest="abcdef0123456789", dtype="float32")
+JUDGE = Component(name="llm", distribution="d", version="0.1.0", options={}, model=MODEL)
+SPEC = RunSpec(
+    ke="0.1.0",
+    model=MODEL,
+    editor=Component(name="memit", distribution="d", version="1.0"),
+    dataset=DataRef(component=Component(name="atlas", distribution="d", version="2.0"), sha256="0" * 64),
+    styles=("cot",),
+    plan=Plan(size=1),
+    edited_form="cloze",
+)
+SCORES = (
+    Score(metric="fact-recall", aspect="consistent", value=0.5, n=10, style="cot"),
+    Score(metric="fact-recall", aspect="consistent", value=0.4, n=4, style="cot", tags={"hops": "2"}),
+    Score(metric="drift", aspect="kl", value=0.1, n=3),
+    Score(metric="cost", aspect="edit-seconds", value=2.0, n=3, measure="s"),
+)
+COLUMNS = {"fact-recall": {"consistent": "consistent"}, "drift": {"kl": "KL"}, "cost": {"edit-seconds": "time"}}
+TOLD = "judge llm agrees too little with labels written by hand: facts kappa 0.41 (n 60)"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def reported(judge=JUDGE):
+    return Reported(path="runs/x", spec=SPEC, scores=SCORES, columns=COLUMNS, tally=Tally(judge=judge, cases=9))
+
+
+def checked(kappa):
+    keep(Check(judge=JUDGE, items="0", agreements={"facts": Agreement(n=60, agreed=40, kappa=kappa)}))
+
+
+def drawn(group):
+    """A page of the terminal as one line of words."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=200)
+    console.print(group)
+    return " ".join(console.file.getvalue().split())
+
+
+def test_every_latex_table_that_rests_on_the_judge_prints_the_warning():
+    checked(0.41)
+    tables = latex([reported()]).split(r"\begin{table}")[1:]
+    warned = {
+        re.search(r"\\caption\{(.*?):", table)[1]: r"\textbf{Warning:} judge llm agrees too little" in table
+        for table in tables
+    }
+    assert warned == {"fact{-}recall": True, "by hops, after editing": True, "drift": False, "cost": False}
+    assert r"facts kappa 0.41 (n 60)\par}" + "\n" + r"\end{table}" in latex([reported()])
+
+
+def test_every_markdown_table_that_rests_on_the_judge_is_followed_by_the_warning():
+    checked(0.41)
+    parts = markdown([reported()]).split("### ")[1:]
+    assert [f"**warning**: {TOLD}" in part for part in parts] == [
+        not part.startswith(("drift", "cost")) for part in parts
+    ]
+    assert sum("**warning**" in part for part in parts) == 2
+
+
+def test_every_row_of_the_csv_that_rests_on_the_judge_has_the_warning():
+    checked(0.41)
+    rows = list(csv.DictReader(io.StringIO(scores_csv([reported()]))))
+    assert {(row["metric"], row["warning"]) for row in rows} == {("fact-recall", TOLD), ("drift", ""), ("cost", "")}
+
+
+def test_the_page_has_the_warning_at_its_tables_and_the_terminal_under_them():
+    checked(0.41)
+    assert html_page([reported()], []).count(f'<p class="warning">Warning: {TOLD}</p>') == 2
+    assert f"warning: {TOLD}" in drawn(page([reported()]))
+
+
+def test_a_judge_whose_model_was_never_checked_is_a_warning_too():
+    told = "judge llm has not been checked: ke judges check llm --judge-model tiny_1"
+    assert told in scores_csv([reported()])
+    assert told.replace("_", r"\_").replace("-", "{-}") in latex([reported()])
+    assert f"**warning**: {told}".replace("_", r"\_") in markdown([reported()])
+
+
+def test_good_agreement_and_a_judge_that_asks_nothing_are_no_warning():
+    checked(0.6)
+    for run in (reported(), reported(evolve(JUDGE, name="alias", model=None))):
+        for text in (latex([run]), markdown([run]), html_page([run], [])):
+            assert "arning:" not in text
+            assert "**warning**" not in text
+        assert {row["warning"] for row in csv.DictReader(io.StringIO(scores_csv([run])))} == {""}
+
+
+def test_a_comparison_warns_of_the_judge_that_both_runs_share():
+    checked(0.41)
+    runs = tuple(Compared(path=path, spec=SPEC, planned=1, open=0) for path in "ab")
+    found = Comparison(runs=runs, judge=JUDGE, cases=1, differences=((),), changed=((),), specs={})
+    assert f"warning: {TOLD}" in drawn(comparison_page(found))
+    assert json.loads(json.dumps(comparison_json(found)))["warning"] == TOLD
+    checked(0.6)
+    assert "warning" not in drawn(comparison_page(found))
+    assert comparison_json(found)["warning"] == ""
