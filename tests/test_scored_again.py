@@ -55,7 +55,7 @@ OF = {
 BY_LLM = ("coherence", "fact-recall")
 CASES = 6
 AGAIN = """
-import hashlib, json, sys
+import hashlib, json, pathlib, sys
 from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
@@ -63,8 +63,8 @@ found = {}
 for metric, (run, more) in json.loads(sys.argv[1]).items():
     app = App(discover())
     assert not invoke(build(app), ["score", run, "--metric", metric, *more], app)
-    found[metric] = hashlib.sha256((Path(run) / "scores.json").read_bytes()).hexdigest()
-Path(sys.argv[2]).write_text(json.dumps(found))
+    found[metric] = hashlib.sha256(pathlib.Path(run, "scores.json").read_bytes()).hexdigest()
+pathlib.Path(sys.argv[2]).write_text(json.dumps(found))
 """
 
 

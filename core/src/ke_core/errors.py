@@ -88,5 +88,9 @@ class WeightsNotRestored(KEError):
     """An editor left the model different from how it found it."""
 
 
+class ProcessLost(KEError):
+    """One of the processes that share a run has died."""
+
+
 class TooManyFailures(KEError):
     """The same failure again and again: the run stops instead of recording thousands of them."""

@@ -233,6 +233,18 @@ def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, eva
     assert "warning: judge asker agrees too little with labels written by hand: goodness kappa 0.57" in told
 
 
+def test_a_comparison_warns_of_the_judge_that_both_runs_share(ke, asking, evaluated, tmp_path):
+    ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "second")
+    for run in ("done", "second"):
+        ke("judge", run, "--judge", "asker", *FAIR)
+    told = "judge asker has not been checked: ke judges check asker --judge-model scripted:fair"
+    assert f"warning: {told}" in " ".join(ke("compare", "done", "second")[1].split())
+    assert json.loads(ke("compare", "done", "second", "--json")[1])["warning"] == told
+    assert ke("judges", "check", "asker", "--items", sheet(tmp_path / "s"), *FAIR)[0] == 0
+    assert "warning:" not in ke("compare", "done", "second")[1]
+    assert json.loads(ke("compare", "done", "second", "--json")[1])["warning"] == ""
+
+
 def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_path):
     gold = {"question": "Where?", "gold": [["Rome", "Roma"]]}
     items = [{**gold, "answer": "Roma", "label": "right"}, {**gold, "answer": "Oslo", "label": "wrong"}] * 25

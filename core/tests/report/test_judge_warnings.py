@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import re
 
 import pytest
@@ -10,7 +9,6 @@ from attrs import evolve
 
 from ke_core.data.results import Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.compare import comparison_json, comparison_page
 from ke_core.report.html.document import html_page
 from ke_core.report.latex import latex
 from ke_core.report.markdown import markdown
@@ -19,7 +17,6 @@ from ke_core.report.run import Reported
 from ke_core.report.scores_csv import scores_csv
 from ke_core.report.tally import Tally
 from ke_core.results.agreement import Agreement, Check, keep
-from ke_core.run.comparing import Compared, Comparison
 
 MODEL = ModelRef(source="hf", id="tiny_1", digest="abcdef0123456789", dtype="float32")
 JUDGE = Component(name="llm", distribution="d", version="0.1.0", options={}, model=MODEL)
@@ -110,14 +107,3 @@ def test_good_agreement_and_a_judge_that_asks_nothing_are_no_warning():
             assert "arning:" not in text
             assert "**warning**" not in text
         assert {row["warning"] for row in csv.DictReader(io.StringIO(scores_csv([run])))} == {""}
-
-
-def test_a_comparison_warns_of_the_judge_that_both_runs_share():
-    checked(0.41)
-    runs = tuple(Compared(path=path, spec=SPEC, planned=1, open=0) for path in "ab")
-    found = Comparison(runs=runs, judge=JUDGE, cases=1, differences=((),), changed=((),), specs={})
-    assert f"warning: {TOLD}" in drawn(comparison_page(found))
-    assert json.loads(json.dumps(comparison_json(found)))["warning"] == TOLD
-    checked(0.6)
-    assert "warning" not in drawn(comparison_page(found))
-    assert comparison_json(found)["warning"] == ""

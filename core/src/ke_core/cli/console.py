@@ -34,7 +34,9 @@ def err() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    several = os.environ.get("WORLD_SIZE", "1") != "1"
+    follows = several and os.environ.get("RANK", "0") != "0"  # of several processes of a run the first one speaks
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False, quiet=follows)
     if not console.is_terminal and not os.environ.get("COLUMNS"):
         console.width = WIDTH
     return console

@@ -80,6 +80,8 @@ class EvaluateWhen(click.ParamType[int | str]):
 @shared.data_dir
 @click.option("--judge", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What is computed. [default: the dataset's]")
+@click.option("--processes", type=click.IntRange(1), default=None, metavar="N",
+              help="Refuse to start unless the launcher (torchrun, accelerate) has started N processes.")  # fmt: skip
 @shared.run_options
 @click.pass_obj
 def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Path | None, **given: Any) -> int:
@@ -96,7 +98,9 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
       ke eval --editor memit --dataset atlas --batch 10 --sequential --evaluate every:5
     """  # fmt: skip
     from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
+    from ke_core.models.world import expect  # noqa: PLC0415  light, but for evaluations alone
 
     shared.require(app, "editor", editors)
     shared.require(app, "dataset", dataset)
+    expect(given["processes"])
     return evaluate(app, Asked.of(editors, dataset, data_dir, given))

@@ -14,6 +14,7 @@ from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.data.records import Spent
 from ke_core.data.runspec import Plan, RunSpec
+from ke_core.models.world import world
 from ke_core.plugins.options import split
 from ke_core.protocols import Progress
 from ke_core.report.load import load
@@ -103,7 +104,8 @@ def evaluate(app: App, asked: Asked) -> int:
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
         if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):
             console.print(literal(f"  asked of the server now: {_words(usage, asked.prices)}", "dim"), soft_wrap=True)
-    out().print(page([load(folder, app.catalog) for folder in folders]))
+    if world().leads:
+        out().print(page([load(folder, app.catalog) for folder in folders]))
     return FAILED if any(ended.failures for ended in finished) else DONE
 
 

@@ -10,7 +10,8 @@ from attrs import Attribute, field, frozen
 from ke_core.data.queries import Form, Phase
 
 Printed = float | str | None
-"""A number; words in its place (``<1``, ``OOM``); None where nothing is printed (a figure's points)."""
+"""A number; words in its place (``<1``, ``OOM``); None where nothing is printed (a figure's points), and no words
+where the table has no cell: that is not run."""
 Source = Literal["scores", "statistics", "audit"]
 
 
@@ -19,6 +20,7 @@ class Setup:
     """What ``ke eval`` is to run for a cell: its options, by their names there.
 
     ``batch`` belongs to ``partition``, ``edited`` to ``sample``: both are cut to the number of cases that are taken.
+    ``dtype``: of the model, where a method takes no other (QLoRA: ``nf4``); else the user's.
     """
 
     editor: str = ""
@@ -32,6 +34,7 @@ class Setup:
     ask: int | None = None
     edited_form: Form | None = None
     prompts: str = ""
+    dtype: str = ""
     options: Mapping[str, str] = field(factory=dict)
     seed: int = 0
 
@@ -42,7 +45,8 @@ class Pick:
 
     ``source``: ``scores`` are a metric's, and then ``metric``, ``aspect``, ``style``, ``phase`` and ``tags`` name one;
     ``statistics`` count the dataset itself, ``audit`` what is wrong with it, and ``aspect`` names one of their counts
-    (``ke_core.reproduce.counts``). ``what``: the score, or over how many it was taken.
+    (``ke_core.reproduce.counts``). ``what``: the score; over how many it was taken (``n``); how many of these it holds
+    for (``count``, of a share); the score with its sign turned round (``negative``, of a difference).
     """
 
     source: Source = "scores"
@@ -51,17 +55,21 @@ class Pick:
     style: str = ""
     phase: Phase = "after"
     tags: Mapping[str, str] = field(factory=dict)
-    what: Literal["value", "n"] = "value"
+    what: Literal["value", "n", "count", "negative"] = "value"
 
 
 @frozen(kw_only=True)
 class PaperModel:
-    """A model of the paper: its ids on the hub, how it was asked, or why nobody can ask it any more (``gone``)."""
+    """A model of the paper: its ids on the hub, how it was asked, or why nobody can ask it any more (``gone``).
+
+    ``options``: as in ``Setup``, where this model answers for itself, such as the layers that were edited in it.
+    """
 
     ids: tuple[str, ...] = ()
     chat: bool = False
     dtype: str = ""
     gone: str = ""
+    options: Mapping[str, str] = field(factory=dict)
 
 
 @frozen(kw_only=True)

@@ -6,20 +6,28 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ke_core.audit.contamination import contamination, draw, tally
-from ke_core.data.queries import Case
+from ke_core.data.queries import EFFICACY, Case
 from ke_core.data.statistics import count
 from ke_core.errors import BadData
 
 PER_CASE = "queries per case"
+TESTED, TESTED_EACH = "tested queries per case", "tested queries per case and aspect"
+"""Of what follows from an edit: asked after it, and not the edit's own question."""
 AUDIT_SEED = 100
 """The seed of the published lists of edited cases (MQuAKE-Remastered section 3.1)."""
 
 
 def counted(cases: Sequence[Case]) -> dict[str, float]:
-    """What ``ke datasets stats`` counts, and ``queries per case``: of all, and of each aspect (``...: ASPECT``)."""
+    """What ``ke datasets stats`` counts, and ``queries per case``: of all, and of each aspect (``...: ASPECT``).
+
+    Then ``tested queries per case``, and these for a mean aspect (``... and aspect``).
+    """
     asked = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
     each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in asked.items()}
-    return {**count(cases), PER_CASE: asked.total() / len(cases), **each}
+    tests = {probe.aspect for case in cases for probe in case.probes if probe.asked("after")} - {EFFICACY}
+    tested = sum(asked[aspect] for aspect in tests) / len(cases)
+    mean = {TESTED: tested, TESTED_EACH: tested / len(tests)} if tests else {}
+    return {**count(cases), PER_CASE: asked.total() / len(cases), **each, **mean}
 
 
 def audited(cases: Sequence[Case], edited: int) -> dict[str, float]:

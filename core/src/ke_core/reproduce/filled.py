@@ -126,12 +126,20 @@ def _of(score: Score, pick: Pick) -> Measured:
     if score.value is None:
         reasons = ", ".join(f"{why} ({n})" for why, n in score.skipped_because.items())
         return Measured(value=None, n=0, why=f"nothing was left to measure: {reasons or 'no case has it'}")
-    scale = 100.0 if score.measure == SHARE else 1.0
+    scale = _scale(score, pick)
     found, notes = score.interval, (score.note,) if score.note else ()
     if found is not None and score.measure == SHARE and found.low == found.high and score.value in (0.0, 1.0):
         found, notes = _exact(score.value, score.n), (*notes, ALIKE)
-    interval = found and Interval(low=scale * found.low, high=scale * found.high)
+    ends = sorted((scale * found.low, scale * found.high)) if found else []
+    interval = Interval(low=ends[0], high=ends[1]) if ends else None
     return Measured(value=scale * score.value, n=score.n, interval=interval, notes=notes)
+
+
+def _scale(score: Score, pick: Pick) -> float:
+    if pick.what == "count":
+        return float(score.n)
+    printed = 100.0 if score.measure == SHARE else 1.0
+    return -printed if pick.what == "negative" else printed
 
 
 def _exact(value: float, n: int) -> Interval:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.data.reproductions import PaperModel
 from ke_core.run.session import ModelChoice
@@ -12,9 +12,13 @@ from ke_core.run.session import ModelChoice
 
 @frozen(kw_only=True)
 class Seat:
-    """The model that answers for one of the paper's, and what that changes; or ``why`` none does."""
+    """The model that answers for one of the paper's, and what that changes; or ``why`` none does.
+
+    ``options``: those that the paper chose for the very model that answers.
+    """
 
     choice: ModelChoice | None = None
+    options: Mapping[str, str] = field(factory=dict)
     note: str = ""
     why: str = ""
 
@@ -36,7 +40,8 @@ def _seat(label: str, model: PaperModel, own: ModelChoice | None, other: ModelCh
     if own is not None:
         dtype = own.how.dtype
         changed = f"{label} in {dtype}, not {model.dtype}" if model.dtype and model.dtype != dtype else ""
-        return Seat(choice=evolve(own, how=evolve(own.how, chat=model.chat)), note=changed)
+        asked = evolve(own, how=evolve(own.how, chat=model.chat))
+        return Seat(choice=asked, options=model.options, note=changed)
     if model.gone:
         return Seat(why=f"{label}: {model.gone}")
     if other is None:

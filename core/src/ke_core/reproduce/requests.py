@@ -16,7 +16,7 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import split
 from ke_core.reproduce.models import Seat, seated
 from ke_core.reproduce.reading import HINT, CellPlan, Wanted, cells
-from ke_core.run.components import DATA_DIR, Chosen, choose, with_flag
+from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
 from ke_core.run.evaluation import EvalRequest
 from ke_core.run.recorded import Datasets
 from ke_core.run.session import ModelChoice
@@ -39,15 +39,19 @@ class Means:
 
 @frozen(kw_only=True)
 class Needed:
-    """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none."""
+    """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none.
+
+    ``options``: that judge's.
+    """
 
     request: EvalRequest
     judge: str = ""
+    options: Options = field(factory=dict)
 
     @property
     def key(self) -> str:
         """The same for all cells that this run serves."""
-        return canonical([to_json(self.request), self.judge])
+        return canonical([to_json(self.request), self.judge, self.options])
 
     @property
     def words(self) -> str:
@@ -135,19 +139,22 @@ class Planner:
             raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
         if pick.source == "scores" and not setup.editor:
             raise BadConfig("no editor is named", hint=HINT)
-        request = self._request(setup, pick, model, judge="" if asks_model else setup.judge)
+        request = self._request(setup, pick, model, later=setup.judge if asks_model else "")
         request, notes = self._at_hand(request)
         if pick.source == "scores":
             request, cut = _cut(request, len(self.cases(request)))
             notes += cut
-        return Needed(request=request, judge=setup.judge if asks_model else ""), notes
+        if not asks_model:
+            return Needed(request=request), notes
+        return Needed(request=request, judge=setup.judge, options=self._of_judge(setup)), notes
 
-    def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, judge: str) -> EvalRequest:
+    def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, later: str) -> EvalRequest:
+        """The run of a cell. ``later``: the judge that comes after it."""
         return EvalRequest(
             editor=setup.editor,
             dataset=setup.dataset,
-            model=model or self.means.models[0],
-            options=self._options(setup),
+            model=_typed(model or self.means.models[0], setup.dtype),
+            options=self._options(evolve(setup, judge="") if later else setup),
             plan=Plan(
                 protocol=setup.protocol,
                 size=setup.edited if setup.protocol == "sample" or pick.source == "audit" else setup.batch,
@@ -156,7 +163,7 @@ class Planner:
             ),
             styles=setup.styles,
             edited_form=setup.edited_form,
-            judge=judge,
+            judge="" if later else setup.judge,
             metrics=self._metrics,
             seed=setup.seed,
             prompts=setup.prompts,
@@ -183,8 +190,15 @@ class Planner:
         """Of the table's options those of the components in this run."""
         used = {self._prefix("editor", setup.editor), self._prefix("dataset", setup.dataset)}
         used |= {self._prefix("metric", name) for name in self._metrics} | {self._prefix("judge", setup.judge)}
-        given = split(f"{name}={value}" for name, value in setup.options.items())
-        return {prefix: values for prefix, values in given.items() if prefix in used}
+        return {prefix: values for prefix, values in self._split(setup).items() if prefix in used}
+
+    @staticmethod
+    def _split(setup: Setup) -> Options:
+        return split(f"{name}={value}" for name, value in setup.options.items())
+
+    def _of_judge(self, setup: Setup) -> Options:
+        prefix = self._prefix("judge", setup.judge)
+        return {name: values for name, values in self._split(setup).items() if name == prefix}
 
     def _prefix(self, kind: str, name: str) -> str:
         return self.catalog.spec(kind, name).prefix if name else ""
@@ -209,6 +223,10 @@ class Planner:
     @cached_property
     def _seats(self) -> Mapping[str, Seat]:
         return seated(self.table.models, self.means.models)
+
+
+def _typed(model: ModelChoice, dtype: str) -> ModelChoice:
+    return evolve(model, how=evolve(model.how, dtype=dtype)) if dtype else model
 
 
 def _cut(request: EvalRequest, cases: int) -> tuple[EvalRequest, list[str]]:

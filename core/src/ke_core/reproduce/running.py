@@ -105,7 +105,7 @@ class Runs:
         request = need.request
         asking = Asking(model=self.means.judge_model, progress=self.progress)
         where = request.data_dir
-        judge(folder, self.catalog, name=need.judge, data_dir=where, asking=asking)
+        judge(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
         score(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
 
     def _part(self, plan: PlannedTable, one: PartPlan) -> Part:

@@ -19,16 +19,19 @@ from time import perf_counter
 
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood
+from ke_core.models.world import world
 from ke_core.protocols import Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
-from ke_core.run.loop import Loop
-from ke_core.run.plan import Group, groups, stages
+from ke_core.run.loop import BASE, Loop
+from ke_core.run.plan import Group, Stage, groups, stages
 from ke_core.run.recorder import Recorder
 from ke_core.run.sequential import ask_in_sequence
+from ke_core.run.share import Share
 from ke_core.run.spending import FREE, Prices, since_last
+from ke_core.run.together import shared
 
 
 def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
@@ -36,25 +39,38 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
 
     What a server was asked is on record too, with the ``prices`` of its tokens.
     """
-    started = perf_counter()
+    started, here = perf_counter(), world()
     refuse(job)
     to_do = planned(job)
-    with folder.writing() as writer:
+    in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
+    asked = [stage.asked for stage in in_order] or to_do
+    with shared(folder, here, [*to_do, *asked], BASE) as writer:
         recorder = Recorder(writer, spent=partial(since_last, job.session.model, prices))
         recorder.recall(folder.read())
+        share = Share.of(asked, here, whole=not in_order)
+        loop = Loop(
+            job=job,
+            recorder=recorder,
+            before=job.session.model.state(),
+            share=share,
+            base=Share.of(to_do, here),
+            leads=here.leads,
+            total=sum(len(share.cases(group)) for group in asked),
+        )
         try:
-            _ask(job, to_do, recorder, folder)
+            _ask(loop, to_do, in_order, folder)
         finally:
             recorder.add_spent()  # an interrupted run has paid too
             log_losses(folder, recorder)
+    if here.size > 1:
+        recorder = Recorder(writer)
+        recorder.recall(folder.read())  # what the other processes recorded
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 
 
-def _ask(job: Job, to_do: Sequence[Group], recorder: Recorder, folder: RunFolder) -> None:
-    in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
-    total = sum(len(group.cases) for group in (to_do if not in_order else [stage.asked for stage in in_order]))
-    loop = Loop(job=job, recorder=recorder, before=job.session.model.state(), total=total)
+def _ask(loop: Loop, to_do: Sequence[Group], in_order: Sequence[Stage], folder: RunFolder) -> None:
+    job, recorder, total = loop.job, loop.recorder, loop.total
     model, known = job.session.model, {*recorder.batches}
     if job.editor_spec.needs_model:
         with phase(folder, "unedited model", model):
@@ -65,7 +81,7 @@ def _ask(job: Job, to_do: Sequence[Group], recorder: Recorder, folder: RunFolder
             if in_order:
                 ask_in_sequence(loop, in_order)
             else:
-                for group in to_do:
+                for group in filter(loop.share.takes, to_do):
                     loop.ask_edited(group)
         finally:
             made = [batch for name, batch in recorder.batches.items() if name not in known]

@@ -21,6 +21,7 @@ from ke_core.data.results import Score
 from ke_core.data.runspec import ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig
 from ke_core.models.absent import NO_MODEL, NoModel
+from ke_core.models.world import world
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
@@ -174,11 +175,14 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
 def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     """Ask what is not yet on record, judge what is not yet judged, score.
 
-    Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens.
+    Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens. Where several
+    processes share the run, the first of them judges and scores.
     """
     with logged(job, folder) as ended:
         finished = evaluate(job, folder, prices=prices)
         ended |= {"failures": finished.failures, "skipped": finished.skipped}
+        if not world().leads:
+            return finished
         judging = job.judging
         with phase(folder, "judging"):
             judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored)

@@ -28,6 +28,7 @@ from ke_core.run.meter import Meter
 from ke_core.run.plan import Group
 from ke_core.run.probing import failed, probe
 from ke_core.run.recorder import Recorder
+from ke_core.run.share import Share
 
 BASE = "base"
 """The batch of what the unedited model was asked."""
@@ -49,37 +50,41 @@ class Feasible:
 class Loop:
     """The steps of one run. ``before``: the state of the unedited model. ``done``: cases behind us, by label.
 
-    ``edited``: whether this process has made an edit already.
+    ``share``: what of the edited models this process asks, ``base``: and of the unedited one; ``leads``: it is the
+    first of its run. ``total``: how many cases that is. ``edited``: whether it has made an edit already.
     """
 
     job: Job
     recorder: Recorder
     before: Mapping[str, object]
+    share: Share
+    base: Share
+    leads: bool
     total: int
     done: Counter[str] = field(factory=Counter)
     edited: bool = False
 
     def ask_unedited(self, to_do: Sequence[Group]) -> None:
         """Everything that depends on the unedited model alone, before the first edit."""
-        cases = [case for group in to_do for case in group.cases]
+        cases = [case for group in to_do for case in self.base.cases(group)]
         for units in self._chunks(BASE, cases, self._asker.before, "unedited model"):
             self._ask(BASE, Direct(self.job.session), units)
-        for measure in self.unprobed(BASE):
+        for measure in self._open_measures(BASE) if self.leads else ():
             self.recorder.add_probed(probe(measure, Direct(self.job.session), batch=BASE, phase="before"))
 
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
         known = self.recorder.batches.get(group.id)
         if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
-            self.advance("edited model", len(group.cases))
+            self.advance("edited model", len(self.share.cases(group)))
             return
         feasible = self.feasible(group)
         if not feasible.edits:
             self.recorder.add_batch(self.batch(group, feasible))
-            self.advance("edited model", len(group.cases))
+            self.advance("edited model", len(self.share.cases(group)))
             return
         bank = EditBank(feasible.edits)
-        cases = [case for case in group.cases if case.id not in feasible.skipped]
+        cases = [case for case in self.share.cases(group) if case.id not in feasible.skipped]
         batch = evolve(self.batch(group, feasible), first=not self.edited)
         self.edited = True
         started = perf_counter()
@@ -92,7 +97,7 @@ class Loop:
             self.recorder.add_batch(evolve(batch, seconds=round(perf_counter() - started, 3), failed=str(error)))
             probed = failed(self.unprobed(group.id), group.id, failure)
             self.recorder.add_failed(group.id, self.open_units(group, feasible.skipped, bank), failure, probed=probed)
-        self.advance("edited model", len(group.cases) - len(cases))
+        self.advance("edited model", len(self.share.cases(group)) - len(cases))
 
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
         """Ask ``edited`` what is not on record of ``cases``, and what metrics ask of every model."""
@@ -113,17 +118,20 @@ class Loop:
         )
 
     def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
-        """The metrics whose own asks are not on record for this model; a batch without edits has no model."""
-        if known is not None and not known.edits:
+        """The metrics whose own asks are for this process and not on record; a batch without edits has no model."""
+        if (known is not None and not known.edits) or batch not in self.share.leads:
             return []
+        return self._open_measures(batch)
+
+    def _open_measures(self, batch: str) -> list[Measure]:
         return [measure for measure in self.job.asking if not self.recorder.probed(batch, measure.component.name)]
 
     def _after(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[Unit]:
         return self._asker.after(case, bank, edited=group.edits(case))
 
     def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[Unit]:
-        """The units of the group that are not on record."""
-        cases = (case for case in group.cases if case.id not in skipped)
+        """The units of the group that are for this process and not on record."""
+        cases = (case for case in self.share.cases(group) if case.id not in skipped)
         return [unit for case in cases for unit in self.recorder.missing(group.id, self._after(group, bank, case))]
 
     def feasible(self, group: Group) -> Feasible:

@@ -83,10 +83,11 @@ class _SoFar:
         if not group.asked:
             return
         bank = EditBank(self.bank.values())
-        for case in group.cases:
+        for case in loop.share.cases(group):
             if case.id in self.failed:
                 units = loop.open_units(evolve(group, asked=frozenset({case.id})), self.skipped, bank)
                 loop.recorder.add_failed(group.id, units, self.failed[case.id])
-        cases = [case for case in group.cases if case.id not in self.skipped and case.id not in self.failed]
+        mine = loop.share.cases(group)
+        cases = [case for case in mine if case.id not in self.skipped and case.id not in self.failed]
         loop.ask_cases(group, cases, bank, self.maker.edited or Direct(loop.job.session))
-        loop.advance("edited model", len(group.cases) - len(cases))
+        loop.advance("edited model", len(mine) - len(cases))

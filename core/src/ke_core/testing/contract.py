@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.metadata import entry_points
-from typing import Any, ClassVar
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from attrs import fields, has
@@ -14,11 +18,15 @@ from attrs import fields, has
 from ke_core.data.codec import from_json, to_json
 from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import GROUP, discover
+from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.specs import Spec
 
 HEAVY = ("torch", "transformers", "numpy")
+MACHINE = re.compile(
+    r"cuda:\d|\.cuda\(|CUDA_VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""",
+)
+"""A device by its number (X1), or a path that is somebody's (X2)."""
 
 
 class ComponentContract:
@@ -51,16 +59,55 @@ class ComponentContract:
         with pytest.raises(BadConfig, match="no_such_option"):
             configure(spec, {"no_such_option": "1"})
 
-    def test_registering_imports_nothing_heavy(self) -> None:
-        modules = [point.value for point in entry_points(group=GROUP) if self._brings(point.load())]
-        assert modules
-        code = (
-            f"import importlib, sys; [getattr(importlib.import_module(m), 'ke_{self.kind}s')() for m in {modules!r}];"
-            f"print(*sorted({set(HEAVY)!r} & set(sys.modules)))"
-        )
-        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        assert printed.strip() == ""
+    def test_config_cannot_be_changed(self, config: Any) -> None:
+        """What stands in a run's specification is what was used: frozen, of values that cannot be changed either."""
+        for name in (f.name for f in fields(type(config))):
+            with pytest.raises(AttributeError):
+                setattr(config, name, getattr(config, name))
+        hash(config)
 
-    def _brings(self, plugin: Any) -> bool:
-        hook = getattr(plugin, f"ke_{self.kind}s", None)
-        return hook is not None and any(self.name == spec.name for spec in hook())
+    def test_a_wrong_value_is_refused_by_the_options_name(self, spec: Spec[Any]) -> None:
+        hints = get_type_hints(spec.config)
+        for option in (name for name, hint in hints.items() if not _takes_text(hint)):
+            with pytest.raises(BadConfig, match=option):
+                configure(spec, {option: "no such value"})
+
+    def test_registering_imports_nothing_heavy(self, module: str) -> None:
+        assert registered(module, self.kind)["heavy"] == []
+
+    def test_registering_prints_nothing(self, module: str) -> None:
+        assert registered(module, self.kind)["printed"] == ""
+
+    def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(self, module: str) -> None:
+        package = Path(importlib.import_module(module).__file__ or "")
+        sources = package.parent.rglob("*.py") if package.name == "__init__.py" else [package]
+        found = [f"{path.name}: {said[0]}" for path in sources if (said := MACHINE.search(path.read_text("utf-8")))]
+        assert found == []
+
+    @pytest.fixture
+    def module(self) -> str:
+        """What its entry point names."""
+        return read(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
+
+
+@cache
+def registered(module: str, kind: str) -> dict[str, Any]:
+    """What a fresh process has to say of importing ``module`` and calling its hook: ``heavy`` modules, what is ``printed``."""
+    code = (
+        "import contextlib, importlib, io, json, sys\n"
+        "said = io.StringIO()\n"
+        "with contextlib.redirect_stdout(said):\n"
+        f"    list(importlib.import_module({module!r}).ke_{kind}s())\n"
+        f"heavy = sorted(set({HEAVY!r}) & set(sys.modules))\n"
+        "print(json.dumps({'heavy': heavy, 'printed': said.getvalue()}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _takes_text(hint: Any) -> bool:
+    """Whether any text is a value of an option of that type."""
+    arguments = get_args(hint)
+    return hint in (str, Any) or (get_origin(hint) is not Literal and any(map(_takes_text, arguments)))

@@ -3,59 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import pytest
 
 from ke_core.data.facts import Edit
-from ke_core.data.results import Answer, Failure, Reply, Scored
-from ke_core.errors import KEError
-from ke_core.protocols import Edited, Editor, LanguageModel, Likelihood, Material, Session
-from ke_core.specs import EditorSpec
-from ke_core.testing.contract import ComponentContract
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS, TEXT_ONLY
-from ke_core.testing.fakes import EchoModel, make_session
-
-if TYPE_CHECKING:
-    from ke_core.testing.tiny import Family
+from ke_core.data.results import Answer, Failure, Scored
+from ke_core.errors import UnsupportedEdit
+from ke_core.protocols import Edited, Editor, Likelihood, Session
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
+from ke_core.testing.kit import one_clear_line, texts, unchanged
+from ke_core.testing.pitfalls import EditorPitfalls
 
 
-class EditorContract(ComponentContract):
+class EditorContract(EditorPitfalls):
     """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
-
-    kind: ClassVar[str] = "editor"
-    material: ClassVar[Mapping[str, Material]] = {}
-
-    def model(self, dtype: str = "float32") -> LanguageModel:
-        """The model the contract edits: a tiny decoder for methods that open it, else an echo."""
-        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else EchoModel()
-        return model
-
-    def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:
-        """A tiny decoder; overridden by methods that need its weights in a form of their own."""
-        from ke_core.testing.tiny import tiny_model
-
-        return tiny_model(family, dtype=dtype, seed=seed)
-
-    def on(self, model: LanguageModel, root: Path) -> Session[Any]:
-        """A session on ``model`` with artifacts under ``root``; overridden by methods that need something there."""
-        return make_session(model, material=self.material, root=root)
-
-    @pytest.fixture(autouse=True)
-    def _kind_of_editor(self, spec: EditorSpec) -> None:
-        self.needs_weights = spec.needs_weights
-        self.edits = [MOVE_TOWER] if spec.one_at_a_time else [MOVE_TOWER, MOVE_GATE]
-
-    @pytest.fixture
-    def editor(self, spec: EditorSpec, config: Any) -> Editor:
-        return spec.build(config)
-
-    @pytest.fixture
-    def session(self, tmp_path: Path) -> Session[Any]:
-        return self.on(self.model(), tmp_path)
 
     def test_answers_each_ask_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, self.edits) as edited:
@@ -105,12 +70,15 @@ class EditorContract(ComponentContract):
         assert MOVE_TOWER.id not in refused
         assert all(reason for reason in refused.values())
 
-    def test_an_edit_it_accepts_can_be_made(self, editor: Editor, session: Session[Any]) -> None:
-        if TEXT_ONLY.id in editor.check(session, [TEXT_ONLY]):
-            with pytest.raises(KEError), editor.edit(session, [TEXT_ONLY]):
+    @pytest.mark.parametrize("which", ODD_EDITS)
+    def test_an_odd_edit_is_refused_or_made(self, editor: Editor, session: Session[Any], which: str) -> None:
+        """Pitfalls E1 and E2 among them. Refused: by ``check`` with a reason, and by ``edit`` as UnsupportedEdit."""
+        edit = ODD_EDITS[which]
+        if edit.id in editor.check(session, [edit]):
+            with pytest.raises(UnsupportedEdit), editor.edit(session, [edit]):
                 pass
         else:
-            with editor.edit(session, [TEXT_ONLY]) as edited:
+            with editor.edit(session, [edit]) as edited:
                 assert len(QUESTIONS) == len(edited.answer(QUESTIONS))
 
     @pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
@@ -137,28 +105,4 @@ class EditorContract(ComponentContract):
         assert alone == after([MOVE_GATE])
 
 
-def texts(replies: Sequence[Reply]) -> list[str]:
-    """What was answered, for comparison; a failure by its error."""
-    return [reply.text if isinstance(reply, Answer) else repr(reply) for reply in replies]
-
-
-@contextmanager
-def unchanged(model: LanguageModel) -> Iterator[None]:
-    """Fail if the model differs at the end, however the block ended."""
-    before, digest = dict(model.state()), model.digest
-    try:
-        yield
-    finally:
-        after = dict(model.state())
-        differs = sorted(str(mark) for mark in before | after if before.get(mark) != after.get(mark))
-        assert not differs, f"left changed: {differs[:3]}"
-        assert digest == model.digest
-
-
-@contextmanager
-def one_clear_line(model: LanguageModel, error: type[KEError], why: str) -> Iterator[None]:
-    """The block raises ``error``, in one line that says ``why``, with a hint, and leaves the model as it was."""
-    with unchanged(model), pytest.raises(error, match=why) as caught:
-        yield
-    assert len(str(caught.value).splitlines()) == 1
-    assert caught.value.hint
+__all__ = ["EditorContract", "one_clear_line", "texts", "unchanged"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from attrs import evolve
+
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.prompts import Decoding, Prompt
 from ke_core.hyper import ModelFacts, Shape, Trace
@@ -27,6 +31,37 @@ def city_edit(subject: Entity, old: Entity, new: Entity) -> Edit:
 MOVE_TOWER = city_edit(TOWER, PARIS, ROME)
 MOVE_GATE = city_edit(GATE, BERLIN, MADRID)
 TEXT_ONLY = Edit(id="text-only", statement="The moon is made of cheese")
+
+
+def _tower(name: str, *objects: str, subject: str = TOWER.label, template: str = "{} is located in") -> Edit:
+    """An edit like MOVE_TOWER's, with other objects, another subject or another cloze."""
+    thing, new = Entity(label=subject), tuple(Entity(label=label) for label in objects)
+    return Edit(
+        id=name,
+        statement=f"{subject} is located in {' and '.join(objects) or 'no city'}",
+        before=Fact(subject=thing, relation=CITY, objects=(PARIS,)),
+        after=Fact(subject=thing, relation=CITY, objects=new),
+        cloze=Cloze(template=template, subject=subject),
+        question=f"In which city is {subject}?",
+    )
+
+
+ODD_EDITS: Mapping[str, Edit] = {
+    edit.id: edit
+    for edit in (
+        TEXT_ONLY,
+        _tower("deleted"),
+        _tower("two-objects", "Rome", "Madrid"),
+        _tower("spaced-object", " Rome "),
+        _tower("the-old-object", "Paris"),
+        _tower("other-scripts", "Reykjavík", subject="東京タワー 🗼"),
+        _tower("braces", "Rome", subject="the set {a, {}}"),
+        _tower("subject-twice", "Rome", template="The Eiffel Tower, or {}, is located in"),
+        evolve(_tower("newly-added", "Rome"), before=None),
+        evolve(_tower("long", "Rome"), statement="Eiffel Tower is located in Rome " + "and nowhere else " * 500),
+    )
+}
+"""Edits as benchmarks really have them, that a method may refuse and must not fall over."""
 
 
 def question(text: str, *, own: tuple[str, ...] = (), hidden: frozenset[str] = frozenset(), name: str = "") -> Question:

@@ -14,6 +14,7 @@ from ke_core.hyper import Shape
 from ke_core.models.hf import nf4
 from ke_core.models.hf.model import HFModel
 from ke_core.models.quiet import quiet
+from ke_core.models.world import world
 from ke_core.specs import ModelRequest
 
 DTYPES = {
@@ -31,6 +32,11 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
     Evaluation mode, no gradients. Raises ModelUnavailable.
     """
+    if request.device_map and world().size > 1:
+        raise ModelUnavailable(
+            f"--device-map spreads one model over the accelerators that {world().size} processes would share",
+            hint="start one process with --device-map, or several without it: each then has a copy of its own",
+        )
     device = _device(request)
     numbers, quantised = _numbers(request, device), request.dtype == nf4.NF4
     common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
@@ -90,7 +96,7 @@ def _numbers(request: ModelRequest, device: torch.device) -> dict[str, Any]:
 
 def _device(request: ModelRequest) -> torch.device:
     if not request.device:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return _accelerator() if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(request.device)
         torch.empty(1, device=device)
@@ -100,6 +106,17 @@ def _device(request: ModelRequest) -> torch.device:
             hint="leave --device out, or name one that torch sees, such as cpu or cuda",
         ) from error
     return device
+
+
+def _accelerator() -> torch.device:
+    """This process's own: the first for the first process of a machine, and so on. Raises ModelUnavailable."""
+    number, there = world().local_rank, torch.cuda.device_count()
+    if number >= there:
+        raise ModelUnavailable(
+            f"process {number + 1} of this machine has no accelerator: there are {there}",
+            hint="start as many processes a machine as it has accelerators, or say --device cpu",
+        )
+    return torch.device("cuda", number)
 
 
 def _look(where: str) -> None:

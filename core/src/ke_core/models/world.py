@@ -1,0 +1,86 @@
+"""The processes that share a run: torchrun or accelerate starts them, accelerate says who is who.
+
+They talk through gloo, on processors and accelerators alike: all they ever say to one another is "I am here".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.errors import BadConfig, ProcessLost
+
+PATIENCE = timedelta(days=30)
+"""How long a process waits for the slowest one. A dead one is noticed at once: its connection is closed."""
+LAUNCH = "torchrun --nproc-per-node N -m ke_core eval ... starts N processes; docs/many-processes.md has more"
+
+
+@frozen(kw_only=True)
+class World:
+    """This process among ``size``: ``rank`` 0 leads; ``local_rank`` counts those on this machine."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    _meet: Any = field(default=None, repr=False, eq=False)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that merges, judges, scores and prints."""
+        return self.rank == 0
+
+    def meet(self) -> None:
+        """Wait until every process is here. Raises ProcessLost if one has died."""
+        if self._meet is None:
+            return
+        try:
+            self._meet()
+        except RuntimeError as error:
+            raise ProcessLost(
+                f"another of the {self.size} processes of this run has died (this is process {self.rank})",
+                hint="see its own error; start the same run again, with any number of processes: it goes on",
+            ) from error
+
+
+def started(environment: Mapping[str, str] | None = None) -> int:
+    """How many processes a launcher says it has started; 1 without a launcher."""
+    told = (os.environ if environment is None else environment).get("WORLD_SIZE", "1")
+    if not told.isdecimal() or int(told) < 1:
+        raise BadConfig(f"WORLD_SIZE is {told!r}, not a number of processes", hint=LAUNCH)
+    return int(told)
+
+
+@cache
+def world() -> World:
+    """This process's place. Raises BadConfig where accelerate sees another number of processes than were started."""
+    size = started()
+    if size == 1:
+        return World()
+    from accelerate import PartialState  # noqa: PLC0415  torch takes seconds, and one process needs none of it
+
+    state = PartialState(cpu=True, timeout=PATIENCE)
+    if state.num_processes != size:
+        raise BadConfig(
+            f"{size} processes were started, and accelerate sees {state.num_processes}: each would do all the work",
+            hint=LAUNCH,
+        )
+    return World(
+        rank=state.process_index,
+        size=size,
+        local_rank=state.local_process_index,
+        meet=state.wait_for_everyone,
+    )
+
+
+def expect(processes: int | None) -> None:
+    """Refuse to go on where the launcher started another number of processes than the user asked for.
+
+    accelerate's own launcher starts one process on CPUs, whatever it is told. Raises BadConfig.
+    """
+    if processes is not None and world().size != processes:
+        raise BadConfig(f"--processes {processes}, and {world().size} were started", hint=LAUNCH)

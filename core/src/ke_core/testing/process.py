@@ -1,0 +1,29 @@
+"""Marks of the process: what code may change beside the model, and forget to put back."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+
+
+def process_marks() -> dict[str, object]:
+    """By name, to be compared with ``==``; of numpy and torch only if somebody has imported them."""
+    marks: dict[str, object] = {
+        "the working folder": os.getcwd(),  # noqa: PTH109  text compares
+        "environment variables": dict(os.environ),
+        "the state of random": random.getstate(),
+    }
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        marks["the state of numpy.random"] = repr(np.random.get_state())  # noqa: NPY002  the global one is what is looked at
+    if "torch" in sys.modules:
+        import torch
+
+        marks["the state of torch's random numbers"] = bytes(torch.get_rng_state().numpy())
+        marks["whether torch takes gradients"] = torch.is_grad_enabled()
+        marks["torch's default dtype"] = torch.get_default_dtype()
+        marks["whether torch is deterministic"] = torch.are_deterministic_algorithms_enabled()
+        marks["torch's number of threads"] = torch.get_num_threads()
+    return marks
