@@ -274,8 +274,8 @@ def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **change
 
 
 def slow_job(sleep: float) -> Job:
-    """The job that is killed: eight batches of three, ``sleep`` seconds a model call."""
-    return make_job(24, model=CityModel(24, sleep=sleep), plan=Plan(size=3))
+    """The job that is killed: 32 batches of three, ``sleep`` seconds a model call."""
+    return make_job(96, model=CityModel(96, sleep=sleep), plan=Plan(size=3))
 
 
 @frozen(kw_only=True)

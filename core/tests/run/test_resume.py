@@ -34,24 +34,24 @@ def start(path):
 
 
 @pytest.mark.slow
-def test_a_run_killed_three_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
+def test_a_run_killed_twenty_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
     job = fakes.slow_job(0)
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     run(job, whole)
     path = tmp_path / "killed"
     draw = random.Random()  # other moments every time: the fact holds for all
     alive = []
-    for _attempt in range(3):
+    for _attempt in range(20):
         process = start(path)
         deadline = time.monotonic() + 60
         have = size(path)
         while process.poll() is None and size(path) == have and time.monotonic() < deadline:
             time.sleep(0.01)  # starting python takes longer than the run: wait for the first new record
-        time.sleep(draw.uniform(0, 0.3))
+        time.sleep(draw.uniform(0, 0.1))
         alive.append(process.poll() is None)
         process.kill()
         process.wait()
-    assert alive.count(True) >= 2, "the run was over before it was killed"
+    assert alive.count(True) >= 15, "the run was over before it was killed"
     assert start(path).wait(timeout=120) == 0
     assert texts_and_verdicts(path) == texts_and_verdicts(whole.path)
     assert (path / "scores.json").read_bytes() == (whole.path / "scores.json").read_bytes()

@@ -6,6 +6,7 @@ They talk through gloo, on processors and accelerators alike: all they ever say 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
@@ -17,6 +18,7 @@ from ke_core.errors import BadConfig, ProcessLost
 
 PATIENCE = timedelta(days=30)
 """How long a process waits for the slowest one. A dead one is noticed at once: its connection is closed."""
+GOES_ON = "see its own error; start the same run again, with any number of processes: it goes on"
 LAUNCH = "torchrun --nproc-per-node N -m ke_core eval ... starts N processes; docs/many-processes.md has more"
 
 
@@ -43,7 +45,7 @@ class World:
         except RuntimeError as error:
             raise ProcessLost(
                 f"another of the {self.size} processes of this run has died (this is process {self.rank})",
-                hint="see its own error; start the same run again, with any number of processes: it goes on",
+                hint=GOES_ON,
             ) from error
 
 
@@ -69,11 +71,20 @@ def world() -> World:
             f"{size} processes were started, and accelerate sees {state.num_processes}: each would do all the work",
             hint=LAUNCH,
         )
+    signal.signal(signal.SIGTERM, _ended)  # how a launcher ends the others when one has died
     return World(
         rank=state.process_index,
         size=size,
         local_rank=state.local_process_index,
         meet=state.wait_for_everyone,
+    )
+
+
+def _ended(_signal: int, _frame: object) -> None:
+    raise ProcessLost(
+        f"process {os.environ.get('RANK')} was told to end: another process of this run has died, or the launcher was "
+        "stopped",
+        hint=GOES_ON,
     )
 
 

@@ -1,0 +1,154 @@
+"""Several processes share a run: nothing is asked twice or left out, and what any of them wrote counts once."""
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.queries import Case, Entity, Gold, Probe, Query
+from ke_core.data.records import Batch, Probed, Replied
+from ke_core.data.results import Answer
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.errors import BadConfig, ProcessLost
+from ke_core.models.world import World, expect, started
+from ke_core.results.folder import RunFolder
+from ke_core.results.writer import writing
+from ke_core.run.plan import groups, stages
+from ke_core.run.share import Share
+from ke_core.run.together import PART, shared
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    component = Component(name="x", distribution="x", version="1")
+    spec = RunSpec(
+        ke="1",
+        model=ModelRef(source="none", id="none"),
+        editor=component,
+        dataset=DataRef(component=component, sha256=""),
+        styles=("direct",),
+        plan=Plan(),
+        edited_form="question",
+    )
+    return RunFolder.create(tmp_path / "run", spec)
+
+
+def case(number):
+    query = Query(id="q", texts=("Which?",), gold=Gold(entities=(Entity(label="This"),)))
+    return Case(id=str(number), edits=(), probes=(Probe(id="p", aspect="efficacy", queries=(query,)),))
+
+
+def made(n, **plan):
+    return groups([case(number) for number in range(n)], Plan(**plan), 0, lambda _k, _seed: None)
+
+
+def worlds(size):
+    return [World(rank=rank, size=size) for rank in range(size)]
+
+
+def asked(to_do, size, **how):
+    """Of each process what it asks, as (group, case)."""
+    shares = [Share.of(to_do, world, **how) for world in worlds(size)]
+    return [[(group.id, case.id) for group in to_do for case in share.cases(group)] for share in shares]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    "plan", [{"size": 1}, {"size": 3}, {"size": None}, {"protocol": "sample", "size": 4}, {"size": 2, "ask": 5}]
+)
+def test_every_case_is_asked_by_exactly_one_process(size, plan):
+    to_do = made(11, **plan)
+    whole = [(group.id, case.id) for group in to_do for case in group.cases]
+    parts = asked(to_do, size)
+    assert sorted(pair for part in parts for pair in part) == sorted(whole)
+
+
+def test_where_there_are_groups_enough_each_is_edited_by_one_process():
+    to_do = made(10, size=2)
+    taken = [[group.id for group in to_do if Share.of(to_do, world).takes(group)] for world in worlds(2)]
+    assert taken == [["batch-1", "batch-3", "batch-5"], ["batch-2", "batch-4"]]
+
+
+def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_of_the_model_once():
+    (group,) = to_do = made(5, size=None)
+    shares = [Share.of(to_do, world) for world in worlds(2)]
+    assert [[case.id for case in share.cases(group)] for share in shares] == [["0", "2", "4"], ["1", "3"]]
+    assert [group.id in share.leads for share in shares] == [True, False]
+    assert all(share.takes(group) for share in shares)
+
+
+def test_groups_edited_one_upon_another_are_made_by_every_process():
+    steps = [
+        stage.asked for stage in stages(made(8, size=2, sequential=True, evaluate=1), Plan(sequential=True, evaluate=1))
+    ]
+    parts = asked(steps, 2, whole=False)
+    assert {group for group, _case in parts[0]} == {group for group, _case in parts[1]} == {g.id for g in steps}
+    assert not set(parts[0]) & set(parts[1])
+
+
+def replied(batch, number, text="This"):
+    return Replied(batch=batch, case=str(number), phase="after", style="direct", replies={"q": Answer(text=text)})
+
+
+def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_folder):
+    to_do = made(4, size=None)
+    (group,) = to_do
+    batch = Batch(batch=group.id, cases=("0", "1", "2", "3"), edits=1)
+    base = [evolve(replied("base", number), phase="before") for number in range(4)]
+    probed = Probed(batch=group.id, metric="m", phase="after", replies={})
+    for rank, records in enumerate(
+        [
+            [base[0], base[2], batch, replied(group.id, 0), replied(group.id, 2), probed],
+            [base[1], base[3], evolve(batch, seconds=9.0), replied(group.id, 1), replied(group.id, 3)],
+        ]
+    ):
+        with writing(run_folder.path / PART.format(rank=rank)) as writer:
+            writer.append(records)
+    with shared(run_folder, World(), to_do, "base"):
+        assert list(run_folder.read()) == [*base, batch, *(replied(group.id, n) for n in range(4)), probed]
+    assert not list(run_folder.path.glob("records.part*"))
+
+
+def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
+    """A process killed between the writing and the deleting leaves both."""
+    to_do = made(2, size=None)
+    with run_folder.writing() as writer:
+        writer.append([replied("batch-1", 0)])
+    with writing(run_folder.path / PART.format(rank=1)) as writer:
+        writer.append([replied("batch-1", 0, "Other"), replied("batch-1", 1)])
+    with shared(run_folder, World(), to_do, "base"):
+        pass
+    assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
+
+
+def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
+    part = run_folder.path / PART.format(rank=1)
+    with writing(part) as writer:
+        writer.append([replied("batch-1", 0)])
+    with part.open("ab") as stream:
+        stream.write(b'{"kind":"replied","ba')
+    with shared(run_folder, World(), made(2, size=None), "base"):
+        pass
+    assert list(run_folder.read()) == [replied("batch-1", 0)]
+
+
+def test_the_death_of_another_process_is_one_clear_line():
+    def gone():
+        raise RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:3000")
+
+    with pytest.raises(ProcessLost, match=r"another of the 2 processes of this run has died \(this is process 1\)"):
+        World(rank=1, size=2, meet=gone).meet()
+
+
+def test_another_number_of_processes_than_asked_for_is_refused(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    expect(None)
+    expect(1)
+    with pytest.raises(BadConfig, match="--processes 2, and 1 were started"):
+        expect(2)
+
+
+@pytest.mark.parametrize("told", ["", "two", "0", "-1"])
+def test_a_launcher_that_says_no_number_is_refused(told):
+    with pytest.raises(BadConfig, match="WORLD_SIZE is"):
+        started({"WORLD_SIZE": told})
+    assert started({}) == 1
+    assert started({"WORLD_SIZE": "3"}) == 3

@@ -1,0 +1,157 @@
+"""torchrun starts two processes on one run: the same texts, verdicts and scores as one process, on gloo and CPUs."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ke_core.testing.tiny import saved, tiny_model
+
+FRAGILE = '''
+"""ke with one more editor, which kills the second process of a run while the file `die` is there."""
+import os
+import sys
+from pathlib import Path
+
+from attrs import evolve
+
+from ke_core.cli.main import main
+from ke_core.plugin import hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+
+plugins = discover()
+parrot = read(plugins).spec("editor", "parrot")
+
+
+def build(config):
+    editor = parrot.build(config)
+    whole = type(editor).edit
+
+    def edit(self, session, edits):
+        if os.environ.get("RANK") == "1" and Path("die").exists() and len(made) == 2:
+            os._exit(9)
+        made.append(1)
+        return whole(self, session, edits)
+
+    made = []
+    return type("Fragile", (type(editor),), {"edit": edit})(**({"config": config} if hasattr(editor, "config") else {}))
+
+
+class More:
+    @hookimpl
+    def ke_editors(self):
+        return [evolve(parrot, name="fragile", build=build)]
+
+
+plugins.register(More(), "more")
+sys.exit(main(sys.argv[1:], plugins=plugins))
+'''
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def together(folder, *arguments, processes=2, script=("-m", "ke_core")):
+    """``ke`` in so many processes: exit status, standard output, standard error."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    launch += ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
+    return ke(folder, *arguments, launch=[*launch, *script])
+
+
+def ke(folder, *arguments, launch=(sys.executable, "-m", "ke_core")):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "KE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "100"}
+    done = subprocess.run(
+        [*launch, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def records(folder):
+    """What was recorded, without what clocks and memory say."""
+    timed = ("seconds", "memory", "first", "passes")
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name not in timed} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
+
+
+@pytest.mark.parametrize(
+    "plan", [("--batch", "2"), ("--batch", "all"), ("--batch", "3", "--sequential", "--evaluate", "each")]
+)
+def test_two_processes_record_what_one_does(tmp_path, model, plan):
+    asked = (
+        "eval",
+        "--editor",
+        "ft",
+        "--dataset",
+        "atlas",
+        "--limit",
+        "6",
+        "--model",
+        str(model),
+        "-o",
+        "ft.steps=2",
+        *plan,
+    )
+    assert ke(tmp_path, *asked, "--out", "one")[0] == 0
+    status, out, err = together(tmp_path, *asked, "--out", "two", "--processes", "2")
+    assert status == 0, err
+    assert out.count("record in two") == 1  # one process speaks
+    one, two = records(tmp_path / "one"), records(tmp_path / "two")
+    assert [_words(line) for line in two] == [_words(line) for line in one]
+    assert _numbers(two) == pytest.approx(_numbers(one), abs=1e-5)
+    assert not list((tmp_path / "two").glob("records.part*"))
+
+
+def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
+    (tmp_path / "ke.py").write_text(FRAGILE)
+    (tmp_path / "die").touch()
+    asked = ("eval", "--editor", "fragile", "--dataset", "atlas", "--limit", "9", "--out", "run")
+    status, out, err = together(tmp_path, *asked, script=("ke.py",))
+    assert status != 0
+    assert "record in run" not in out
+    assert re.search(r"error: (another of the 2 processes of|process 0 was told to end: another process of)", err)
+    kept = sum(len(part.read_bytes().splitlines()) for part in (tmp_path / "run").glob("records.part*"))
+    assert kept > 0
+    (tmp_path / "die").unlink()
+    status, _out, err = together(tmp_path, *asked, processes=3, script=("ke.py",))
+    assert status == 0, err
+    whole = ke(tmp_path, *asked[:-1], "whole", launch=(sys.executable, "ke.py"))
+    assert whole[0] == 0, whole[2]
+    done, expected = records(tmp_path / "run"), records(tmp_path / "whole")
+    assert sorted(map(json.dumps, done)) == sorted(map(json.dumps, expected))
+    assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "whole/scores.json").read_bytes()
+
+
+def test_a_launcher_that_started_one_process_is_found_out(tmp_path):
+    status, _out, err = ke(tmp_path, "eval", "--editor", "parrot", "--dataset", "atlas", "--processes", "2")
+    assert status == 2
+    assert "error: --processes 2, and 1 were started" in err
+
+
+def _words(value):
+    """``value`` without its numbers that are not whole."""
+    if isinstance(value, dict):
+        return {name: _words(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_words(part) for part in value]
+    return "a number" if isinstance(value, float) else value
+
+
+def _numbers(value):
+    if isinstance(value, dict):
+        return [number for name in sorted(value) for number in _numbers(value[name])]
+    if isinstance(value, list):
+        return [number for part in value for number in _numbers(part)]
+    return [value] if isinstance(value, float) else []
