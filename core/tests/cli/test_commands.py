@@ -23,6 +23,14 @@ def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     assert "ke-plugin-memit" not in flat
 
 
+def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugins):
+    plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", step="mend [i]this[/i]")
+    plugins.installed["loud"] = Installed(name="loud", module="m", printed="hello\n")
+    flat = " ".join(ke("plugins")[1].split())
+    assert "broken: no luck its author: mend [i]this[/i]" in flat
+    assert "loud nothing prints while it is loaded; its author takes that out" in flat
+
+
 def test_plugins_all_also_lists_what_could_be_installed(ke, monkeypatch):
     monkeypatch.setenv("KE_DISABLE_PLUGINS", "x,y")
     out = ke("plugins", "--all")[1]

@@ -54,6 +54,18 @@ def test_two_components_of_one_name_are_an_error_that_names_both_plugins():
         catalog(one=plugin("swap"), two=plugin("swap"))
 
 
+def test_a_taken_name_comes_with_what_to_do_for_users_and_authors():
+    with pytest.raises(PluginConflict) as caught:
+        catalog(one=plugin("swap"), two=plugin("swap"))
+    assert "KE_DISABLE_PLUGINS=NAME" in caught.value.hint
+    assert "the author of one gives it another name" in caught.value.hint
+
+
+def test_one_plugin_that_offers_a_name_twice_is_named():
+    with pytest.raises(PluginConflict, match="editor 'swap' is offered twice by one"):
+        catalog(one=plugin("swap", "swap"))
+
+
 def test_one_name_in_two_kinds_is_fine():
     found = catalog(one=plugin("swap", datasets=["swap"]))
     assert found.names("editor") == found.names("dataset") == ["swap"]

@@ -1,7 +1,7 @@
 """Discovery at three depths: objects, entry points of modules written here, and what is really installed."""
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
 
 import pytest
 from attrs import frozen
@@ -121,10 +121,78 @@ def test_a_plugin_whose_second_hook_fails_loses_what_the_first_offered(point):
     assert catalog.names("editor") == ["fine"]
 
 
-def test_a_plugin_that_prints_on_import_works(point, capsys):
-    found = read(discover([point("loud", "print('hello')\n" + GOOD.format(name="loud"))]))
-    assert found.names("editor") == ["loud"]
-    assert capsys.readouterr().out == "hello\n"
+def test_a_plugin_that_prints_on_import_works_and_is_known_for_it(point, capsys):
+    loud = "print('hello')\n" + GOOD.format(name="loud").replace("    return [Ed", "    print('again')\n    return [Ed")
+    plugins = discover([point("loud", loud)])
+    assert read(plugins).names("editor") == ["loud"]
+    written = capsys.readouterr()
+    assert (written.out, written.err) == ("", "hello\nagain\n")
+    assert plugins.installed["loud"].printed == "hello\nagain\n"
+
+
+class Dist:
+    """As much of a distribution as is looked at."""
+
+    name, version = "ke-plugin-old", "2.0"
+
+    def __init__(self, *requires):
+        self.requires = list(requires)
+
+
+@pytest.mark.parametrize(
+    ("requires", "wanted"),
+    [
+        ("ke-core<0.1", "<0.1"),
+        ("KE_Core>=7", ">=7"),
+        ("ke-core>=0.0.1,<0.0.9; python_version >= '3'", "<0.0.9,>=0.0.1"),
+    ],
+    ids=["older", "newer", "with a marker"],
+)
+def test_a_plugin_built_for_another_core_is_not_loaded(point, monkeypatch, requires, wanted):
+    made = point("old", "raise AssertionError('it was imported')")
+    monkeypatch.setattr(EntryPoint, "dist", Dist("attrs", requires))
+    plugin = discover([made]).installed["old"]
+    assert plugin.broken == f"it was built for ke-core {wanted}, and this is {version('ke-core')}"
+    assert "widen the range in its pyproject.toml" in plugin.step
+
+
+@pytest.mark.parametrize(
+    "requires", ["ke-core>=0.1,<0.2", "ke-core", "ke-core<0.1; extra == 'old'", "not a requirement!"]
+)
+def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
+    made = good(point, "fits")
+    monkeypatch.setattr(EntryPoint, "dist", Dist(requires))
+    assert read(discover([made])).names("editor") == ["fits"]
+
+
+@pytest.mark.parametrize("default", ["[3, 4]", "{}", "set()", "bytearray()"])
+def test_a_mutable_default_is_named_with_its_option(point, default):
+    source = GOOD.format(name="shared").replace("    pass\n", f"    layers: object = {default}\n", 1)
+    broken = read(discover([point("shared", source), good(point, "fine")])).broken["shared"]
+    assert broken.broken.startswith("option layers of shared has a mutable default, ")
+    assert broken.step == "make the default of Config.layers a tuple, text, number or frozen class"
+
+
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [
+        ("import no_such_module", "name the package that brings no_such_module in its dependencies"),
+        ("raise SystemExit(3)", "importing it must not end the process"),
+        ("def broken(:", "cannot read it"),
+        ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "hookspecs.py"),
+        (GOOD.format(name="Not a name"), "a call of its hooks shows the traceback"),
+        ("raise RuntimeError", "python -c 'import toy_plugin_bad'"),
+    ],
+    ids=["import", "exits", "syntax", "misspelt hook", "wrong name", "raises"],
+)
+def test_a_broken_plugin_is_told_with_its_authors_next_step(point, source, step):
+    assert step in read(discover([point("bad", source)])).broken["bad"].step
+
+
+def test_the_words_of_a_validator_come_without_its_machinery(point):
+    broken = read(discover([point("bad", GOOD.format(name="Not a name"))])).broken["bad"].broken
+    assert broken.startswith("ValueError: 'name' must match regex")
+    assert "Attribute(" not in broken
 
 
 def test_two_entry_points_of_one_name_are_an_error_that_names_both(point):

@@ -88,8 +88,9 @@ class ColumnLayout:
 class RowLayout:
     """A row: its labels, the paper's model, and what is printed in each column.
 
-    ``over``: the cell is the mean of one run for each of these settings. ``unclear``: what the paper does not say,
-    so that the row cannot be run.
+    ``over``: the cell is the mean of one run for each of these settings. ``picks``: a ``pick`` for each column, where
+    neither the row nor the column alone says which number it is. ``unclear``: what the paper does not say, so that the
+    row cannot be run.
     """
 
     labels: tuple[str, ...]
@@ -97,6 +98,7 @@ class RowLayout:
     model: str = ""
     set: Mapping[str, Any] = field(factory=dict)
     pick: Mapping[str, Any] = field(factory=dict)
+    picks: tuple[Mapping[str, Any], ...] = ()
     over: tuple[Mapping[str, Any], ...] = ()
     note: str = ""
     unclear: str = ""

@@ -34,29 +34,28 @@ def step(error: BaseException, module: str) -> str:
     if isinstance(error, PluginValidationError):
         return "compare its hooks with 'ke_core/hookspecs.py': a hook has one of those names and takes those arguments"
     if isinstance(error, SyntaxError):
-        return f"its code must be read by Python {sys.version_info.major}.{sys.version_info.minor}, or say requires-python"
+        return (
+            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: mend it, or say requires-python"
+        )
     if isinstance(error, SystemExit):
         return "importing it must not end the process: move what a script does under if __name__ == '__main__'"
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
 
 
-def misfit(requires: Iterable[str] | None, *, core: str = "") -> PluginBroken | None:
-    """Why a distribution of those requirements was not built for this ke-core (``core``: another version of it)."""
-    here = core or version(CORE)
-    for text in requires or ():
-        wanted = _core_range(text)
-        if wanted is None or wanted.specifier.contains(here, prereleases=True):
-            continue
-        return PluginBroken(
-            f"it was built for {CORE} {wanted.specifier}, and this is {here}",
-            hint="run its tests and 'ke plugins check' with this ke-core, then widen the range in its pyproject.toml",
-        )
-    return None
+def must_fit(requires: Iterable[str]) -> None:
+    """Raises PluginBroken where a distribution of those requirements was built for an older or newer ke-core."""
+    here = version(CORE)
+    for wanted in map(_core_range, requires):
+        if wanted is not None and not wanted.specifier.contains(here, prereleases=True):
+            raise PluginBroken(
+                f"it was built for {CORE} {wanted.specifier}, and this is {here}",
+                hint="run its tests with this ke-core, then widen the range in its pyproject.toml and publish that",
+            )
 
 
-def declares_core(requires: Iterable[str] | None) -> bool:
+def declares_core(requires: Iterable[str]) -> bool:
     """Whether a range of versions of ke-core stands among the requirements."""
-    return any(found is not None and str(found.specifier) for found in map(_core_range, requires or ()))
+    return any(found is not None and str(found.specifier) for found in map(_core_range, requires))
 
 
 @cache

@@ -17,7 +17,7 @@ from attrs import define, evolve, field, frozen
 
 from ke_core import hookspecs
 from ke_core.errors import PluginConflict
-from ke_core.plugins.faults import misfit, reason, step
+from ke_core.plugins.faults import must_fit, reason, step
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"
@@ -122,8 +122,7 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
         requires=tuple((dist.requires if dist else None) or ()),
     )
     try:
-        if wrong := misfit(plugins.installed[point.name].requires):
-            raise wrong
+        must_fit(plugins.installed[point.name].requires)
         with plugins.listening(point.name):
             plugin = point.load()
         plugins.manager.register(plugin, name=point.name)

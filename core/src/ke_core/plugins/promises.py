@@ -19,7 +19,7 @@ from attrs import frozen
 from ke_core.errors import BadConfig, PluginBroken, UnknownComponent
 from ke_core.plugins.catalog import KINDS
 from ke_core.plugins.directory import known
-from ke_core.plugins.faults import declares_core
+from ke_core.plugins.faults import CORE, declares_core
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.plugins.offers import returned
 from ke_core.specs import Spec
@@ -48,7 +48,7 @@ def plugin_called(plugins: Plugins, name: str) -> Installed:
         return plugins.installed[owners[0]]
     if owners:
         raise BadConfig(f"{name} is brought by several plugins", hint=f"say which: {', '.join(owners)}")
-    raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists them; pip install -e FOLDER")
+    raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists what is")
 
 
 def brings(plugins: Plugins, name: str) -> list[tuple[str, Spec[Any]]]:
@@ -81,7 +81,7 @@ def outside(plugins: Plugins, name: str) -> Iterator[Kept]:
     )
     yield _kept(
         "it says for which versions of ke-core it was built",
-        "" if declares_core(plugin.requires) or not plugin.distribution else "no range of ke-core is declared",
+        "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE) else "none is declared",
         'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',
     )
     yield _kept(
@@ -89,7 +89,11 @@ def outside(plugins: Plugins, name: str) -> Iterator[Kept]:
         "" if plugin.distribution in ("", name) else f"it is {name} of {plugin.distribution}",
         f"[project.entry-points.ke] of pyproject.toml: {plugin.distribution} = {plugin.module!r}",
     )
-    yield _kept("it offers something", "" if offered or _commands(plugins, name) else "no hook returns anything", "implement a hook, such as ke_editors")  # fmt: skip
+    yield _kept(
+        "it offers something",
+        "" if offered or _commands(plugins, name) else "no hook returns anything",
+        "implement a hook, such as ke_editors, and mark it with @hookimpl",
+    )
     for kind, spec in offered:
         yield _kept(
             f"no other plugin has a {kind} called {spec.name}",
@@ -98,17 +102,21 @@ def outside(plugins: Plugins, name: str) -> Iterator[Kept]:
         )
 
 
-def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[Kept | int]:
-    """The promises of one component as they are tried; first, how many there will be. Raises PluginBroken, BadConfig."""
+def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, Kept]]:
+    """The promises of one component as they are tried, each with how many there are. Raises PluginBroken, BadConfig."""
     if find_spec("pytest") is None:
         raise BadConfig("the contracts need pytest, which is not installed", hint="pip install 'ke-core[testing]'")
     command = [sys.executable, "-m", "ke_core.testing.check", kind, spec.name, json.dumps(dict(options))]
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, encoding="utf-8") as process:  # noqa: S603  this Python
             assert process.stdout is not None
+            total = 0
             for line in process.stdout:
                 found = json.loads(line)
-                yield found["promises"] if "promises" in found else Kept(**found)
+                if "promises" in found:
+                    total = found["promises"]
+                else:
+                    yield total, Kept(**found)
         said.seek(0)
         if process.returncode:
             raise PluginBroken(

@@ -19,7 +19,13 @@ from ke_core.reproduce.filled import FilledTable, Part, Status
 
 WIDTH = 100
 SIGNS = {Status.MATCHES: "matches", Status.DIFFERS: "differs", Status.NOT_RUN: "not runnable"}
-STYLES = {Status.MATCHES: "green", Status.DIFFERS: "yellow", Status.NOT_RUN: "dim", Status.UNPRINTED: ""}
+STYLES = {
+    Status.MATCHES: "green",
+    Status.DIFFERS: "yellow",
+    Status.NOT_RUN: "dim",
+    Status.ABSENT: "dim",
+    Status.UNPRINTED: "",
+}
 GAP = 2
 
 
@@ -175,6 +181,8 @@ def _lines(cell: Sequence[Part], marks: str) -> list[str]:
     """Measured, its interval and n, printed, and what that comes to."""
     printed = _joined([_printed(part.printed) for part in cell])
     lines = [f"paper {printed}"] if printed != "-" else []
+    if all(part.status is Status.ABSENT for part in cell):
+        return ["-"]
     if not _ran(cell):
         return [f"{SIGNS[Status.NOT_RUN]}{marks}", *lines]
     first = [_joined([_number(part.value) for part in cell]) + marks]
@@ -215,7 +223,7 @@ def _said(cell: Sequence[Part]) -> list[str]:
 
 
 def _ran(cell: Sequence[Part]) -> bool:
-    return any(part.status is not Status.NOT_RUN for part in cell)
+    return any(part.status not in (Status.NOT_RUN, Status.ABSENT) for part in cell)
 
 
 def _shared(cells: Sequence[tuple[list[str], bool]]) -> list[str]:

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from ke_core.data.reproductions import Pick, Printed, Reproduction
 from ke_core.data.results import Interval, Score
+from ke_core.results.aggregate import PART, TESTED
 
 SHARE = "%"
 ALIKE = "all alike: the exact binomial interval"
@@ -16,13 +17,20 @@ HALF_A_DIGIT = 0.05
 """Tables print one decimal: two numbers that round alike are the same."""
 
 
+WHOLE = {PART: "edited", TESTED: "yes"}
+"""What all cases are where no control is asked, and where the dataset has no buckets."""
+
+
 class Status(Enum):
-    """MATCHES: within the interval, or the same number. UNPRINTED: the paper has no number there to compare with."""
+    """MATCHES: within the interval, or the same number. UNPRINTED: the paper has no number there to compare with.
+    ABSENT: it has no such cell, and nothing was run for it.
+    """
 
     MATCHES = "matches"
     DIFFERS = "differs"
     UNPRINTED = "nothing printed"
     NOT_RUN = "not runnable"
+    ABSENT = "not in the paper"
 
 
 @frozen(kw_only=True)
@@ -73,8 +81,12 @@ class Measured:
 
 
 def picked(scores: Sequence[Score], pick: Pick) -> Measured:
-    """The score that ``pick`` names, as a table prints it."""
-    wanted = (pick.metric, pick.aspect, pick.style, pick.phase, dict(pick.tags))
+    """The score that ``pick`` names, as a table prints it. Where nothing divides a run, its whole is the part asked."""
+    undivided = [tag for tag in WHOLE if not any(tag in score.tags for score in scores)]
+    if any(pick.tags.get(tag, WHOLE[tag]) != WHOLE[tag] for tag in undivided):
+        return Measured(value=None, n=0, why="every case is edited")
+    tags = {tag: value for tag, value in pick.tags.items() if tag not in undivided}
+    wanted = (pick.metric, pick.aspect, pick.style, pick.phase, tags)
     for score in scores:
         if (score.metric, score.aspect, score.style, score.phase, dict(score.tags)) == wanted:
             return _of(score, pick)

@@ -16,8 +16,8 @@ from ke_core.plugins.manager import Plugins
 from ke_core.specs import ReproductionSpec
 
 HINT = "docs/reproducing.md explains every field; ke reproduce NAME --show prints a file to start from"
-UNSAID = (None, "-", "")
-"""How a file says that nothing is printed in a cell."""
+UNSAID, ABSENT = "-", ""
+"""How a file says that nothing is printed in a cell, and that the paper has no such cell."""
 
 
 @frozen(kw_only=True)
@@ -89,7 +89,9 @@ def read(text: str, *, where: str) -> Reproduction:
         raise BadData(f"{where}: no TOML: {error}", hint=HINT) from error
     found = fitted(raw, Reproduction, where=where, hint=HINT)
     for number, row in enumerate(found.rows, start=1):
-        for label, given, wanted in (("labels", row.labels, found.labels), ("printed", row.printed, found.columns)):
+        counted = [("labels", row.labels, found.labels), ("printed", row.printed, found.columns)]
+        counted += [("picks", row.picks, found.columns)] if row.picks else []
+        for label, given, wanted in counted:
             if len(given) != len(wanted):
                 raise BadData(f"{where}, row {number}: {len(given)} {label}, not {len(wanted)}", hint=HINT)
         if row.model and row.model not in found.models:
@@ -102,20 +104,22 @@ def cells(table: Reproduction, *, where: str = "") -> Iterator[list[CellPlan]]:
     """Row by row, every cell with its settings completed. Raises BadData for settings that do not fit."""
     for number, row in enumerate(table.rows, start=1):
         yield [
-            _cell(table, row, column, row.printed[index], where=f"{where}, row {number}, column {column.heading!r}")
+            _cell(table, row, index, where=f"{where}, row {number}, column {column.heading!r}")
             for index, column in enumerate(table.columns)
         ]
 
 
-def _cell(table: Reproduction, row: RowLayout, column: ColumnLayout, printed: Any, *, where: str) -> CellPlan:
+def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> CellPlan:
+    column, printed = table.columns[index], row.printed[index]
     layers = [table.set, column.set, row.set]
+    own = row.picks[index] if row.picks else {}
     setups = tuple(
         fitted(_merged([*layers, one, other]), Setup, where=where, hint=HINT)
         for one in column.over or ({},)
         for other in row.over or ({},)
     )
     parts = column.parts or ({},)
-    values = printed if isinstance(printed, list) else [printed] * len(parts) if _wordy(printed) else [printed]
+    values = printed if isinstance(printed, list) else [printed] * len(parts) if isinstance(printed, str) else [printed]
     if len(values) != len(parts):
         raise BadData(f"{where}: {len(values)} printed numbers, not {len(parts)}", hint=HINT)
     return CellPlan(
@@ -125,7 +129,7 @@ def _cell(table: Reproduction, row: RowLayout, column: ColumnLayout, printed: An
         wanted=tuple(
             Wanted(
                 setups=setups,
-                pick=fitted(_merged([table.pick, column.pick, part, row.pick]), Pick, where=where, hint=HINT),
+                pick=fitted(_merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT),
                 printed=_printed(value, where),
             )
             for part, value in zip(parts, values, strict=True)
@@ -134,12 +138,8 @@ def _cell(table: Reproduction, row: RowLayout, column: ColumnLayout, printed: An
     )
 
 
-def _wordy(printed: Any) -> bool:
-    return printed is None or isinstance(printed, str)
-
-
 def _printed(value: Any, where: str) -> Printed:
-    if value in UNSAID:
+    if value == UNSAID:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise BadData(f"{where}: {value!r} is neither a number nor words", hint=HINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields_dict, frozen
 
 from ke_core.data.codec import canonical, to_json
 from ke_core.data.queries import Case
@@ -15,7 +15,7 @@ from ke_core.errors import BadConfig, BadData, KEError
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import split
 from ke_core.reproduce.models import Seat, seated
-from ke_core.reproduce.reading import HINT, CellPlan, Wanted, cells
+from ke_core.reproduce.reading import ABSENT, HINT, CellPlan, Wanted, cells
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
 from ke_core.run.evaluation import EvalRequest
 from ke_core.run.recorded import Datasets
@@ -73,15 +73,24 @@ class PartPlan:
 
 @define
 class Shelf:
-    """The datasets at hand, each read once, however many cells and tables need it."""
+    """The datasets at hand, each read (or looked for, and fetched) once, however many cells and tables need it."""
 
     catalog: Catalog
     _read: Datasets = field(factory=Datasets)
     _holds: dict[str, bool] = field(factory=dict)
+    _missing: dict[str, BadData] = field(factory=dict)
 
     def cases(self, request: EvalRequest) -> list[Case]:
         """Every case of a dataset. Raises UnknownComponent, BadData."""
-        return self._read.open(self._chosen(request), request.dataset)[1]
+        chosen = self._chosen(request)
+        key = canonical([request.dataset, to_json(chosen.config)])
+        if key in self._missing:
+            raise self._missing[key]
+        try:
+            return self._read.open(chosen, request.dataset)[1]
+        except BadData as error:
+            self._missing[key] = error
+            raise
 
     def holds(self, request: EvalRequest) -> bool:
         """Whether all that the dataset reads is at hand, prompts among it."""
@@ -119,16 +128,20 @@ class Planner:
 
     def _part(self, cell: CellPlan, wanted: Wanted) -> PartPlan:
         seat = self._seats.get(cell.model, Seat())
+        if wanted.printed == ABSENT:
+            return PartPlan(wanted=wanted)
         if why := cell.row.unclear or seat.why:
             return PartPlan(wanted=wanted, why=why)
         notes = dict.fromkeys((*cell.notes, *([seat.note] if seat.note else [])))
         needs: list[Needed] = []
-        for setup in wanted.setups:
+        for each in wanted.setups:
+            setup = evolve(each, options={**seat.options, **each.options})
             try:
                 need, said = self._needed(setup, wanted.pick, seat.choice)
             except KEError as error:
                 return PartPlan(wanted=wanted, why=str(error))
-            needs.append(need)
+            if need not in needs:  # one dataset may take the place of several
+                needs.append(need)
             notes |= dict.fromkeys(said)
         return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
 
@@ -184,16 +197,18 @@ class Planner:
         name = self.means.fallback
         unknown = self.catalog.spec("dataset", request.dataset).prefix
         kept = {prefix: given for prefix, given in request.options.items() if prefix != unknown}
-        return evolve(request, dataset=name, options=kept, prompts=""), [f"{name} in place of {request.dataset}"]
+        where = request.data_dir if DATA_DIR in fields_dict(self.catalog.spec("dataset", name).config) else ""
+        other = evolve(request, dataset=name, options=kept, prompts="", data_dir=where)
+        return other, [f"{name} in place of {request.dataset}"]
 
     def _options(self, setup: Setup) -> dict[str, dict[str, str]]:
         """Of the table's options those of the components in this run."""
         used = {self._prefix("editor", setup.editor), self._prefix("dataset", setup.dataset)}
         used |= {self._prefix("metric", name) for name in self._metrics} | {self._prefix("judge", setup.judge)}
-        return {prefix: values for prefix, values in self._split(setup).items() if prefix in used}
+        return {prefix: dict(values) for prefix, values in self._split(setup).items() if prefix in used}
 
     @staticmethod
-    def _split(setup: Setup) -> Options:
+    def _split(setup: Setup) -> dict[str, dict[str, str]]:
         return split(f"{name}={value}" for name, value in setup.options.items())
 
     def _of_judge(self, setup: Setup) -> Options:
@@ -230,9 +245,12 @@ def _typed(model: ModelChoice, dtype: str) -> ModelChoice:
 
 
 def _cut(request: EvalRequest, cases: int) -> tuple[EvalRequest, list[str]]:
-    """No more cases edited at once than are taken."""
+    """No more cases edited at once than are taken; of a sample the same share, so that others stay unedited."""
     plan = request.plan
-    taken = min(cases, plan.limit or cases)
-    if plan.size is None or plan.size <= taken:
+    if plan.size is None:
         return request, []
-    return evolve(request, plan=evolve(plan, size=taken)), [f"k = {taken}, not {plan.size}"]
+    taken, size = min(cases, plan.limit or cases), min(cases, plan.size)
+    size = max(1, round(size * taken / cases)) if plan.protocol == "sample" else min(size, taken)
+    if size == plan.size:
+        return request, []
+    return evolve(request, plan=evolve(plan, size=size)), [f"k = {size}, not {plan.size}"]

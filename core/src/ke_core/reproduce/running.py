@@ -15,6 +15,7 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Progress
 from ke_core.reproduce.counts import audited, counted
 from ke_core.reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
+from ke_core.reproduce.reading import ABSENT
 from ke_core.reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
 from ke_core.results.folder import RunFolder
 from ke_core.results.measured import scores_of
@@ -110,6 +111,8 @@ class Runs:
 
     def _part(self, plan: PlannedTable, one: PartPlan) -> Part:
         printed = one.wanted.printed
+        if printed == ABSENT:
+            return Part(printed=printed, status=Status.ABSENT)
         if one.why:
             return Part(printed=printed, status=Status.NOT_RUN, why=one.why)
         return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)

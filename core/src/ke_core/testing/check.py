@@ -1,7 +1,8 @@
 """The contract of one installed component, run as a program: ``python -m ke_core.testing.check KIND NAME OPTIONS``.
 
-``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line for
-each promise (``ke_core.plugins.promises.Kept``), after a first line with their number; what tests print goes elsewhere.
+``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line
+for each promise (``ke_core.plugins.promises.Kept``), after a first line with their number; what tests print goes
+elsewhere.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Teller:
         return ""
 
     def _tell(self, line: dict[str, Any]) -> None:
-        print(json.dumps(line), file=self.to, flush=True)  # noqa: T201  this program's output
+        print(json.dumps(line), file=self.to, flush=True)
 
 
 def main(kind: str, name: str, options: dict[str, str]) -> int:

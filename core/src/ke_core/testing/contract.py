@@ -92,7 +92,7 @@ class ComponentContract:
 
 @cache
 def registered(module: str, kind: str) -> dict[str, Any]:
-    """What a fresh process has to say of importing ``module`` and calling its hook: ``heavy`` modules, what is ``printed``."""
+    """What importing ``module`` and calling its hook does: modules that are ``heavy``, and what is ``printed``."""
     code = (
         "import contextlib, importlib, io, json, sys\n"
         "said = io.StringIO()\n"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
+from itertools import islice
 from typing import Any, ClassVar
 
 import pytest
 
 from ke_core.data.codec import from_json, to_json
 from ke_core.data.queries import EFFICACY, Case, Query
+from ke_core.data.statistics import count
 from ke_core.errors import BadData
 from ke_core.protocols import Dataset, DatasetInfo
 from ke_core.specs import DatasetSpec
@@ -16,9 +19,13 @@ from ke_core.testing.contract import ComponentContract
 
 
 class DatasetContract(ComponentContract):
-    """Set ``name`` and, where needed, ``options``. Skips, with the dataset's own words, where its files are absent."""
+    """Set ``name`` and, where needed, ``options``. Skips, with the dataset's own words, where its files are absent.
+
+    ``whole`` false: it is tried on a few records in place of the published file, whose counts they do not have.
+    """
 
     kind: ClassVar[str] = "dataset"
+    whole: ClassVar[bool] = True
 
     @pytest.fixture
     def dataset(self, spec: DatasetSpec, config: Any) -> Dataset:
@@ -90,6 +97,29 @@ class DatasetContract(ComponentContract):
         bank = {edit.id: edit for case in cases for edit in case.edits}
         for case in cases[:50]:
             assert not {edit.id for edit in case.edits} & dataset.hides(case, bank, edited=True)
+
+    def test_a_sample_needs_no_network(
+        self, dataset: Dataset, cases: list[Case], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Once its files are here."""
+
+        def refused(*_: object) -> None:
+            raise OSError("this test has no network")
+
+        monkeypatch.setattr(socket.socket, "connect", refused)
+        assert list(islice(dataset.cases(), 3)) == cases[:3]
+
+    def test_a_split_is_of_its_own_cases_and_always_the_same(self, dataset: Dataset, cases: list[Case]) -> None:
+        for seed in (0, 1):
+            parts = dataset.split(1, seed)
+            assert parts == dataset.split(1, seed)
+            assert set(parts or ()) <= {case.id for case in cases}
+
+    def test_published_counts_are_kept(self, dataset: Dataset, cases: list[Case]) -> None:
+        if not self.whole:
+            pytest.skip("it is tried on a few records, not on the published file")
+        counted, published = count(cases), dict(dataset.info().published)
+        assert published == {name: counted.get(name) for name in published}
 
     def test_info_says_where_it_comes_from(self, dataset: Dataset, cases: list[Case]) -> None:
         assert cases

@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from attrs import evolve
+
 from ke_core.data.codec import digest
 from ke_core.data.results import Scored
 from ke_core.protocols import LanguageModel, Material, Session
@@ -47,6 +49,27 @@ class EchoModel:
                 tokens=tuple(max(1, len(text.split())) for text in request.continuations),
             )
             for request in requests
+        ]
+
+
+class TellingModel(EchoModel):
+    """Repeats the last line of its prompt with a checksum of the whole behind it: no fact that it was shown is lost."""
+
+    id = "fake:telling"
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """The last line of each prompt, and the prompt's checksum, joined to its last word."""
+        return [cut(f" {one.prompt.splitlines()[-1]}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """As an echo does, but for a part that rests on the prompt."""
+        found = super().score(requests)
+        return [
+            evolve(
+                one, logprobs=tuple(logprob - zlib.crc32(request.prompt.encode()) / 2**32 for logprob in one.logprobs)
+            )
+            for one, request in zip(found, requests, strict=True)
+            if isinstance(one, Scored)
         ]
 
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from ke_core.protocols import Session
+
+# what their asserts compare is printed when they fail, as in any test
+pytest.register_assert_rewrite(
+    *(f"ke_core.testing.{name}" for name in (
+        "contract", "dataset", "editor", "judge", "kit", "locating", "metric", "opening", "pitfalls", "weights",
+    ))
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -26,6 +37,19 @@ def ke_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("KE_CACHE_DIR", str(folder))
     return folder
+
+
+@pytest.fixture
+def ke_session(tmp_path: Path) -> Callable[..., Session[Any]]:
+    """``ke_session(model)``: a session around a fake, or a tiny decoder, with artifacts in a folder of this test's own.
+
+    What else it takes is said by ``ke_core.testing.fakes.make_session``.
+    """
+    from functools import partial
+
+    from ke_core.testing.fakes import make_session
+
+    return partial(make_session, root=tmp_path / "artifacts")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
+from attrs import evolve
 
 from ke_core.data.facts import Entity
 from ke_core.data.queries import Gold, Query
@@ -58,6 +59,21 @@ class JudgeContract(ComponentContract):
 
     def test_an_empty_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
         assert verdicts(judge, session, item("")) == [Verdict.WRONG]
+
+    def test_a_verdict_does_not_depend_on_what_else_is_judged(self, judge: Judge, session: Session[Any] | None) -> None:
+        items = [item("Rome"), item("Paris"), item("Oslo")]
+        assert judge.judge(session, items) == [judge.judge(session, [one])[0] for one in items]
+
+    def test_v3_prompt_text_is_not_an_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+        """What the model wrote before and behind its answer is on record in ``raw``; the answer is ``text``."""
+        echoed = Answer(text="Oslo", raw=f"{QUERY.texts[0]} Oslo. Rome")
+        assert Verdict.RIGHT not in verdicts(judge, session, Item(query=QUERY, reply=echoed))
+
+    def test_v4_a_blank_alias_stands_in_no_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+        gold = Gold(entities=(Entity(label="Rome", aliases=("", " ", "?")),))
+        blank = evolve(QUERY, gold=gold)
+        items = [Item(query=blank, reply=Answer(text=text)) for text in ("Oslo", "", " ")]
+        assert Verdict.RIGHT not in verdicts(judge, session, *items)
 
     def test_same_input_same_verdict(self, judge: Judge, session: Session[Any] | None) -> None:
         assert judge.judge(session, [item("Rome")]) == judge.judge(session, [item("Rome")])

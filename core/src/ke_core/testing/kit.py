@@ -15,7 +15,7 @@ from ke_core.protocols import Editor, LanguageModel, Material, Session
 from ke_core.specs import EditorSpec
 from ke_core.testing.contract import ComponentContract
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import EchoModel, make_session
+from ke_core.testing.fakes import TellingModel, make_session
 
 if TYPE_CHECKING:
     from ke_core.testing.tiny import Family
@@ -28,8 +28,8 @@ class EditorKit(ComponentContract):
     material: ClassVar[Mapping[str, Material]] = {}
 
     def model(self, dtype: str = "float32") -> LanguageModel:
-        """The model the contract edits: a tiny decoder for methods that open it, else an echo."""
-        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else EchoModel()
+        """The model that is edited: a tiny decoder for methods that open it, else one that tells what it is asked."""
+        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else TellingModel()
         return model
 
     def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:

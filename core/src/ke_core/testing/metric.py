@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import CaseRecord, Failure, ModelRecord, Outcome, Value, Verdict
+from ke_core.data.results import CaseRecord, Failure, Judgement, ModelRecord, Outcome, Value, Verdict
 from ke_core.protocols import Metric, ModelMetric
 from ke_core.specs import MetricSpec
 from ke_core.testing.contract import ComponentContract
@@ -38,6 +38,23 @@ class MetricContract(ComponentContract):
 
     def test_is_pure(self, metric: Metric, record: CaseRecord) -> None:
         assert list(metric.values(record)) == list(metric.values(record))
+
+    def test_a_record_says_nothing_about_the_next(self, metric: Metric, record: CaseRecord) -> None:
+        """The same values, whatever was scored before: nothing is summed up inside."""
+        first = list(metric.values(record))
+        list(metric.values(evolve(record, outcomes={})))
+        list(metric.values(judged(record, Verdict.WRONG)))
+        assert first == list(metric.values(record))
+
+    def test_v9_a_failed_answer_is_counted_with_the_others(self, metric: Metric, record: CaseRecord) -> None:
+        """As a value or as a reason for none: leaving it out would make what is left look better."""
+        failed = Outcome(
+            reply=Failure(error="ServerFailed", message="down"), judgement=Judgement(verdict=Verdict.WRONG)
+        )
+        seen = {(value.phase, value.style, value.unit) for value in metric.values(record)}
+        for key in record.outcomes:
+            gone = evolve(record, outcomes={**record.outcomes, key: failed})
+            assert seen <= {(value.phase, value.style, value.unit) for value in metric.values(gone)}
 
     def test_order_of_outcomes_does_not_matter(self, metric: Metric, record: CaseRecord) -> None:
         turned = evolve(record, outcomes=dict(reversed(list(record.outcomes.items()))))

@@ -28,10 +28,10 @@ from ke_core.specs import EditorSpec
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_core.testing.fakes import EchoModel
 from ke_core.testing.kit import EditorKit, texts, unchanged
-from ke_core.testing.process import process_marks
+from ke_core.testing.process import process_marks, stir
 
 SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
-SECRET = "a-secret-that-nobody-may-see"
+SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  none
 ELSEWHERE = "from ke_core.testing.pitfalls import tell; tell(*__import__('sys').argv[1:])"
 
 
@@ -64,13 +64,17 @@ class EditorPitfalls(EditorKit):
         if spec.needs_weights:
             pytest.skip("it opens the model: other promises look at that")
         session = self.on(self.tiny(), tmp_path)
-        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited:
-            with unchanged(session.model):
-                edited.answer(QUESTIONS[:1])
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited, unchanged(session.model):
+            edited.answer(QUESTIONS[:1])
 
-    def test_the_process_is_left_as_it_was(self, editor: Editor, session: Session[Any]) -> None:
-        """Working folder, environment, random numbers, torch's switches (E5, X5)."""
-        for _once_for_what_is_imported in range(2):
+    def test_the_process_is_left_as_it_was(
+        self, editor: Editor, session: Session[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Working folder, environment, random numbers, torch's switches (E5, X5). What is imported counts once."""
+        found = dict(os.environ)
+        for _ in range(2):
+            monkeypatch.chdir(tmp_path)
+            stir(found)
             before = process_marks()
             with editor.edit(session, [MOVE_TOWER]) as edited:
                 edited.answer(QUESTIONS)
@@ -109,7 +113,7 @@ class EditorPitfalls(EditorKit):
         assert json.loads(done.stdout.splitlines()[-1]) == _said(editor, session)
 
     def test_s3_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
-        first, second = (self.on(self.model(), tmp_path / name) for name in ("first", "second"))
+        first, second = (self.on(self.model(), tmp_path) for _ in range(2))
         with spec.build(config).edit(first, [MOVE_TOWER]) as one:
             alone = texts(one.answer(QUESTIONS))
             with spec.build(config).edit(second, [MOVE_GATE]) as other:
@@ -136,7 +140,7 @@ class EditorPitfalls(EditorKit):
             model = self.model()
             with unchanged(model):
                 try:
-                    with spec.build(config).edit(self.on(model, tmp_path / f"{option}{value}"), [MOVE_TOWER]) as edited:
+                    with spec.build(config).edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
                         edited.answer(QUESTIONS[:1])
                 except KEError as refused:
                     assert len(str(refused).splitlines()) == 1  # noqa: PT017  as above

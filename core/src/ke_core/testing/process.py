@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from collections.abc import Mapping
 
 
 def process_marks() -> dict[str, object]:
@@ -27,3 +28,18 @@ def process_marks() -> dict[str, object]:
         marks["whether torch is deterministic"] = torch.are_deterministic_algorithms_enabled()
         marks["torch's number of threads"] = torch.get_num_threads()
     return marks
+
+
+def stir(environment: Mapping[str, str]) -> None:
+    """Put the environment back to that, and draw from every generator: who sets what he set before is then seen."""
+    os.environ.clear()
+    os.environ.update(environment)
+    random.random()  # noqa: S311  nobody uses the number
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.random()  # noqa: NPY002  as above
+    if "torch" in sys.modules:
+        import torch
+
+        torch.rand(1)

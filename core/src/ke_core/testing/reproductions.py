@@ -23,12 +23,13 @@ from ke_core.data.results import Answer, Reply
 from ke_core.errors import UnsupportedChange
 from ke_core.plugins.catalog import Catalog, Offer, read
 from ke_core.plugins.manager import Installed, discover
-from ke_core.protocols import Ask, Session
+from ke_core.protocols import Ask, Editor, Session
 from ke_core.reproduce.filled import FilledTable, Part, Status
-from ke_core.reproduce.reading import cells
+from ke_core.reproduce.reading import Wanted, cells
 from ke_core.reproduce.reading import read as read_table
 from ke_core.reproduce.requests import Means
 from ke_core.reproduce.running import Runs, planned
+from ke_core.run.asks import OWN
 from ke_core.run.session import ModelChoice
 from ke_core.specs import EditorSpec, ModelSpec, ReproductionSpec, no_oracle
 from ke_core.testing.fakes import ScriptedModel, Silence
@@ -101,8 +102,9 @@ def tried(
     """Every table, run with stand-ins in the places of its editors and models.
 
     Datasets, judges and metrics are those installed. An installed editor keeps its options, so that a wrong one is
-    found; an absent one has those that the tables name. ``model``: what the unedited model says to a prompt; a judge
-    that asks a model asks it too. Raises AssertionError for a run that fails.
+    found; an absent one has those that the tables name, and prompts of its own where they read its own style.
+    ``model``: what the unedited model says to a prompt; a judge that asks a model asks it too. Raises AssertionError
+    for a run that fails.
     """
     tables = tables_of(specs)
     catalog = _catalog(tables, says, model)
@@ -125,6 +127,8 @@ def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) ->
     """
     for name, table in filled.items():
         for part in _parts(table):
+            if part.status is Status.ABSENT:
+                continue
             if part.status is Status.NOT_RUN:
                 assert part.why, f"{name}: a cell is empty, and nothing says why"
                 missed = any(words in part.why for words in NOTHING) and part.why not in absent
@@ -157,8 +161,8 @@ def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[st
     options = _options(tables)
     here = Installed(name=SOURCE, module=__name__)
     editors = {
-        name: Offer(spec=_editor(installed, name, options.get(name, set()), says), plugin=here)
-        for name in _editors(tables)
+        name: Offer(spec=_editor(installed, name, options.get(name, set()), says, own=OWN in styles), plugin=here)
+        for name, styles in _editors(tables).items()
     }
     source: ModelSpec = ModelSpec(
         name=SOURCE, summary="says what a test says", config=NoOptions, build=lambda _request: ScriptedModel(model)
@@ -167,18 +171,22 @@ def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[st
     return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
 
 
-def _editor(installed: Catalog, name: str, options: set[str], says: Says) -> EditorSpec:
+def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own: bool) -> EditorSpec:
     offer = installed.offers["editor"].get(name)
+
+    def build(_config: object) -> Editor:
+        return StandIn(name=name, says=says)
+
     if offer is None:
         fields = {option: field(default="", type=str) for option in sorted(options)}
         config = make_class("Options", fields, kw_only=True, frozen=True)
-        spec = EditorSpec(name=name, summary="stands in", config=config, build=StandIn, masks=True)
+        spec = EditorSpec(name=name, summary="stands in", config=config, build=build, masks=True, own_prompt=own)
     else:
         assert isinstance(offer.spec, EditorSpec)
         spec = offer.spec
     return evolve(
         spec,
-        build=lambda _config: StandIn(name=name, says=says),
+        build=build,
         needs_weights=False,
         settings=None,
         trainer=None,
@@ -186,24 +194,24 @@ def _editor(installed: Catalog, name: str, options: set[str], says: Says) -> Edi
     )
 
 
-def _editors(tables: Mapping[str, Reproduction]) -> list[str]:
-    """The name of every editor of every cell."""
-    return sorted({setup.editor for setup in _setups(tables) if setup.editor})
+def _editors(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
+    """Every editor of every cell, and the styles that are read of it."""
+    found: dict[str, set[str]] = {}
+    for wanted in _wanted(tables):
+        for setup in wanted.setups:
+            if setup.editor:
+                found.setdefault(setup.editor, set()).add(wanted.pick.style)
+    return dict(sorted(found.items()))
 
 
 def _options(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
     """Every option that the tables set, by what stands before its dot."""
     found: dict[str, set[str]] = {}
-    for setup in _setups(tables):
-        for option in setup.options:
-            prefix, _, name = option.partition(".")
-            found.setdefault(prefix, set()).add(name)
+    for option in (option for wanted in _wanted(tables) for setup in wanted.setups for option in setup.options):
+        prefix, _, name = option.partition(".")
+        found.setdefault(prefix, set()).add(name)
     return found
 
 
-def _setups(tables: Mapping[str, Reproduction]) -> Iterator[Any]:
-    for table in tables.values():
-        for row in cells(table):
-            for plan in row:
-                for wanted in plan.wanted:
-                    yield from wanted.setups
+def _wanted(tables: Mapping[str, Reproduction]) -> Iterator[Wanted]:
+    return (wanted for table in tables.values() for row in cells(table) for plan in row for wanted in plan.wanted)

@@ -13,6 +13,7 @@ from ke_core.testing.dataset import DatasetContract
 
 class TestCounterfact(DatasetContract):
     name = "counterfact"
+    whole = False
 
     @pytest.fixture
     def dataset(self, records, stored) -> Dataset:

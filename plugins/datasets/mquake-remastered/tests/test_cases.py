@@ -18,6 +18,7 @@ TRAIN_AND_TEST = ["train_edited", "test_edited"]
 
 class TestMasked(DatasetContract):
     name = "mquake-remastered-cf3k"
+    whole = False
 
     @pytest.fixture
     def dataset(self, stored, made, moved) -> Dataset:

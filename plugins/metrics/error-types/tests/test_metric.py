@@ -168,3 +168,10 @@ def test_what_is_right_now_is_no_old_answer() -> None:
     assert kinds(record("Italy", of=case(asked=evolve(both, gold=Gold(entities=(Entity(label="Italy"),)))))) == {
         "noise"
     }
+
+
+def test_of_tests_alone_the_edits_own_questions_are_left_out() -> None:
+    """RippleEdits, table 7: the failures are of test queries."""
+    failed = record("unknown", own=W)
+    aspects = [{v.tags["aspect"] for v in build(ErrorTypesConfig(of=of)).values(failed)} for of in ("all", "tests")]
+    assert aspects == [{EFFICACY, "multi-hop"}, {"multi-hop"}]

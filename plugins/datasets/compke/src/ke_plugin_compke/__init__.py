@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen, validators
 
 from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, Variant, hookimpl
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, ReproductionSpec, Variant, hookimpl, reproductions_in
 
 CITE = "CompKE: Complex Question Answering under Knowledge Editing (ACL submission of 2025; the paper's tables 1-4)"
 STYLES = ("direct",)
@@ -158,3 +158,9 @@ def _spec(
         hides=lambda config: bool(config.mask),
         builder=builder,
     )
+
+
+@hookimpl
+def ke_reproductions() -> list[ReproductionSpec]:
+    """Offer the paper's tables 2 and 3 and figures 4, 5 and 7."""
+    return reproductions_in("ke_plugin_compke", "compke")

@@ -14,9 +14,11 @@ from ke_core.plugin import (
     FACTS_PERPLEXITY,
     Dataset,
     DatasetSpec,
+    ReproductionSpec,
     Usual,
     Variant,
     hookimpl,
+    reproductions_in,
 )
 
 CITE = (
@@ -226,3 +228,9 @@ def _spec(
         hides=lambda config: bool(config.mask),
         builder=builder,
     )
+
+
+@hookimpl
+def ke_reproductions() -> list[ReproductionSpec]:
+    """Offer the paper's tables 2 to 6 and figures 4 to 6."""
+    return reproductions_in("ke_plugin_recoe", "recoe")

@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, ReproductionSpec, hookimpl, reproductions_in
 from ke_plugin_ripple_edits.variants import CITE, FAMILY, VARIANTS, RippleVariant
 
 STYLE = "cloze"
@@ -124,3 +124,9 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
         hides=lambda config: bool(config.mask),
         builder=BUILDER if variant.name == FAMILY else None,
     )
+
+
+@hookimpl
+def ke_reproductions() -> list[ReproductionSpec]:
+    """Offer the paper's tables 1 to 7 and figures 6 and 7."""
+    return reproductions_in("ke_plugin_ripple_edits", FAMILY)

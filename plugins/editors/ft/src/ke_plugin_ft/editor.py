@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, as_details
-from ke_core.weights import Dense, OpenModel, as_rewrites, find_parts, model_facts, unmakeable
+from ke_core.weights import Dense, OpenModel, Patch, Rewrite, as_rewrites, find_parts, model_facts, unmakeable
 from ke_plugin_ft.training import Settings, train
 from ke_plugin_ft.values import FtConfig, settings
 
@@ -31,6 +31,11 @@ class Ft:
         if not rewrites:
             yield Direct(session)
             return
+        with session.model.patch() as weights:
+            yield Direct(session, self._write(session, rewrites, weights))
+
+    def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
+        """Train, and add what was learnt; what is to be recorded of it."""
         modules = find_parts(session.model.module)
         if any(not layer.matrix.dtype.is_floating_point for layer in modules.layers):
             raise BadConfig(f"ft cannot change quantised weights: {modules.obstacle}", hint=OTHER_EDITOR)
@@ -50,15 +55,13 @@ class Ft:
             ),
             session.progress,
         )
-        with session.model.patch() as weights:
-            for name, update in made.updates.items():
-                weights.add(name, Dense(delta=update))
-            losses = zip(rewrites, made.before, made.after, strict=True)
-            details = {
-                "hyperparameters": as_details(values),
-                "passes": made.passes,
-                "relative_update_norms": {name: weights.relative_norm(name) for name in made.updates},
-                "largest_changes": {name: float(update.abs().max()) for name, update in made.updates.items()},
-                "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
-            }
-            yield Direct(session, details)
+        for name, update in made.updates.items():
+            weights.add(name, Dense(delta=update))
+        losses = zip(rewrites, made.before, made.after, strict=True)
+        return {
+            "hyperparameters": as_details(values),
+            "passes": made.passes,
+            "relative_update_norms": {name: weights.relative_norm(name) for name in made.updates},
+            "largest_changes": {name: float(update.abs().max()) for name, update in made.updates.items()},
+            "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
+        }

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
-from ke_core.weights import OpenModel, find_parts, model_facts, unmakeable
+from ke_core.weights import OpenModel, Patch, find_parts, model_facts, unmakeable
 from ke_plugin_lora.adapter import Adapter, attached, quantised
 from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
@@ -35,13 +35,16 @@ class Lora:
         if not examples:
             yield Direct(session)
             return
+        with session.model.patch() as weights:
+            yield Direct(session, self._write(session, examples, weights))
+
+    def _write(self, session: Session[OpenModel], examples: Sequence[Example], weights: Patch) -> dict[str, Any]:
+        """Train an adapter and add it to the weights; what is to be recorded of it."""
         with trained(session, examples, self.config) as (adapter, details):
             deltas = adapter.deltas()
-        with session.model.patch() as weights:
-            for name, delta in deltas.items():
-                weights.add(name, delta)
-            norms = {name: weights.relative_norm(name) for name in deltas}
-            yield Direct(session, details | {"relative_update_norms": norms})
+        for name, delta in deltas.items():
+            weights.add(name, delta)
+        return details | {"relative_update_norms": {name: weights.relative_norm(name) for name in deltas}}
 
 
 @contextmanager

@@ -72,15 +72,21 @@ class Mend:
             return
         outermost = id(session.model) not in self._open
         trained = self._trained(session) if outermost else self._open[id(session.model)]
-        losses, updates = pseudo_gradients(session.model, trained.network, rewrites)
         with session.model.patch() as weights:
-            norms = install(weights, updates, self.config.lr_scale)
+            made = self._write(session.model, trained, rewrites, weights)
             self._open[id(session.model)] = trained
             try:
-                yield Direct(session, details(trained, rewrites, losses, norms))
+                yield Direct(session, made)
             finally:
                 if outermost:
                     del self._open[id(session.model)]
+
+    def _write(
+        self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch
+    ) -> dict[str, Any]:
+        """Find the updates and add them; what is to be recorded of them."""
+        losses, updates = pseudo_gradients(model, trained.network, rewrites)
+        return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
 
     def _trained(self, session: Session[OpenModel]) -> Trained:
         """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""

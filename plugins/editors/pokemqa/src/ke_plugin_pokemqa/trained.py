@@ -70,7 +70,8 @@ def how_to_train(config: PokemqaConfig) -> str:
 def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Small networks on the vectors that the encoder gives."""
     offset = np.asarray(tensors["pre.best.offset"], dtype=np.float32)
-    network = PairJudge(len(offset))
+    with torch.random.fork_rng(devices=()):  # the weights that a new network draws are overwritten
+        network = PairJudge(len(offset))
     load_weights(network.eval().requires_grad_(requires_grad=False), tensors, "judge.best.")
     words = Words(counts=tensors["words.counts"], texts=int(tensors["words.texts"]))
 
@@ -85,7 +86,8 @@ def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
 def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Two fine-tuned encoders; the first reads what is put into the memory."""
     real = fine_tunable(encoder)
-    points, pairs = FirstToken(real), CrossJudge(real)
+    with torch.random.fork_rng(devices=()):  # as above
+        points, pairs = FirstToken(real), CrossJudge(real)
     load_weights(points.requires_grad_(requires_grad=False), tensors, "pre.best.")
     load_weights(pairs.eval().requires_grad_(requires_grad=False), tensors, "judge.best.")
     tuned = SentenceEncoder(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import field, frozen
 
 from ke_core.plugin import Metric, MetricSpec, hookimpl
@@ -9,7 +11,7 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class ErrorTypesConfig:
-    """Which words say that nothing is known."""
+    """Which answers are looked at, and which words say that nothing is known."""
 
     phrases: str = field(
         default="v1",
@@ -19,6 +21,10 @@ class ErrorTypesConfig:
             "file": True,
         },
     )
+    of: Literal["all", "tests"] = field(
+        default="all",
+        metadata={"help": "all answers; or tests: without those to the edits' own questions (RippleEdits, table 7)"},
+    )
 
 
 def build(config: ErrorTypesConfig) -> Metric:
@@ -26,7 +32,7 @@ def build(config: ErrorTypesConfig) -> Metric:
     from ke_plugin_error_types.metric import ErrorTypes  # noqa: PLC0415  built late
     from ke_plugin_error_types.phrases import read  # noqa: PLC0415  built late
 
-    return ErrorTypes(phrases=read(config.phrases))
+    return ErrorTypes(phrases=read(config.phrases), own=config.of == "all")
 
 
 @hookimpl

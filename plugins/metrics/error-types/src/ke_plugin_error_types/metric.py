@@ -35,13 +35,19 @@ NOT_MET = "the unedited model fails a condition of the test"
 
 @frozen(kw_only=True)
 class ErrorTypes:
-    """Reads records; nothing else. ``phrases``: of which one makes an answer an abstaining one."""
+    """Reads records; nothing else. ``phrases``: of which one makes an answer an abstaining one.
+
+    ``own``: whether answers to the edits' own questions are looked at too.
+    """
 
     phrases: tuple[str, ...]
+    own: bool = True
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Three observations for each answer of the edited model."""
         for seen in observed(record, "after"):
+            if seen.probe.aspect == EFFICACY and not self.own:
+                continue
             why = _excluded(record, seen)
             kind = "" if why or seen.answer is None else self.kind(seen, seen.answer)
             if not why and not kind:

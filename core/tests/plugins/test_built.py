@@ -1,0 +1,64 @@
+"""A plugin that fails while its component is built, or builds something else, is named with what to do."""
+
+import pytest
+from attrs import frozen
+
+from ke_core.errors import BadConfig, PluginBroken
+from ke_core.plugin import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
+from ke_core.plugins.built import built
+
+
+@frozen
+class Config:
+    pass
+
+
+def make(build, kind=EditorSpec):
+    return built(kind(name="swap", summary="s", config=Config, build=build), Config(), plugin="ke-plugin-swap")
+
+
+def failing(error):
+    def build(_config):
+        raise error
+
+    return build
+
+
+def test_a_build_that_raises_is_named_with_its_reason_and_keeps_its_traceback():
+    with pytest.raises(
+        PluginBroken, match="editor swap of ke-plugin-swap fails while it is built: KeyError: 'x'"
+    ) as told:
+        make(failing(KeyError("x")))
+    assert isinstance(told.value.__cause__, KeyError)
+    assert "--traceback shows where; its author" in told.value.hint
+
+
+@pytest.mark.parametrize("error", [BadConfig("no such layer"), FileNotFoundError("gone"), MemoryError()])
+def test_what_the_user_or_the_machine_can_mend_passes_as_it_is(error):
+    with pytest.raises(type(error)) as told:
+        make(failing(error))
+    assert told.value is error
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [
+        (EditorSpec, "check, edit"),
+        (DatasetSpec, "cases, hides, info, material, prompt, split"),
+        (JudgeSpec, "judge"),
+        (MetricSpec, "values"),
+    ],
+)
+def test_what_is_built_must_be_of_its_kind(kind, lacks):
+    with pytest.raises(PluginBroken, match=f"is built as NoneType, which lacks {lacks}") as told:
+        make(lambda _config: None, kind)
+    assert "ke_core.protocols" in told.value.hint
+
+
+def test_a_metric_may_be_about_models_as_a_whole():
+    class Whole:
+        def model_values(self, record):
+            return []
+
+    made = make(lambda _config: Whole(), MetricSpec)
+    assert isinstance(made, Whole)

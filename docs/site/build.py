@@ -1,0 +1,57 @@
+"""Build the documentation site: ``python docs/site/build.py FOLDER`` writes FOLDER/html, and stops at any warning.
+
+Pages are Markdown files of the repository; reference pages are written from the code that is installed. Both are put into
+FOLDER/source, where Sphinx finds them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from commands import command_pages
+from components import component_pages, plugin_pages
+from pages import DOCS, OWN, home, pages
+from values import value_pages
+
+from ke_core.cli.app import App
+from ke_core.plugins.manager import discover
+
+
+def everything() -> Iterator[tuple[str, str]]:
+    """Every page: its place, its Markdown. Later ones take the place of earlier ones."""
+    app = App(discover())
+    yield from pages()
+    yield "index.md", home()
+    yield from command_pages(app)
+    yield from component_pages(app.catalog)
+    yield from plugin_pages(app.catalog)
+    yield from value_pages()
+
+
+def assemble(folder: Path) -> None:
+    """Write what Sphinx reads into an empty ``folder``."""
+    for place, text in everything():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text, encoding="utf-8")
+    shutil.copytree(DOCS / "images", folder / "images")
+    shutil.copytree(OWN / "static", folder / "static")
+    shutil.copy(OWN / "conf.py", folder)
+
+
+def main(words: list[str]) -> int:
+    """Assemble, and run Sphinx with warnings as errors."""
+    from sphinx.cmd.build import main as sphinx  # noqa: PLC0415  the tests assemble without it
+
+    (target,) = (Path(word) for word in words)
+    shutil.rmtree(target / "source", ignore_errors=True)
+    (target / "source").mkdir(parents=True)
+    assemble(target / "source")
+    folders = [str(target / name) for name in ("doctrees", "source", "html")]
+    return sphinx(["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", *folders])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

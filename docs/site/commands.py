@@ -1,0 +1,102 @@
+"""A page for each command, from the command itself."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import click
+
+from ke_core.cli.app import App
+from ke_core.cli.lazy import LazyCommand
+from ke_core.cli.main import build
+
+
+def command_pages(app: App) -> Iterator[tuple[str, str]]:
+    """``reference/commands/NAME.md`` for every command, and the list of them."""
+    root = build(app)
+    rows = []
+    for name in sorted(root.commands):
+        command = loaded(root.commands[name])
+        summary = (command.help or "").split("\n\n")[0].replace("\n", " ").strip()
+        rows.append(f"| [`ke {name}`]({name}.md) | {cell(summary)} |")
+        yield f"reference/commands/{name}.md", "\n".join(described(command, ("ke", name), 1))
+    toc = "\n".join(sorted(root.commands))
+    listed = "\n".join(rows)
+    yield (
+        "reference/commands/index.md",
+        f"# Commands\n\nEvery command, as the program itself describes it. `ke COMMAND --help` prints the same. "
+        f"`ke --traceback COMMAND` shows where an error comes from.\n\n| command | |\n| --- | --- |\n{listed}\n\n"
+        f"Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted.\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
+    )
+
+
+def loaded(command: click.Command) -> click.Command:
+    """The command itself, where it is imported only when used."""
+    return command.load() if isinstance(command, LazyCommand) else command
+
+
+def described(command: click.Command, names: tuple[str, ...], level: int) -> Iterator[str]:
+    """The lines about a command and, one level deeper, about those under it."""
+    context = click.Context(command, info_name=" ".join(names))
+    yield f"{'#' * level} {' '.join(names)}\n"
+    yield from prose(command.help or "")
+    yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
+    options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+    for option in options:
+        yield f"{spelt(option, context)}\n: {said(option, context)}\n"
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from described(loaded(command.commands[name]), (*names, name), level + 1)
+
+
+def prose(text: str) -> Iterator[str]:
+    """A help text as Markdown; what click prints as it stands (after a backspace) becomes a block."""
+    for part in inspect.cleandoc(text).split("\n\n"):
+        if not part.startswith("\b"):
+            yield escaped(part.replace("\n", " ")) + "\n"
+            continue
+        lines = part.splitlines()[1:]
+        if lines and lines[0].endswith(":") and len(lines) > 1 and lines[1].startswith(" "):
+            yield escaped(lines.pop(0)) + "\n"
+        block = inspect.cleandoc("\n" + "\n".join(lines))
+        yield f"```{'sh' if re.match(r'ke |.*: +ke ', block) else 'text'}\n{block}\n```\n"
+
+
+def spelt(option: click.Option, context: click.Context) -> str:
+    """How an option is written."""
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    return f"`{names}`" if option.is_flag or option.count else f"`{names} {option.make_metavar(context)}`"
+
+
+def said(option: click.Option, context: click.Context) -> str:
+    """What it does, and its default."""
+    text, _, told = (option.help or "").partition(" [default: ")  # some helps name a default that is none of click's
+    text = cell(text)
+    notes = [f"default: {cell(told.removesuffix(']'))}"] if told else []
+    default = option.get_default(context)
+    if option.required:
+        notes.append("needed")
+    elif option.show_default and default not in (None, "", ()):
+        shown = option.show_default if isinstance(option.show_default, str) else default
+        notes.append(f"default: `{'yes' if shown is True else 'no' if shown is False else shown}`")
+    if option.multiple and "repeat" not in text:
+        notes.append("may be repeated")
+    return text + (f" ({'; '.join(notes)})" if notes else "")
+
+
+def escaped(text: str) -> str:
+    """Text whose signs mean nothing in Markdown, except between backticks."""
+    parts = text.split("`")
+    outside = [re.sub(r"([<>*\[\]{}])", r"\\\1", part) for part in parts[::2]]
+    inside = [f"`{part}`" for part in parts[1::2]] if len(parts) % 2 else []
+    if len(parts) % 2 == 0:
+        return text.replace("`", "\\`")
+    return "".join(piece for pair in zip(outside, [*inside, ""], strict=True) for piece in pair)
+
+
+def cell(text: str) -> str:
+    """Text in a cell of a table."""
+    return escaped(" ".join(text.split())).replace("|", r"\|")

@@ -1,0 +1,135 @@
+"""Pages about what plugins bring: every component with its options, and each plugin's own page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from commands import cell
+from pages import KINDS, ROOT, page, place
+
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import describe
+from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+
+TITLES = {"editor": "Editors", "dataset": "Datasets", "metric": "Metrics", "judge": "Judges", "model": "Model sources"}
+
+
+def component_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """``reference/editors.md`` and so on: every component that is installed, from its own specification."""
+    for kind, title in TITLES.items():
+        lines = [f"# {title} and their options\n", _head(kind)]
+        for name in catalog.names(kind):
+            lines += _component(kind, catalog, name)
+        yield f"reference/{kind}s.md", "\n".join(lines) + "\n"
+
+
+def _head(kind: str) -> str:
+    if kind == "model":
+        return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded is said by options of the commands.\n"
+    return f"An option is set with `-o NAME.OPTION=VALUE`. `ke show {kind} NAME` prints what stands here.\n"
+
+
+def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
+    offer = catalog.offer(kind, name)
+    spec = offer.spec
+    distribution = offer.plugin.distribution or offer.plugin.name
+    lines = [f"## {name}\n", f"{cell(spec.summary)[:1].upper()}{cell(spec.summary)[1:]}. {origin(distribution)}\n"]
+    lines += [f"- {trait}" for trait in traits(spec)]
+    lines.append("")
+    if kind != "model":
+        lines += options(spec)
+    if isinstance(spec, DatasetSpec) and spec.builder is not None:
+        lines += [f"Options of its builder (`ke datasets build {name}`):\n", *options(spec.builder)]
+    if spec.cite:
+        lines.append(f"Cite: {cell(spec.cite)}\n")
+    return lines
+
+
+def origin(distribution: str) -> str:
+    """Where a component comes from, with a link to that plugin's page."""
+    name = distribution.removeprefix("ke-plugin-")
+    return f"From [{distribution}](../plugins/{name}.md)."
+
+
+def options(spec: Spec[Any]) -> list[str]:
+    """A component's options, as a list of definitions."""
+    found = describe(spec)
+    if not found:
+        return ["It has no options.\n"]
+    return [
+        f"`{spec.prefix}.{option.name}`\n: {cell(option.help)} ({cell(option.type)}; default: `{option.default}`)\n"
+        for option in found
+    ]
+
+
+def traits(spec: Spec[Any]) -> list[str]:
+    """What else its specification says of it."""
+    match spec:
+        case EditorSpec():
+            told = {
+                "changes the model's weights": spec.needs_weights,
+                "leaves the weights alone": not spec.needs_weights,
+                "needs no model": not spec.needs_model,
+                "takes one edit at a time": spec.one_at_a_time,
+                "can hide edits from a case": spec.masks,
+                "asks with prompts of its own": spec.own_prompt,
+                f"must be trained first: [`ke train {spec.name}`](commands/train.md)": spec.trainer is not None,
+                f"the fact of an edit is asked as a {spec.edited_form}": True,
+            }
+            return [trait for trait, holds in told.items() if holds]
+        case DatasetSpec():
+            return _listed({"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)})
+        case MetricSpec():
+            return _listed({"aspects": tuple(spec.columns), "broken down by": spec.by})
+        case JudgeSpec():
+            labels = tuple(label for group in spec.labels.values() for label in group)
+            return [*(["asks a model"] if spec.needs_model else []), *_listed({"labels": labels})]
+        case ModelSpec():
+            return [f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.licence})" for model in spec.known()]
+        case _:
+            return []
+
+
+def _listed(told: dict[str, Sequence[str]]) -> list[str]:
+    return [f"{what}: {', '.join(f'`{name}`' for name in names)}" for what, names in told.items() if any(names)]
+
+
+def plugin_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Each plugin's README, with what it brings; and the list of plugins, by kind."""
+    toc = []
+    lists = []
+    for kind in KINDS:
+        rows = []
+        for readme in sorted((ROOT / "plugins" / kind).glob("*/README.md")):
+            name = readme.parent.name
+            brought = _brought(catalog, f"ke-plugin-{name}")
+            yield place(readme) or "", f"{page(readme)}\n## What it brings\n\n{_table(brought)}"
+            rows.append(f"| [`{name}`]({name}.md) | {_summaries(brought)} |")
+            toc.append(name)
+        lists.append(f"## {kind.capitalize()}\n\n| plugin | brings |\n| --- | --- |\n" + "\n".join(rows) + "\n")
+    head = (
+        "# Plugins\n\nEvery plugin that comes from this repository; each is a distribution of its own, "
+        "`pip install ke-plugin-NAME`. [`ke plugins`](../reference/commands/plugins.md) says which are installed.\n\n"
+    )
+    tail = "```{toctree}\n:hidden:\n\n" + "\n".join(["ke-core", *toc]) + "\n```\n"
+    yield "plugins/index.md", head + "\n".join(lists) + "\n" + tail
+    yield "plugins/ke-core.md", page(ROOT / "core/README.md")
+
+
+def _brought(catalog: Catalog, plugin: str) -> list[tuple[str, Spec[Any]]]:
+    return [(kind, spec) for kind, spec in catalog.of(plugin) if kind in TITLES]
+
+
+def _table(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
+    rows = [
+        f"| {kind} | [`{spec.name}`](../reference/{kind}s.md#{spec.name}) | {cell(spec.summary)} |" for kind, spec in brought
+    ]
+    return "| kind | name | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+
+
+def _summaries(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
+    shown = [f"`{spec.name}`: {cell(spec.summary)}" for _kind, spec in brought[:2]]
+    more = len(brought) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+

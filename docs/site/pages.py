@@ -1,0 +1,148 @@
+"""The pages of the site: the repository's Markdown files, with links that lead to pages and code that has a language."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+OWN = DOCS / "site"
+EXAMPLES = DOCS / "examples"
+KINDS = ("editors", "datasets", "metrics", "judges")
+LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
+WORD = re.compile(r"(\.venv/bin/)?(ke|pip|python3?|tox|git|torchrun|accelerate|srun|cat|zcat|apt-get|cd)\b|[A-Z_]+=\S+ \w|#!")
+LANGUAGES = {".py": "python", ".toml": "toml", ".jsonl": "json", ".csv": "text"}
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Every page that somebody wrote: its place in the site, and its Markdown."""
+    for path in sorted(DOCS.rglob("*.md")):
+        if OWN not in path.parents:
+            yield str(path.relative_to(DOCS)), page(path)
+    yield from examples()
+
+
+def page(path: Path) -> str:
+    """One Markdown file as the site needs it."""
+    return rewritten(path.read_text(encoding="utf-8"), path)
+
+
+def place(path: Path) -> str | None:
+    """Where the site shows a file or folder of the repository; None: nowhere."""
+    parts = path.relative_to(ROOT).parts
+    match parts:
+        case ("README.md",):
+            return "index.md"
+        case ("docs", "examples", name, *_):
+            return f"examples/{Path(name).stem}.md"
+        case ("docs", *inner) if inner:
+            return "/".join(inner)
+        case ("core", "README.md") | ("core",):
+            return "plugins/ke-core.md"
+        case ("plugins", kind) if kind in KINDS:
+            return f"plugins/index.md#{kind}"
+        case ("plugins", kind, name, *rest) if kind in KINDS and rest in ([], ["README.md"]):
+            return f"plugins/{name}.md"
+        case _:
+            return None
+
+
+def rewritten(text: str, source: Path, at: str = "") -> str:
+    """``text`` of the file ``source`` for the page ``at`` (where ``source`` itself is shown, unless said)."""
+    lines = text.splitlines()
+    folder = posixpath.dirname(at or place(source) or "")
+    written: list[str] = []
+    done = 0
+    for start, end, code, language in _blocks(text):
+        written += [_linked(line, source, folder) for line in lines[done:start]]
+        written += [f"```{language}", *code, "```"]
+        done = end
+    written += [_linked(line, source, folder) for line in lines[done:]]
+    return "\n".join(written) + "\n"
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, list[str], str]]:
+    """Each block of code that stands in no list: first line, end, what is in it, its language."""
+    for token in MarkdownIt("commonmark").parse(text):
+        if token.type in ("fence", "code_block") and token.map and token.level == 0:
+            code = token.content.rstrip("\n")
+            length = len(code.splitlines()) + (2 if token.type == "fence" else 0)
+            start = token.map[0]
+            if "```" not in code:
+                yield start, start + length, code.splitlines(), token.info.replace("jsonl", "json") or language_of(code)
+
+
+def language_of(code: str) -> str:
+    """What a block without a language is written in."""
+    lines = [line for line in code.splitlines() if line.strip()]
+    if code.lstrip().startswith(("{", "[")):
+        try:
+            for line in lines if code.lstrip().startswith("{") else [code]:
+                json.loads(line)
+        except ValueError:
+            pass
+        else:
+            return "json"
+    if any(WORD.match(line) for line in lines):
+        return "sh"
+    if lines and re.match(r"(from [\w.]+ )?import |def |class ", lines[0]):
+        return "python"
+    return "toml" if re.match(r"\[[\w.-]+\]$", lines[0] if lines else "") else "text"
+
+
+def _linked(line: str, source: Path, folder: str) -> str:
+    def turned(found: re.Match[str]) -> str:
+        target, anchor = found[1], found[2] or ""
+        if not target or "://" in target or target.startswith("mailto:"):
+            return found[0]
+        path = (source.parent / target).resolve()
+        shown = place(path) if path.is_relative_to(ROOT) else None
+        if shown is None:
+            raise ValueError(f"{source}: the site has no page for the link to {target}")
+        page_, _, own_anchor = shown.partition("#")
+        relative = posixpath.relpath(page_, folder or ".")
+        return f"]({relative}{anchor or (own_anchor and '#' + own_anchor)})"
+
+    return LINK.sub(turned, line)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """A page for each example: one file, or a folder of several."""
+    for path in sorted(EXAMPLES.iterdir()):
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [file for file in files if file.suffix in LANGUAGES]
+        if files:
+            shown = "\n".join(
+                f"## {file.name}\n\n```{LANGUAGES[file.suffix]}\n{file.read_text(encoding='utf-8').rstrip()}\n```\n"
+                for file in files
+            )
+            yield f"examples/{path.stem}.md", f"# Example: {path.name}\n\n{shown}"
+
+
+def section(text: str, heading: str) -> str:
+    """What stands under a heading of the second level."""
+    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError(f"there is no section {heading!r}")
+    return found[1].strip()
+
+
+def home() -> str:
+    """The first page: the README's commands and result, then what there is to read."""
+    source = ROOT / "README.md"
+    readme = source.read_text(encoding="utf-8")
+    words = {
+        "intro": readme.partition("\n")[2].partition("\n## ")[0].strip(),
+        "result": section(readme, "What the demo prints"),
+        "use": section(readme, "Use it"),
+    }
+    text = (OWN / "index.md").read_text(encoding="utf-8")
+    for name, part in words.items():
+        text = text.replace(f"<!-- README: {name} -->", rewritten(part, source, "index.md").rstrip())
+    return text

@@ -1,0 +1,142 @@
+"""What ``ke new`` writes passes its contract untouched, and ``ke plugins check`` says what is wrong once it is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+MADE = {
+    "memory": ("editor", "--kind", "memory"),
+    "weight": ("editor", "--kind", "weight"),
+    "dataset": ("dataset",),
+    "metric": ("metric",),
+    "judge": ("judge",),
+}
+pytestmark = pytest.mark.slow
+
+
+def python(*words: str, at: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, *words], cwd=at, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Callable[[str], Path]:
+    """A distribution of that template, called made-TEMPLATE; the folder ``site`` holds it as pip would leave it."""
+
+    def make(what: str) -> Path:
+        words = MADE[what]
+        done = python("-m", "ke_core", "new", words[0], f"made-{what}", *words[1:], at=tmp_path)
+        assert done.returncode == 0, done.stderr
+        folder, site = tmp_path / f"ke-plugin-made-{what}", tmp_path / "site"
+        info = site / f"ke_plugin_made_{what}-0.1.0.dist-info"
+        info.mkdir(parents=True)
+        about = f"Metadata-Version: 2.1\nName: {folder.name}\nVersion: 0.1.0\nRequires-Dist: ke-core<0.2,>=0.1\n"
+        (info / "METADATA").write_text(about)
+        (info / "entry_points.txt").write_text(f"[ke]\n{folder.name} = ke_plugin_made_{what}\n")
+        (site / f"ke_plugin_made_{what}").symlink_to(folder / "src" / f"ke_plugin_made_{what}")
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("what", MADE)
+def test_a_new_plugin_passes_its_contract_untouched(what: str, new: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = new(what)
+    done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", at=folder, path=tmp_path / "site")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\d\d passed", done.stdout)
+
+
+def check(what: str, tmp_path: Path, *more: str) -> tuple[int, str]:
+    done = python("-m", "ke_core", "plugins", "check", f"made-{what}", *more, at=tmp_path, path=tmp_path / "site")
+    return done.returncode, done.stdout + done.stderr
+
+
+def change(folder: Path, file: str, old: str, made: str) -> None:
+    path = next((folder / "src").glob(f"*/{file}"))
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, made))
+
+
+def test_check_says_that_all_is_kept(new: Callable[[str], Path], tmp_path: Path) -> None:
+    new("judge")
+    status, said = check("judge", tmp_path, "-o", "made-judge.ignore_case=false")
+    assert status == 0, said
+    assert re.search(r"plugin ke-plugin-made-judge: \d+ kept\njudge made-judge: \d+ kept\n", said)
+
+
+def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = new("memory")
+    change(folder, "editor.py", "hidden=ask.hidden", "hidden=frozenset()")
+    change(folder, "editor.py", '"k": self.config.k,', '"k": 1 // (self.config.k - 1),')
+    change(folder, "__init__.py", ', metadata={"help": "the words before the facts"}', "")
+    status, said = check("memory", tmp_path)
+    assert status == 1
+    assert re.search(r"editor made-memory: \d\d kept, \d broken\n", said)
+    for told in (
+        "broken: hidden edits are not used",
+        "do:    leave out the edits in ask.hidden (Nearest takes them), or say masks=False",
+        "broken: every option has help",
+        "broken: details are json",
+        "found: ZeroDivisionError",
+        "(ke_plugin_made_memory/editor.py:",
+    ):
+        assert told in said
+
+
+def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = new("metric")
+    change(folder, "__init__.py", "from attrs import", 'print("hello")\nfrom attrs import')
+    change(folder, "__init__.py", 'name="made-metric",', 'name="multi-hop",')
+    (tmp_path / "site/ke_plugin_made_metric-0.1.0.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: ke-plugin-made-metric\nVersion: 0.1.0\n"
+    )
+    status, said = check("metric", tmp_path)
+    assert status == 1
+    for told in (
+        "plugin ke-plugin-made-metric: 3 kept, 3 broken",
+        "it prints 'hello'",
+        "take the print out of the module",
+        "broken: it says for which versions of ke-core it was built",
+        "broken: no other plugin has a metric called multi-hop",
+        "do:    give it another name in its spec",
+    ):
+        assert told in said
+
+
+def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
+    new: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = new("metric")
+    change(folder, "__init__.py", "from attrs import field, frozen", "import nowhere_to_be_found")
+    status, said = check("metric", tmp_path)
+    assert status == 1
+    assert "found: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in said
+    assert "do:    name the package that brings nowhere_to_be_found in its dependencies" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("plugins", "check", "nobody"), "error: no plugin called 'nobody' is installed"),
+        (("new", "judge", "made", "--kind", "weight"), "error: --kind is for editors, not for a judge"),
+        (("new", "editor", "rome"), "error: editor 'rome' of ke-plugin-rome has that name"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_a_hint(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done = python("-m", "ke_core", *words, at=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{told}\nhint:  ")
+    assert list(tmp_path.iterdir()) == []

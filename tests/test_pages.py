@@ -1,0 +1,264 @@
+"""Every page, the plugins' READMEs among them: commands that exist, code that compiles, links and anchors that lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+import click
+import pytest
+from markdown_it import MarkdownIt
+
+from ke_core.cli.app import App
+from ke_core.cli.main import build
+from ke_core.errors import BadConfig
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure, split
+from ke_core.specs import DatasetSpec
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(
+    path
+    for pattern in ("README.md", "core/README.md", "docs/**/*.md", "plugins/*/*/README.md")
+    for path in ROOT.glob(pattern)
+    if "/docs/site/" not in path.as_posix()
+)
+SHELL = ("", "sh")
+JOINS = {"|", "||", "&&", ";", ">", ">>", "<", "2>"}
+KINDS = {"editors": "editor", "editor": "editor", "dataset": "dataset", "metrics": "metric", "judge": "judge"}
+READERS_OWN = re.compile(r"my-|[A-Z]+$|recall$")  # names that a page's reader gives, or is to fill in
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(path: Path) -> list[tuple[str, str]]:
+    """Language and text of each block of code."""
+    tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
+    return [(token.info.strip(), token.content) for token in tokens if token.type in ("fence", "code_block")]
+
+
+def commands(code: str) -> Iterator[list[str]]:
+    """The words after ``ke`` of each command in a block."""
+    code = re.sub(r"\\\n\s*", " ", code)
+    code = re.sub(r"<<'(\w+)'\n.*?\n\1\n", "\n", code, flags=re.DOTALL)  # what is written into a file
+    for line in code.splitlines():
+        found = re.match(r"\s*(?:[A-Z_]+=\S+ )*(?:(?:\S*/)?ke|.* -m ke_core) (.*)$", line)
+        if found:
+            yield list(takewhile(lambda word: word not in JOINS, shlex.split(found[1], comments=True)))
+
+
+COMMANDS = sorted(
+    {
+        (name(path), shlex.join(words))
+        for path in PAGES
+        for language, code in blocks(path)
+        if language in SHELL
+        for words in commands(code)
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    return App(discover())
+
+
+@pytest.fixture(scope="module")
+def root(app: App) -> click.Group:
+    return build(app)
+
+
+@pytest.fixture(autouse=True)
+def no_file_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click.Path, "convert", lambda _self, value, _param, _context: value)
+
+
+def understood(root: click.Group, words: list[str], app: App) -> click.Context:
+    """The context of the command that ``words`` name, as click makes it before anything runs."""
+    context = root.make_context("ke", list(words), obj=app)
+    while isinstance(context.command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        if not rest:
+            break
+        title, command, rest = context.command.resolve_command(context, rest)
+        assert command is not None
+        context = command.make_context(title, rest, parent=context)
+    return context
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_a_command_on_a_page_exists_with_its_options_and_choices(
+    page: str, line: str, root: click.Group, app: App
+) -> None:
+    try:
+        context = understood(root, shlex.split(line), app)
+    except click.exceptions.Exit:
+        return  # --help and --version end here
+    named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
+    if {"kind", "name"} <= context.params.keys() and context.info_name == "show":
+        named.append((str(context.params["kind"]), str(context.params["name"])))
+    for kind, value in named:
+        if not READERS_OWN.match(value):
+            app.catalog.spec(kind, value)
+    for prefix, given in split(context.params.get("options") or ()).items():
+        if not READERS_OWN.match(prefix):
+            _configures(app, prefix, given)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["evl", "eval --editr none", "eval --dtype float", "datasets sampel atlas", "datasets sample atlas --promts", "show editr memit"],
+)
+def test_a_command_that_does_not_exist_is_noticed(line: str, root: click.Group, app: App) -> None:
+    with pytest.raises(click.UsageError):
+        understood(root, shlex.split(line), app)
+
+
+def _several(value: object) -> list[str]:
+    return [str(one) for one in (value if isinstance(value, list | tuple) else [value]) if one]
+
+
+def _configures(app: App, prefix: str, given: dict[str, str]) -> None:
+    """Some component of that prefix takes the options; what no file can say (a missing one) is not looked at."""
+    specs = [app.catalog.spec(kind, title) for kind in app.catalog.offers for title in app.catalog.names(kind)]
+    specs += [spec.builder for spec in specs if isinstance(spec, DatasetSpec) and spec.builder is not None]
+    found = [spec for spec in specs if spec.prefix == prefix]
+    assert found, f"no component has options {prefix}.*"
+    errors = []
+    for spec in found:
+        try:
+            configure(spec, given)
+        except BadConfig as error:
+            errors.append(f"{spec.name}: {error}")
+    assert len(errors) < len(found), errors
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_python_on_a_page_compiles_and_what_it_imports_of_ke_exists(path: Path) -> None:
+    for language, code in blocks(path):
+        if language != "python":
+            continue
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ke_core"):
+                module = importlib.import_module(str(node.module))
+                for alias in node.names:
+                    assert hasattr(module, alias.name), f"{node.module} has no {alias.name}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_data_on_a_page_read(path: Path) -> None:
+    for language, code in blocks(path):
+        if language == "toml":
+            tomllib.loads(code)
+        elif language in ("json", "jsonl"):
+            for text in [code] if language == "json" and code.lstrip().startswith("[") else _objects(code):
+                json.loads(text)
+
+
+def _objects(code: str) -> list[str]:
+    lines = code.strip().splitlines()
+    return lines if all(line.startswith("{") for line in lines) else [code]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_links_and_anchors_lead_somewhere(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)", _prose(path)):
+        if "://" in target:
+            continue
+        there = (path.parent / target).resolve() if target else path
+        assert there.exists(), f"no {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{target or path.name} has no #{anchor}"
+
+
+def _prose(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for token in MarkdownIt("commonmark").parse("\n".join(lines)):
+        if token.type in ("fence", "code_block") and token.map:
+            lines[token.map[0] : token.map[1]] = [""] * (token.map[1] - token.map[0])
+    return "\n".join(lines)
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub and the site make of the headings."""
+    tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
+    found: dict[str, int] = {}
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open":
+            text = "".join(child.content for child in tokens[at + 1].children or [])
+            slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+            found[slug] = found.get(slug, -1) + 1
+    return {f"{slug}-{number}" if number else slug for slug, most in found.items() for number in range(most + 1)}
+
+
+def test_no_page_names_a_place_of_somebodys_machine() -> None:
+    for path in PAGES:
+        assert not re.search(r"(?<![\w.])/(home|root|Users|work)/", path.read_text(encoding="utf-8")), name(path)
+
+
+# --- what the site is made of, without Sphinx ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site() -> dict[str, str]:
+    """Every page of the site, by its place."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs" / "site")
+        for module in ("build", "commands", "components", "pages", "values"):
+            patch.setitem(sys.modules, module, None)  # so that they are gone afterwards
+            del sys.modules[module]
+        return dict(importlib.import_module("build").everything())
+
+
+def test_every_page_has_its_place_in_the_site(site: dict[str, str]) -> None:
+    listed = set(re.findall(r"^[\w/-]+$", "\n".join(re.findall(r"```\{toctree\}(.*?)```", site["index.md"], re.DOTALL)), re.M))
+    written = {page.removesuffix(".md") for page in site} - {"index"}
+    generated = {page for page in written if page.startswith(("reference/commands/", "plugins/"))}
+    assert listed - generated == written - generated
+
+
+def test_every_command_component_option_and_plugin_has_its_place_in_the_reference(
+    site: dict[str, str], app: App, root: click.Group
+) -> None:
+    assert all(f"reference/commands/{title}.md" in site for title in root.commands)
+    for kind, offers in app.catalog.offers.items():
+        for title, offer in offers.items():
+            assert f"\n## {title}\n" in site[f"reference/{kind}s.md"]
+            if kind != "model":
+                for option in offer.spec.config.__attrs_attrs__:
+                    assert f"`{offer.spec.prefix}.{option.name}`" in site[f"reference/{kind}s.md"]
+    for readme in ROOT.glob("plugins/*/*/README.md"):
+        assert "## What it brings" in site[f"plugins/{readme.parent.name}.md"]
+
+
+def test_the_data_model_has_every_value_that_plugins_see(site: dict[str, str]) -> None:
+    for title in ("Edit", "Case", "Question", "Answer", "RunSpec", "EditorSpec", "Dataset", "Batch", "Generate"):
+        assert f"\n### {title}\n" in site["reference/data-model.md"] + site["reference/interfaces.md"]
+
+
+def test_the_page_about_the_run_folder_names_every_kind_of_line_with_its_fields() -> None:
+    from ke_core.results.lines import KINDS as RECORDS
+
+    page = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
+    for kind, cls in RECORDS.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{kind}` |"))
+        fields = [one.name for one in cls.__attrs_attrs__ if one.name != "schema"]  # type: ignore[attr-defined]
+        assert re.findall(r"`(\w+)`", row)[1:] == fields
+
+
+def test_a_readme_becomes_a_page_with_links_into_the_site_and_code_that_has_a_language(site: dict[str, str]) -> None:
+    assert "```sh\npip install ke-core ke-plugin-memit\n" in site["plugins/memit.md"]
+    assert "](../weight-editors.md)" in site["plugins/memit.md"]
+    assert "](../plugins/memit.md)" in site["reference/editors.md"]
+    assert "](examples/metric.md)" in site["hooks.md"]
+    assert "python3 dev.py demo" in site["index.md"]

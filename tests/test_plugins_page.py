@@ -1,0 +1,62 @@
+"""docs/plugins.md: its commands exist, what it names is there, and its first steps do what it says."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from ke_core.cli.app import App
+from ke_core.cli.main import build, invoke
+from ke_core.plugins.manager import discover
+from ke_core.testing import fixtures
+
+PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    ke (.+)$", PAGE, re.MULTILINE)
+
+
+def test_every_plugin_of_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in COMMANDS if line.startswith("new ")]
+    for line in lines:
+        app = App(discover())
+        assert not invoke(build(app), shlex.split(line), app)
+    assert {path.name for path in tmp_path.iterdir()} == {f"ke-plugin-{shlex.split(line)[2]}" for line in lines}
+    assert {shlex.split(line)[1] for line in lines} == {"editor", "dataset", "metric", "judge"}
+    told = re.findall(r"^\| `([\w./]+)`", PAGE, re.MULTILINE)
+    assert all((tmp_path / "ke-plugin-my-method" / name).is_file() for name in told)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_is_one(line: str) -> None:
+    app = App(discover())
+    root, words = build(app), shlex.split(line)
+    context = click.Context(root, info_name="ke", obj=app)
+    name, command, rest = root.resolve_command(context, words)
+    assert command is not None
+    loaded = command.load() if hasattr(command, "load") else command
+    if isinstance(loaded, click.Group):
+        _name, loaded, rest = loaded.resolve_command(click.Context(loaded, info_name=name, obj=app), rest)
+    assert loaded is not None
+    loaded.make_context("ke", rest, obj=app)
+
+
+def test_what_the_page_names_in_the_test_kit_is_there() -> None:
+    for module, name in re.findall(
+        r"`((?!ke_core)\w+)\.(\w+)(?:\(\))?`", PAGE.split("Contracts stand in")[1].split("## 5")[0]
+    ):
+        assert hasattr(importlib.import_module(f"ke_core.testing.{module}"), name)
+    for name in ("ke_session", "ke_cache_dir", "ke_data_dir", "one_thread"):
+        assert f"`{name}`" in PAGE
+        assert hasattr(fixtures, name)
+
+
+def test_python_in_the_page_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    made: dict[str, object] = {}
+    exec(compile(block, "plugins.md", "exec"), made)
+    assert getattr(made["TestMyMethod"], "name", "") == "my-method"
