@@ -27,9 +27,9 @@ from ke_core.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, writ
 )
 @click.pass_obj
 def command(app: App, kind: str, name: str, style: str | None, licence: str) -> None:
-    """Write a plugin to start from: a distribution with a working example that passes its contract as it stands.
+    """Write a plugin to start from: a distribution that passes its contract as it stands.
 
-    It is written into a new folder, ke-plugin-NAME, of the folder you are in.
+    It holds a working example, and is written into a new folder, ke-plugin-NAME, of the folder you are in.
 
     \b
     Examples:

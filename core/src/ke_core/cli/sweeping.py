@@ -77,9 +77,11 @@ class _Totals:
     seconds: float = 0.0
     timed: int = 0
     cells: int = 0
+    memory: int = 0
 
     def add(self, work: Work, rates: Rates) -> None:
         self.cells += 1
+        self.memory = max(self.memory, rates.memory)
         self.edits += work.edits
         self.asked += work.unedited + work.edited
         seconds = rates.seconds(work)

@@ -49,6 +49,8 @@ class Rates:
     answer_seconds: float = 0.0
     calls: int = 0
     unedited: float = 0.0
+    memory: int = 0
+    """Bytes that the process had at its highest, in the run that took most; 0 where no run says."""
 
     def seconds(self, work: Work) -> float | None:
         """Wall time of ``work``, the model being loaded; None where no earlier run says."""
@@ -167,5 +169,6 @@ def _add(total: Rates, folder: RunFolder) -> None:
             )
         elif isinstance(record, Replied):
             asked, seconds = asked + len(record.replies), seconds + record.seconds
+    total.memory = max([total.memory, *(line.get("peak_host_bytes") or 0 for line in folder.logged())])
     total.unedited = max(total.unedited, seconds / asked if asked else 0.0)
     total.runs += 1

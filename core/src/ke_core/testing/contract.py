@@ -24,7 +24,7 @@ from ke_core.specs import Spec
 
 HEAVY = ("torch", "transformers", "numpy")
 MACHINE = re.compile(
-    r"cuda:\d|\.cuda\(|CUDA_VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""",
+    r"cuda:\d|\.cuda\(|CUDA[_]VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""",
 )
 """A device by its number (X1), or a path that is somebody's (X2)."""
 
