@@ -54,4 +54,4 @@ def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, o
         for name in tables:
             click.echo(known[name].text() if name in known else Path(name).read_text(encoding="utf-8"), nl=False)
         return DONE
-    return dry(app, tables, given) if dry_run else publish(app, tables, given, out)
+    return dry(app, tables, given, out) if dry_run else publish(app, tables, given, out)

@@ -10,6 +10,7 @@ from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.running import model_choice
+from ke_core.cli.sweeping import plan_page
 from ke_core.data.reproductions import Reproduction
 from ke_core.files import write_atomic
 from ke_core.report.numbers import duration
@@ -17,8 +18,9 @@ from ke_core.report.reproduced import as_json, drawn, markdown
 from ke_core.report.text import literal, plain_table
 from ke_core.reproduce.reading import offered, read
 from ke_core.reproduce.requests import Means
-from ke_core.reproduce.running import Runs, planned
+from ke_core.reproduce.running import Runs, cell, planned
 from ke_core.results.lines import to_bytes
+from ke_core.run import sweep
 from ke_core.run.cells import Cell, Result
 
 
@@ -31,12 +33,13 @@ def listed(app: App) -> None:
     out().print(table)
 
 
-def dry(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any]) -> int:
-    """What would be run, and what is missing."""
+def dry(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path) -> int:
+    """What would be run, how long that takes by earlier runs, and what is missing."""
     for plan in planned(tables, app.catalog, _means(given)):
         out().print(literal(f"{plan.name}: {plan.planner.table.title}", "bold"))
-        for need in plan.needs().values():
-            out().print(literal(f"  {need.words}"), soft_wrap=True)
+        cells = [cell(need, root) for need in plan.needs().values()]
+        if cells:
+            out().print(plan_page(app, list(sweep.planned(cells, app.catalog)), root))
         missing = dict.fromkeys(part.why for part in plan.parts() if part.why)
         for why in missing:
             out().print(literal(f"  not runnable: {why}", "yellow"), soft_wrap=True)

@@ -28,6 +28,7 @@ from ke_core.run.sweep_file import read_sweep
 
 UNKNOWN = "?"
 REASON = 100  # characters of an error in a table
+GIB = 1 << 30
 
 
 def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[Planned]:
@@ -99,6 +100,8 @@ class _Totals:
             rest = self.cells - self.timed
             without = f", without {counted(rest, 'cell')} of which no earlier run says" if rest else ""
             yield f"about {duration(self.seconds)} by the records of earlier runs{without}; begun ones take less"
+            if self.memory:
+                yield f"the largest of them had {self.memory / GIB:.1f} GiB of memory in use at its highest"
         elif self.cells:
             yield "no earlier run of these editors, datasets and models is on record: how long it takes nobody can say"
 

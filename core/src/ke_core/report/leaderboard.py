@@ -16,6 +16,7 @@ from ke_core.errors import BadConfig, BadRun
 from ke_core.models.absent import NO_MODEL
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.clean import one_line
+from ke_core.report.footer import WARNING, warnings
 from ke_core.report.load import load
 from ke_core.report.numbers import SHARE, interval, number
 from ke_core.report.run import Column, Reported, columns
@@ -58,6 +59,7 @@ class Leaderboard:
     open: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(factory=dict)
     damaged: Mapping[str, str] = field(factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
@@ -77,7 +79,9 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
     if not tables:
         known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in columns(runs))
         raise BadConfig(f"no run has a number for {by or 'any column'}", hint=f"there are: {', '.join(known)}")
-    return Leaderboard(tables=tuple(tables), open=tuple(unfinished), failed=failed, damaged=damaged)
+    return Leaderboard(
+        tables=tuple(tables), open=tuple(unfinished), failed=failed, damaged=damaged, warnings=tuple(warnings(runs))
+    )
 
 
 def leaderboard_page(found: Leaderboard) -> Group:
@@ -94,6 +98,7 @@ def leaderboard_page(found: Leaderboard) -> Group:
         parts.append(
             literal("not the same cases: --limit, --ask or seeds differ between the runs of a table", "yellow")
         )
+    parts += [literal(f"{WARNING}: {words}", "yellow") for words in found.warnings]
     parts += [literal(f"not finished: {name}", "yellow") for name in found.open]
     parts += [literal(f"failed: {name}: {one_line(why, REASON)}", "red") for name, why in found.failed.items()]
     parts += [literal(f"damaged: {name}: {one_line(why, REASON)}", "red") for name, why in found.damaged.items()]
@@ -124,6 +129,7 @@ def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
     ]
     return {
         "tables": tables,
+        "warnings": list(found.warnings),
         "not_finished": list(found.open),
         "failed": dict(found.failed),
         "damaged": dict(found.damaged),

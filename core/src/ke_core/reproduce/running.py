@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ke_core.data.codec import digest
 from ke_core.data.reproductions import Reproduction
@@ -17,8 +17,9 @@ from ke_core.reproduce.counts import audited, counted
 from ke_core.reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
 from ke_core.reproduce.reading import ABSENT
 from ke_core.reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
+from ke_core.results.agreement import warning
 from ke_core.results.folder import RunFolder
-from ke_core.results.measured import scores_of
+from ke_core.results.measured import judge_of, scores_of
 from ke_core.run.cells import Cell, Result, Told, run_cells
 from ke_core.run.evaluation import judge, score
 from ke_core.run.judges import Asking
@@ -48,6 +49,13 @@ def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Means) 
     return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
 
 
+def cell(need: Needed, root: Path) -> Cell:
+    """A run, and where it lies in ``root``."""
+    request = need.request
+    folder = root / f"{request.editor}-{request.dataset}-{digest(need.key)[:12]}"
+    return Cell(name=need.words, request=request, folder=folder)
+
+
 @define(kw_only=True)
 class Runs:
     """The runs that tables need, in ``root``: each made once, and gone on with where it stopped."""
@@ -58,6 +66,7 @@ class Runs:
     progress: Progress
     _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
     _why: dict[str, str] = field(factory=dict)
+    _warned: dict[str, str] = field(factory=dict)
 
     def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
         """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
@@ -65,15 +74,10 @@ class Runs:
         Returns whether any of them failed.
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
-        cells = [Cell(name=need.words, request=need.request, folder=self.folder(need)) for need in new.values()]
-        results = run_cells(cells, self.catalog, self.progress, told=told)
+        results = run_cells([cell(need, self.root) for need in new.values()], self.catalog, self.progress, told=told)
         for (key, need), result in zip(new.items(), results, strict=True):
             self._read(key, need, result)
         return any(key in self._why for key in needs)
-
-    def folder(self, need: Needed) -> Path:
-        """Where a run lies."""
-        return self.root / f"{need.request.editor}-{need.request.dataset}-{digest(need.key)[:12]}"
 
     def filled(self, plan: PlannedTable) -> FilledTable:
         """The table, with the numbers of the runs made so far."""
@@ -92,11 +96,12 @@ class Runs:
         if result.status == "failed":
             self._why[key] = result.error
             return
-        folder = RunFolder.open(self.folder(need))
+        folder = RunFolder.open(result.cell.folder)
         try:
             if need.judge:
                 self._judge(folder, need)
             self._scores[key] = tuple(scores_of(folder))
+            self._warned[key] = warning(judge_of(folder))
         except KEError as error:
             self._why[key] = str(error)
 
@@ -122,7 +127,8 @@ class Runs:
         if pick.source == "scores":
             if need.key in self._why:
                 return Measured(value=None, n=0, why=self._why[need.key])
-            return picked(self._scores[need.key], pick)
+            found, warned = picked(self._scores[need.key], pick), self._warned[need.key]
+            return evolve(found, notes=(*found.notes, f"warning: {warned}")) if warned else found
         cases = plan.planner.cases(need.request)
         try:
             numbers = counted(cases) if pick.source == "statistics" else audited(cases, need.request.plan.size or 0)
