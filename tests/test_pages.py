@@ -1,4 +1,4 @@
-"""Every page, the plugins' READMEs among them: commands that exist, code that compiles, links and anchors that lead somewhere."""
+"""Every page, READMEs of plugins too: its commands exist, its code compiles, its links and anchors lead somewhere."""
 
 from __future__ import annotations
 
@@ -117,7 +117,14 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
 
 @pytest.mark.parametrize(
     "line",
-    ["evl", "eval --editr none", "eval --dtype float", "datasets sampel atlas", "datasets sample atlas --promts", "show editr memit"],
+    [
+        "evl",
+        "eval --editr none",
+        "eval --dtype float",
+        "datasets samples atlas",
+        "datasets sample atlas --promts",
+        "show editr memit",
+    ],
 )
 def test_a_command_that_does_not_exist_is_noticed(line: str, root: click.Group, app: App) -> None:
     with pytest.raises(click.UsageError):
@@ -221,7 +228,11 @@ def site() -> dict[str, str]:
 
 
 def test_every_page_has_its_place_in_the_site(site: dict[str, str]) -> None:
-    listed = set(re.findall(r"^[\w/-]+$", "\n".join(re.findall(r"```\{toctree\}(.*?)```", site["index.md"], re.DOTALL)), re.M))
+    listed = set(
+        re.findall(
+            r"^[\w/-]+$", "\n".join(re.findall(r"```\{toctree\}(.*?)```", site["index.md"], re.DOTALL)), re.MULTILINE
+        )
+    )
     written = {page.removesuffix(".md") for page in site} - {"index"}
     generated = {page for page in written if page.startswith(("reference/commands/", "plugins/"))}
     assert listed - generated == written - generated

@@ -1,7 +1,7 @@
 """Build the documentation site: ``python docs/site/build.py FOLDER`` writes FOLDER/html, and stops at any warning.
 
-Pages are Markdown files of the repository; reference pages are written from the code that is installed. Both are put into
-FOLDER/source, where Sphinx finds them.
+Pages are Markdown files of the repository; reference pages are written from the code that is installed. Both are put
+into FOLDER/source, where Sphinx finds them.
 """
 
 from __future__ import annotations

@@ -24,13 +24,15 @@ def command_pages(app: App) -> Iterator[tuple[str, str]]:
         yield f"reference/commands/{name}.md", "\n".join(described(command, ("ke", name), 1))
     toc = "\n".join(sorted(root.commands))
     listed = "\n".join(rows)
-    yield (
-        "reference/commands/index.md",
-        f"# Commands\n\nEvery command, as the program itself describes it. `ke COMMAND --help` prints the same. "
-        f"`ke --traceback COMMAND` shows where an error comes from.\n\n| command | |\n| --- | --- |\n{listed}\n\n"
-        f"Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted.\n\n"
-        f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
+    head = (
+        "# Commands\n\nEvery command, as the program itself describes it. `ke COMMAND --help` prints the same. "
+        "`ke --traceback COMMAND` shows where an error comes from.\n\n| command | |\n| --- | --- |\n"
     )
+    tail = (
+        "\n\nExit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted.\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
+    )
+    yield "reference/commands/index.md", head + listed + tail
 
 
 def loaded(command: click.Command) -> click.Command:

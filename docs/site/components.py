@@ -26,7 +26,7 @@ def component_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 def _head(kind: str) -> str:
     if kind == "model":
-        return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded is said by options of the commands.\n"
+        return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded, options of commands say.\n"
     return f"An option is set with `-o NAME.OPTION=VALUE`. `ke show {kind} NAME` prints what stands here.\n"
 
 
@@ -79,14 +79,18 @@ def traits(spec: Spec[Any]) -> list[str]:
             }
             return [trait for trait, holds in told.items() if holds]
         case DatasetSpec():
-            return _listed({"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)})
+            return _listed(
+                {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
+            )
         case MetricSpec():
             return _listed({"aspects": tuple(spec.columns), "broken down by": spec.by})
         case JudgeSpec():
             labels = tuple(label for group in spec.labels.values() for label in group)
             return [*(["asks a model"] if spec.needs_model else []), *_listed({"labels": labels})]
         case ModelSpec():
-            return [f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.licence})" for model in spec.known()]
+            return [
+                f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.licence})" for model in spec.known()
+            ]
         case _:
             return []
 
@@ -123,7 +127,8 @@ def _brought(catalog: Catalog, plugin: str) -> list[tuple[str, Spec[Any]]]:
 
 def _table(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
     rows = [
-        f"| {kind} | [`{spec.name}`](../reference/{kind}s.md#{spec.name}) | {cell(spec.summary)} |" for kind, spec in brought
+        f"| {kind} | [`{spec.name}`](../reference/{kind}s.md#{spec.name}) | {cell(spec.summary)} |"
+        for kind, spec in brought
     ]
     return "| kind | name | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
 
@@ -132,4 +137,3 @@ def _summaries(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
     shown = [f"`{spec.name}`: {cell(spec.summary)}" for _kind, spec in brought[:2]]
     more = len(brought) - len(shown)
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
-

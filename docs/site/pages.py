@@ -1,4 +1,4 @@
-"""The pages of the site: the repository's Markdown files, with links that lead to pages and code that has a language."""
+"""The pages of the site: the repository's Markdown files, with links into the site and code that has a language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ OWN = DOCS / "site"
 EXAMPLES = DOCS / "examples"
 KINDS = ("editors", "datasets", "metrics", "judges")
 LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
-WORD = re.compile(r"(\.venv/bin/)?(ke|pip|python3?|tox|git|torchrun|accelerate|srun|cat|zcat|apt-get|cd)\b|[A-Z_]+=\S+ \w|#!")
+WORD = re.compile(
+    r"(\.venv/bin/)?(ke|pip|python3?|tox|git|torchrun|accelerate|srun|cat|zcat|apt-get|cd)\b|[A-Z_]+=\S+ \w|#!"
+)
 LANGUAGES = {".py": "python", ".toml": "toml", ".jsonl": "json", ".csv": "text"}
 
 
@@ -33,7 +35,7 @@ def page(path: Path) -> str:
     return rewritten(path.read_text(encoding="utf-8"), path)
 
 
-def place(path: Path) -> str | None:
+def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of place
     """Where the site shows a file or folder of the repository; None: nowhere."""
     parts = path.relative_to(ROOT).parts
     match parts:

@@ -40,10 +40,11 @@ def value_pages() -> Iterator[tuple[str, str]]:
 
 def data_model() -> str:
     """Every value class with its fields."""
-    parts = [
+    head = (
         "# The data model\n\nFrozen values without behaviour of their own, made with keywords. A type is written as in "
         "the code; *needed* means that there is no default.\n"
-    ]
+    )
+    parts = [head]
     for title, module in MODEL.items():
         parts.append(f"## {title}\n\nModule `{module}`.\n")
         for name, cls in own_classes(importlib.import_module(module)):
@@ -54,11 +55,11 @@ def data_model() -> str:
 
 def interfaces() -> str:
     """The protocols, with their methods, and the specifications that hooks return."""
-    parts = [
+    head = (
         "# Interfaces\n\nWhat a plugin implements, what it is handed, and what its hooks return. "
-        "The data in them are described under [the data model](data-model.md).\n",
-        "## What plugins implement and are handed\n\nModule `ke_core.protocols`.\n",
-    ]
+        "The data in them are described under [the data model](data-model.md).\n"
+    )
+    parts = [head, "## What plugins implement and are handed\n\nModule `ke_core.protocols`.\n"]
     for name, cls in own_classes(importlib.import_module("ke_core.protocols")):
         parts += [f"### {name}\n", *docstring(cls), *(_fields(cls) if has(cls) else _methods(cls))]
     parts.append("## What hooks return\n\nModule `ke_core.specs`.\n")
@@ -74,7 +75,9 @@ def facades() -> str:
         found = importlib.import_module(module)
         rows = [f"| `{name}` | {_first(getattr(found, name))} |" for name in sorted(found.__all__, key=str.lower)]
         parts += [f"## {module}\n\n{words}\n", "| name | |\n| --- | --- |", *rows, ""]
-    parts.append("## ke_core.testing\n\nEach contract is a class that a test subclasses; every promise is a test in it.\n")
+    parts.append(
+        "## ke_core.testing\n\nEach contract is a class that a test subclasses; every promise is a test in it.\n"
+    )
     for name in CONTRACTS:
         module_ = importlib.import_module(f"ke_core.testing.{name}")
         for title, cls in own_classes(module_):

@@ -37,7 +37,7 @@ COMMANDS = {
     "stats": "Take second moments of a model's keys, list and verify them.",
     "show": "Describe one component: its options, citation and origin.",
     "doctor": "Check this installation: plugins, device, memory, caches, folders, what is configured.",
-    "plugins": "List the installed plugins, what each brings, why one is broken; check that one keeps its contract.",
+    "plugins": "List the installed plugins, what each brings, why one is broken; find, install and check plugins.",
     "new": "Write a plugin to start from: a distribution that passes its contract as it stands.",
 }
 

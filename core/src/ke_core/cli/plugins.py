@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.options import component_options
-from ke_core.plugins.directory import known
+from ke_core.plugins.directory import distribution_of, known, matching
 from ke_core.plugins.manager import disabled_by_environment
 from ke_core.report.text import literal, plain_table
 
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Also what is known to exist and not installed.")
 @click.pass_context
 def command(context: click.Context, *, everything: bool) -> None:
-    """List the installed plugins, what each brings, why one is broken; check that one keeps its contract.
+    """List the installed plugins, what each brings, why one is broken; find, install and check plugins.
 
     KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out.
 
     \b
     Examples:
       ke plugins --all
+      ke plugins search multi-hop
+      ke plugins install mello
       ke plugins check my-method
     """
     if context.invoked_subcommand is not None:
@@ -80,6 +84,65 @@ def check_(app: App, name: str, options: tuple[str, ...]) -> int:
                 shown.advance(f"{kind} {spec.name}", len(found), total)
         broken += _told(f"{kind} {spec.name}", found)
     return FAILED if broken else DONE
+
+
+@command.command("search")
+@click.argument("words", nargs=-1)
+@click.option("--kind", type=click.Choice(sorted({entry.kind for entry in known()})), help="Of this kind only.")
+@click.pass_obj
+def search_(app: App, words: tuple[str, ...], kind: str | None) -> int:
+    """List the plugins that are known to exist, installed or not: those in whose line every one of WORDS occurs.
+
+    The list comes with ke; nothing is asked of a network. Exit status 1 if nothing is found.
+
+    \b
+    Examples:
+      ke plugins search multi-hop
+      ke plugins search --kind editor weights
+    """
+    found = matching(words, kind or "")
+    if not found:
+        out().print(literal("nothing that is known has all of these words"))
+        return FAILED
+    table = plain_table("name", "kind", "what it does", "install with")
+    for entry in found:
+        here = entry.name in app.catalog.names(entry.kind)
+        how = "installed" if here else f"ke plugins install {entry.distribution.removeprefix('ke-plugin-')}"
+        table.add_row(literal(entry.name), entry.kind, literal(entry.summary), literal(how))
+    out().print(table)
+    return DONE
+
+
+@command.command("install")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--yes", is_flag=True, help="Install without asking.")
+@click.pass_obj
+def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
+    """Install plugins that are known, with pip, beside the Python that runs ke. Shows the command first, and asks.
+
+    NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Where nobody can be asked,
+    nothing is installed unless --yes is said. What is not known to ke is installed with pip itself.
+
+    \b
+    Examples:
+      ke plugins install mello
+      ke plugins install mquake-cf-3k ripple --yes
+    """
+    here = {plugin.distribution or name for name, plugin in app.plugins.installed.items() if not plugin.broken}
+    wanted = [one for one in dict.fromkeys(map(distribution_of, names)) if one not in here]
+    if not wanted:
+        out().print("all of that is installed")
+        return DONE
+    line = [sys.executable, "-m", "pip", "install", "--upgrade", *wanted]
+    err().print(literal(f"this will be run: {' '.join(line)}"), soft_wrap=True)
+    if not yes and not (sys.stdin.isatty() and click.confirm("Install?", err=True)):
+        err().print("nothing was installed; --yes installs without asking")
+        return DONE
+    if subprocess.run(line, check=False, stdout=sys.stderr).returncode:  # noqa: S603  the line that was shown
+        err().print("error: pip could not install that; what it says stands above", style="red")
+        return FAILED
+    out().print(literal(f"installed: {', '.join(wanted)}; ke plugins lists what they bring"))
+    return DONE
 
 
 def _told(what: str, found: list[Kept]) -> int:

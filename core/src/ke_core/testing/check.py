@@ -101,7 +101,7 @@ class Teller:
     def _where(self, error: pytest.ExceptionInfo[BaseException]) -> str:
         """The last line of the plugin's own code that the error came through."""
         for entry in reversed(error.traceback):
-            path = Path(entry.path)
+            path = Path(entry.path).resolve()
             if self.own in path.parents:
                 return f"{path.relative_to(self.own.parent).as_posix()}:{entry.lineno + 1}"
         return ""
