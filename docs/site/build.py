@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from commands import command_pages
-from components import component_pages, plugin_pages
+from components import component_pages, directory_page, plugin_pages
 from pages import DOCS, OWN, home, pages
 from values import value_pages
 
@@ -28,6 +28,7 @@ def everything() -> Iterator[tuple[str, str]]:
     yield from command_pages(app)
     yield from component_pages(app.catalog)
     yield from plugin_pages(app.catalog)
+    yield from directory_page()
     yield from value_pages()
 
 

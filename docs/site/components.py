@@ -9,6 +9,7 @@ from commands import cell
 from pages import KINDS, ROOT, page, place
 
 from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.directory import known
 from ke_core.plugins.options import describe
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -119,6 +120,20 @@ def plugin_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
     tail = "```{toctree}\n:hidden:\n\n" + "\n".join(["ke-core", *toc]) + "\n```\n"
     yield "plugins/index.md", head + "\n".join(lists) + "\n" + tail
     yield "plugins/ke-core.md", page(ROOT / "core/README.md")
+
+
+def directory_page() -> Iterator[tuple[str, str]]:
+    """The list that ``ke plugins search`` reads."""
+    head = (
+        "# Known plugins\n\nWhat [`ke plugins search`](commands/plugins.md) knows of, installed or not. The list comes "
+        "with ke; [how yours gets onto it](../tutorials/publish.md#5-be-found).\n\n"
+        "| name | kind | what it does | `ke plugins install` |\n| --- | --- | --- | --- |\n"
+    )
+    rows = (
+        f"| `{one.name}` | {one.kind} | {cell(one.summary)} | `{one.distribution.removeprefix('ke-plugin-')}` |\n"
+        for one in known()
+    )
+    yield "reference/directory.md", head + "".join(rows)
 
 
 def _brought(catalog: Catalog, plugin: str) -> list[tuple[str, Spec[Any]]]:

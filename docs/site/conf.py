@@ -9,6 +9,7 @@ myst_enable_extensions = ["deflist"]
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["ke.css"]
+smartquotes = False  # what stands between quotes is often meant to be copied
 html_copy_source = False
 html_show_sphinx = False
 html_show_search_summary = False  # they are fetched, which browsers refuse where the site lies on a disk

@@ -6,8 +6,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from attrs import NOTHING, fields, has
 from commands import cell, escaped
@@ -111,6 +111,8 @@ def _prose(text: str) -> str:
 
 def _first(thing: Any) -> str:
     """The first sentence or so of what a name stands for."""
+    if get_origin(thing) in (Union, UnionType):
+        return "one of " + ", ".join(f"`{one.__name__}`" for one in get_args(thing))
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return "a value" if isinstance(thing, str | tuple | float | int) else ""
     if not thing.__doc__ or getattr(thing, "__module__", "").startswith("pluggy"):

@@ -43,7 +43,7 @@ def test_search_keeps_to_a_kind_and_marks_what_is_installed(ke, plugins):
     class Brings:
         @hookimpl
         def ke_datasets(self):
-            return [evolve(toy_spec, name="atlas", family="")]
+            return [evolve(toy_spec(), name="atlas", family="")]
 
     plugins.register(Brings(), "ke-plugin-atlas")
     row = next(
