@@ -81,9 +81,7 @@ class Mend:
                 if outermost:
                     del self._open[id(session.model)]
 
-    def _write(
-        self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch
-    ) -> dict[str, Any]:
+    def _write(self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
         """Find the updates and add them; what is to be recorded of them."""
         losses, updates = pseudo_gradients(model, trained.network, rewrites)
         return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
