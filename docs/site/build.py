@@ -51,7 +51,8 @@ def main(words: list[str]) -> int:
     (target / "source").mkdir(parents=True)
     assemble(target / "source")
     folders = [str(target / name) for name in ("doctrees", "source", "html")]
-    return sphinx(["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", *folders])
+    status: int = sphinx(["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", *folders])
+    return status
 
 
 if __name__ == "__main__":

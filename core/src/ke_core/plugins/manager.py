@@ -113,13 +113,13 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
 
 
 def _load(plugins: Plugins, point: EntryPoint) -> None:
-    dist = point.dist
+    about = point.dist.metadata if point.dist else None  # read once: every look at a distribution reads its file again
     plugins.installed[point.name] = Installed(
         name=point.name,
         module=point.value,
-        distribution=dist.name if dist else point.name,
-        version=dist.version if dist else "",
-        requires=tuple((dist.requires if dist else None) or ()),
+        distribution=about["Name"] if about else point.name,
+        version=about["Version"] if about else "",
+        requires=tuple((about.get_all("Requires-Dist") if about else None) or ()),
     )
     try:
         must_fit(plugins.installed[point.name].requires)
