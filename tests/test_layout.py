@@ -78,6 +78,11 @@ def test_entry_point_is_called_like_its_distribution(folder: Path) -> None:
     assert list((folder / "tests").glob("**/test_*.py"))
 
 
+@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=name)
+def test_every_distribution_carries_the_licence(folder: Path) -> None:
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 def test_every_plugin_is_in_requirements_tox_and_import_rules() -> None:
     requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     listed = re.search(r"\[testenv:plugin-\{(.*)\}\]", (ROOT / "tox.ini").read_text(encoding="utf-8"))

@@ -1,6 +1,7 @@
 """Discovery at three depths: objects, entry points of modules written here, and what is really installed."""
 
 import sys
+from email.message import Message
 from importlib.metadata import EntryPoint, entry_points, version
 
 import pytest
@@ -133,10 +134,11 @@ def test_a_plugin_that_prints_on_import_works_and_is_known_for_it(point, capsys)
 class Dist:
     """As much of a distribution as is looked at."""
 
-    name, version = "ke-plugin-old", "2.0"
-
     def __init__(self, *requires):
-        self.requires = list(requires)
+        self.metadata = Message()
+        self.metadata["Name"], self.metadata["Version"] = "ke-plugin-old", "2.0"
+        for one in requires:
+            self.metadata["Requires-Dist"] = one
 
 
 @pytest.mark.parametrize(
@@ -211,3 +213,40 @@ def test_ke_disable_plugins_leaves_plugins_out(point, monkeypatch):
     points = [point("bad", "raise ValueError"), point("worse", "raise ValueError"), good(point, "fine")]
     plugins = discover(points)
     assert list(plugins.installed) == ["fine"]
+
+
+GOING = """
+import pluggy
+
+hookspec = pluggy.HookspecMarker("ke")
+
+
+@hookspec(warn_on_impl=DeprecationWarning("ke_recipes goes in ke-core 0.3: use ke_reproductions"))
+def ke_recipes():
+    return ()
+"""
+
+
+def test_a_hook_that_will_go_is_said_of_the_plugin_that_uses_it(point, tmp_path, monkeypatch):
+    (tmp_path / "going.py").write_text(GOING)
+    point_of = point("late", "from ke_core.plugin import hookimpl\n\n@hookimpl\ndef ke_recipes():\n    return []\n")
+    plain = bare
+
+    def with_old_hook():
+        plugins = plain()
+        plugins.manager.add_hookspecs(__import__("going"))
+        return plugins
+
+    monkeypatch.setattr("ke_core.plugins.manager.bare", with_old_hook)
+    found = discover([point_of, good(point, "fine")], disabled=frozenset())
+    assert found.installed["late"].deprecated == ("ke_recipes goes in ke-core 0.3: use ke_reproductions",)
+    assert found.installed["fine"].deprecated == ()
+    assert not found.broken
+    sys.modules.pop("going")
+
+
+def test_other_warnings_of_a_plugin_are_passed_on(point):
+    noisy = point("noisy", "import warnings\nwarnings.warn('mind the gap', UserWarning)\n")
+    with pytest.warns(UserWarning, match="mind the gap"):
+        found = discover([noisy], disabled=frozenset())
+    assert found.installed["noisy"].deprecated == ()

@@ -181,6 +181,8 @@ def _installed(app: App) -> RenderableType:
             brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")
             if plugin.printed:
                 brings.append("\nprints while it is loaded; its author takes that out", "yellow")
+            for what in plugin.deprecated:
+                brings.append_text(literal(f"\n{what}", "yellow"))
         title = name if plugin.distribution in ("", name) else f"{name} ({plugin.distribution})"
         table.add_row(literal(title), literal(plugin.version), brings)
     return table

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
@@ -29,6 +30,7 @@ class Installed:
 
     ``step``: what its author does about that. ``printed``: what it wrote to standard output while it was loaded, where
     that would end up in the middle of a command's output. ``requires``: what its distribution declares to need.
+    ``deprecated``: what it uses that a later ke-core will not have, with the version and what takes its place.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Installed:
     step: str = ""
     printed: str = ""
     requires: tuple[str, ...] = ()
+    deprecated: tuple[str, ...] = ()
 
 
 @define
@@ -78,6 +81,23 @@ class Plugins:
                 print(text, end="", file=sys.stderr)  # noqa: T201  not the core's words: passed on, to where they hurt nobody
                 old = self.installed[name]
                 self.installed[name] = evolve(old, printed=old.printed + text)
+
+    @contextmanager
+    def noting(self, name: str) -> Iterator[None]:
+        """Keep a plugin's deprecation warnings on record; other warnings go where they would have gone.
+
+        Hooks that will go are declared with pluggy's ``warn_on_impl``; names of the facades that will go warn when they
+        are imported.
+        """
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", DeprecationWarning)
+            yield
+        found = [str(one.message) for one in said if issubclass(one.category, DeprecationWarning)]
+        if found:
+            self.installed[name] = evolve(self.installed[name], deprecated=tuple(dict.fromkeys(found)))
+        for one in said:
+            if not issubclass(one.category, DeprecationWarning):
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def bare() -> Plugins:
@@ -123,9 +143,9 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
     )
     try:
         must_fit(plugins.installed[point.name].requires)
-        with plugins.listening(point.name):
+        with plugins.listening(point.name), plugins.noting(point.name):
             plugin = point.load()
-        plugins.manager.register(plugin, name=point.name)
-        plugins.manager.check_pending()
+            plugins.manager.register(plugin, name=point.name)
+            plugins.manager.check_pending()
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
         plugins.mark_broken(point.name, error)
