@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "eval": "Edit a model, ask it a benchmark's questions, score its answers.",
     "demo": "Compare editors on a small embedded benchmark.",
-    "sweep": "Run every combination of editors, datasets, models, sizes, seeds and options that a file lists.",
+    "sweep": "Run every combination of editors, datasets, models, sizes, seeds and options that FILE.toml lists.",
     "leaderboard": "Rank the finished runs in a folder, with intervals.",
     "edit": "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
     "patch": "Describe, apply, revert and compare patches: files of weight updates.",
@@ -28,7 +28,7 @@ COMMANDS = {
     "runs": "List the runs in a folder, show one, remove those that came to nothing.",
     "judge": "Judge the replies of a finished run again, with another judge.",
     "judges": "List judges, and check one against labels written by hand.",
-    "reproduce": "Run a published table again, each number beside the printed one.",
+    "reproduce": "Run a published table or figure again, and set each number beside the printed one.",
     "score": "Score a judged run again, with other metrics.",
     "audit": "Find what is wrong with a dataset of edits, and mend it.",
     "datasets": "List, fetch, check and export benchmarks, count and sample their cases.",

@@ -122,7 +122,7 @@ def test_a_cache_that_cannot_be_written_is_wrong(ke, monkeypatch, tmp_path):
 def test_the_parts_of_the_cache_are_named_with_their_size(ke, tmp_path):
     (tmp_path / "cache" / "models").mkdir(parents=True)
     (tmp_path / "cache" / "models" / "weights").write_bytes(bytes(3_000_000))
-    assert "cache/models: 3.0 MB" in "".join(ke("doctor")[1].split("\n"))
+    assert "cache/models:3.0MB" in "".join(ke("doctor")[1].split())  # a long path goes over two lines
 
 
 def test_a_damaged_completion_cache_is_a_note(ke, tmp_path):
