@@ -332,6 +332,20 @@ def test_breakdowns_go_by_table_and_by_tag():
     assert "50.0" not in retrieval
 
 
+def test_metrics_are_broken_down_in_a_table_each_so_that_the_names_stay_readable():
+    tags = {"hops": "2"}
+    run = with_tables(score(0.5, 7, tags=tags))
+    wide = {name: f"a long heading {name}" for name in "abcdefgh"}
+    others = tuple(evolve(score(0.25, 3, name, tags=tags), metric="other") for name in wide)
+    both = evolve(run, columns={**run.columns, "other": wide}, scores=(*run.scores, *others))
+    first, second = (drawn(table) for table in slice_tables([both, with_tables(editor="none")]))
+    assert first.startswith("multi by hops, after editing")
+    assert second.startswith("other by hops, after editing")
+    assert second.count("mello") == 1
+    assert "none" not in second, "a run that has nothing there has no row"
+    assert max(map(len, second.splitlines())) <= 100
+
+
 def test_a_reply_that_stands_twice_counts_once_as_last_recorded():
     failure = Failure(error="ServerGone", message="")
     assert tally([replied("1", failure), replied("1", Answer(text="x"))]).failed == 0

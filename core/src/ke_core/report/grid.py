@@ -132,12 +132,15 @@ def score_grid(runs: Sequence[Reported], shown: Sequence[Column] | None = None) 
 
 
 def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
+    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only.
+
+    A table for each of the metrics' own, as the main ones: together they would be too wide to read.
+    """
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
     return _part_grids(runs) + [
         _slice_grid(runs, tag, group, sliced)
         for tag in tags
-        for group in _grouped(columns(runs), mains_together=True)
+        for group in _grouped(columns(runs))
         if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
     ]
 
@@ -184,9 +187,10 @@ def in_order(values: set[str]) -> list[str]:
 
 def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sliced: Sequence[Score]) -> Grid:
     shown = [column for column in group if any(column.holds(score) for score in sliced)]
-    what = f"{group[0].table} " if group[0].table else ""
+    mains = {column.metric for column in columns(runs) if not column.table}
+    what = group[0].table or (group[0].metric if len(mains) > 1 else "")
     return Grid(
-        title=f"{what}by {tag}, after editing: value in % (n)",
+        title=f"{what} by {tag}, after editing: value in % (n)".lstrip(),
         names=(tag, "editor", ASKED),
         heads=tuple(Head(words=column.heading) for column in shown),
         lines=tuple(
@@ -196,18 +200,18 @@ def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sli
             )
             for value in in_order({score.tags[tag] for score in sliced})
             for row in edited(runs)
+            if any(row.score(column, (tag, value)) for column in shown)
         ),
         group=tuple(shown),
         by=tag,
     )
 
 
-def _grouped(shown: Sequence[Column], *, mains_together: bool = False) -> list[list[Column]]:
-    """The columns of each table; ``mains_together``: the main tables of all metrics as one."""
+def _grouped(shown: Sequence[Column]) -> list[list[Column]]:
+    """The columns of each table."""
     groups: dict[tuple[str, str], list[Column]] = {}
     for column in shown:
-        whose = "" if mains_together and not column.table else column.metric
-        groups.setdefault((column.table, whose), []).append(column)
+        groups.setdefault((column.table, column.metric), []).append(column)
     return list(groups.values())
 
 
