@@ -141,9 +141,14 @@ def _shown(one: Difference) -> bool:
 
 
 def _heading(found: Comparison, one: Difference) -> str | None:
-    """What a row is called; None for what the metric itself shows in no table."""
+    """What a row is called; None for what the metric itself shows in no table.
+
+    Tables may share a heading, since each has a title; here there is one table, and the aspect's own name tells.
+    """
     spec = found.specs[one.metric]
-    named = {**spec.columns, **{key: name for columns in spec.tables.values() for key, name in columns.items()}}
+    further = {key: name for columns in spec.tables.values() for key, name in columns.items()}
+    taken = set(spec.columns.values())
+    named = {**spec.columns, **{key: key if name in taken else name for key, name in further.items()}}
     if named and one.aspect not in named:
         return None
     what = f"{one.aspect} queries" if one.metric == VERDICTS else named.get(one.aspect, one.aspect)
