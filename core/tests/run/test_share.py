@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.data.queries import Case, Entity, Gold, Probe, Query
-from ke_core.data.records import Batch, Probed, Replied
+from ke_core.data.records import Batch, Probed, Replied, Spent
 from ke_core.data.results import Answer
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig, ProcessLost
@@ -117,6 +117,16 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
     with shared(run_folder, World(), to_do, "base"):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
+
+
+def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
+    paid = Spent(requests=1, prompt_tokens=7)
+    for rank in range(2):
+        with writing(run_folder.path / PART.format(rank=rank)) as writer:
+            writer.append([paid])
+    with shared(run_folder, World(), made(2, size=None), "base"):
+        pass
+    assert list(run_folder.read()) == [paid, paid]
 
 
 def test_a_torn_last_line_of_a_part_is_left_out(run_folder):

@@ -62,7 +62,7 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
         finally:
             recorder.add_spent()  # an interrupted run has paid too
             log_losses(folder, recorder)
-    if here.size > 1:
+    if here.size > 1 and here.leads:
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # what the other processes recorded
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
+from ke_core.data.records import Batch, Probed, Record, Replied, Spent
 from ke_core.models.world import World
 from ke_core.results.folder import RunFolder
 from ke_core.results.lines import from_line, whole_lines
@@ -18,7 +18,7 @@ from ke_core.results.writer import Writer, writing
 from ke_core.run.plan import Group
 
 PART = "records.part-{rank}.jsonl"
-KINDS = (Batch, Replied, Probed, Judged, Spent)
+KINDS = (Batch, Replied, Probed, Spent)
 """The order in which a process records them for one group."""
 
 
@@ -59,14 +59,16 @@ def _parts(folder: RunFolder) -> list[Path]:
 def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str) -> None:
     """Append what the parts hold and ``records.jsonl`` does not, in one write, and then delete them.
 
-    A group that several processes edited was recorded by each: the first one counts.
+    A group that several processes edited was recorded by each: the first one counts. What a server was paid counts
+    every time, be it the same sum twice.
     """
-    known = {_key(record) for record in folder.read()}
+    known = {_key(record, "") for record in folder.read()}
     new: dict[tuple[object, ...], Record] = {}
     for part in _parts(folder):
         for number, line in whole_lines(part):
-            record = from_line(line, of=f"{part}, line {number}")
-            new.setdefault(_key(record), record)
+            place = f"{part}, line {number}"
+            record = from_line(line, of=place)
+            new.setdefault(_key(record, place), record)
     batches = {first: -1} | {group.id: number for number, group in enumerate(order)}
     cases: dict[str, int] = {}
     for group in order:
@@ -77,8 +79,8 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str)
         part.unlink()
 
 
-def _key(record: Record) -> tuple[object, ...]:
-    """The same for records of which one is enough."""
+def _key(record: Record, place: str) -> tuple[object, ...]:
+    """The same for records of which one is enough; of any other its place."""
     match record:
         case Batch():
             return ("batch", record.batch)
@@ -87,7 +89,7 @@ def _key(record: Record) -> tuple[object, ...]:
         case Probed():
             return ("probed", record.batch, record.metric)
         case _:
-            return (type(record).__name__, repr(record))
+            return (type(record).__name__, place)
 
 
 def _place(record: Record, batches: dict[str, int], cases: dict[str, int]) -> tuple[int, int, int]:
