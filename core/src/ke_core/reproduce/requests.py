@@ -14,6 +14,7 @@ from ke_core.data.runspec import Plan
 from ke_core.errors import BadConfig, BadData, KEError
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import split
+from ke_core.protocols import Dataset
 from ke_core.reproduce.models import Seat, seated
 from ke_core.reproduce.reading import ABSENT, HINT, CellPlan, Wanted, cells
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
@@ -82,31 +83,33 @@ class Shelf:
 
     def cases(self, request: EvalRequest) -> list[Case]:
         """Every case of a dataset. Raises UnknownComponent, BadData."""
-        chosen = self._chosen(request)
-        key = canonical([request.dataset, to_json(chosen.config)])
-        if key in self._missing:
-            raise self._missing[key]
-        try:
-            return self._read.open(chosen, request.dataset)[1]
-        except BadData as error:
-            self._missing[key] = error
-            raise
+        return self._open(*self._chosen(request))[1]
 
     def holds(self, request: EvalRequest) -> bool:
         """Whether all that the dataset reads is at hand, prompts among it."""
-        chosen = self._chosen(request)
-        key = canonical([request.dataset, to_json(chosen.config)])
+        chosen, key = self._chosen(request)
         if key not in self._holds:
             try:
-                self._holds[key] = bool(self._read.open(chosen, request.dataset)[0].info().sha256)
+                self._holds[key] = bool(self._open(chosen, key)[0].info().sha256)
             except BadData:
                 self._holds[key] = False
         return self._holds[key]
 
-    def _chosen(self, request: EvalRequest) -> Chosen:
+    def _open(self, chosen: Chosen, key: str) -> tuple[Dataset, list[Case]]:
+        if key in self._missing:
+            raise self._missing[key]
+        try:
+            return self._read.open(chosen, chosen.spec.name)
+        except BadData as error:
+            self._missing[key] = error
+            raise
+
+    def _chosen(self, request: EvalRequest) -> tuple[Chosen, str]:
+        """The dataset with its options, and what stands for both."""
         spec = self.catalog.spec("dataset", request.dataset)
         options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
-        return choose(self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts))
+        found = choose(self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts))
+        return found, canonical([request.dataset, to_json(found.config)])
 
 
 @define
@@ -119,12 +122,8 @@ class Planner:
     shelf: Shelf
 
     def rows(self) -> list[list[tuple[PartPlan, ...]]]:
-        """The parts of every cell, row by row. Raises BadData for an option of nothing that the table uses."""
+        """The parts of every cell, row by row. An option of a component that has no part in a run is left out of it."""
         return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
-
-    def cases(self, request: EvalRequest) -> list[Case]:
-        """Every case of a dataset. Raises UnknownComponent, BadData."""
-        return self.shelf.cases(request)
 
     def _part(self, cell: CellPlan, wanted: Wanted) -> PartPlan:
         seat = self._seats.get(cell.model, Seat())
@@ -155,7 +154,7 @@ class Planner:
         request = self._request(setup, pick, model, later=setup.judge if asks_model else "")
         request, notes = self._at_hand(request)
         if pick.source == "scores":
-            request, cut = _cut(request, len(self.cases(request)))
+            request, cut = _cut(request, len(self.shelf.cases(request)))
             notes += cut
         if not asks_model:
             return Needed(request=request), notes
@@ -188,7 +187,7 @@ class Planner:
         if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
             return evolve(request, prompts=""), [f"{request.prompts} prompts are not at hand: with ours"]
         try:
-            self.cases(request)
+            self.shelf.cases(request)
         except BadData:
             if not self.means.fallback:
                 raise

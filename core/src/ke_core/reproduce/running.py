@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
 from ke_core.data.codec import digest
-from ke_core.data.reproductions import Reproduction
+from ke_core.data.queries import Case
+from ke_core.data.reproductions import Reproduction, Source
 from ke_core.data.results import Score
 from ke_core.errors import KEError
 from ke_core.plugins.catalog import Catalog
@@ -67,6 +68,7 @@ class Runs:
     _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
     _why: dict[str, str] = field(factory=dict)
     _warned: dict[str, str] = field(factory=dict)
+    _counts: dict[tuple[Source, str], Mapping[str, float]] = field(factory=dict)
 
     def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
         """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
@@ -129,11 +131,19 @@ class Runs:
                 return Measured(value=None, n=0, why=self._why[need.key])
             found, warned = picked(self._scores[need.key], pick), self._warned[need.key]
             return evolve(found, notes=(*found.notes, f"warning: {warned}")) if warned else found
-        cases = plan.planner.cases(need.request)
+        cases = plan.planner.shelf.cases(need.request)
         try:
-            numbers = counted(cases) if pick.source == "statistics" else audited(cases, need.request.plan.size or 0)
+            numbers = self._numbers(pick.source, need, cases)
         except KEError as error:
             return Measured(value=None, n=0, why=str(error))
         if pick.aspect not in numbers:
             return Measured(value=None, n=0, why=f"{need.request.dataset} has no {pick.aspect}")
         return Measured(value=numbers[pick.aspect], n=len(cases))
+
+    def _numbers(self, source: Source, need: Needed, cases: Sequence[Case]) -> Mapping[str, float]:
+        """The counts of a dataset, made once for all cells that show one of them. Raises BadData."""
+        key = (source, need.key)
+        if key not in self._counts:
+            size = need.request.plan.size or 0
+            self._counts[key] = counted(cases) if source == "statistics" else audited(cases, size)
+        return self._counts[key]
