@@ -9,7 +9,6 @@ must agree, and so must the nearest facts. Times are CPU times of this process w
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -18,22 +17,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from memory import statements
 
-from ke_core.graph import load_atlas
 from ke_core.retrieval import load_encoder
 
 ROOT = Path(__file__).resolve().parents[1]
 T = TypeVar("T")
-
-
-def statements(folder: Path) -> list[str]:
-    """The distinct ones."""
-    path = folder / "mquake" / "MQuAKE-CF-3k.json"
-    if not path.is_file():
-        graph = load_atlas()
-        return [fact.text for relation in graph.links for fact in graph.facts(relation)]
-    rewrites = (r for case in json.loads(path.read_text(encoding="utf-8")) for r in case["requested_rewrite"])
-    return list(dict.fromkeys(f"{r['prompt'].format(r['subject'])} {r['target_new']['str']}" for r in rewrites))
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
