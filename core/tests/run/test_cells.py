@@ -11,7 +11,7 @@ from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.results.folder import RECORDS, RunFolder
-from ke_core.run.cells import Cell, run_cells
+from ke_core.run.cells import Cell, CellRunner
 from ke_core.run.evaluation import EvalRequest
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest, ModelSpec
@@ -67,10 +67,8 @@ def world(fakes, ke_cache_dir, tmp_path):
         name = "-".join([editor, model.partition(":")[2], *map(str, changes.values())])
         return Cell(name=name, request=evolve(request, **changes), folder=tmp_path / name)
 
-    def go(cells, **more):
-        return run_cells(cells, read(plugins), Silence(), **more)
-
-    return SimpleNamespace(cell=cell, go=go, seen=seen)
+    runner = CellRunner(catalog=read(plugins), progress=Silence())
+    return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
 
 
 def test_each_model_is_loaded_once_and_each_dataset_read_once_whatever_the_order(world):
@@ -78,6 +76,12 @@ def test_each_model_is_loaded_once_and_each_dataset_read_once_whatever_the_order
     results = world.go(cells)
     assert [(result.status, result.known) for result in results] == [("done", False)] * 4
     assert [result.cell for result in results] == cells
+    assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
+
+
+def test_model_and_dataset_are_kept_for_what_is_run_next(world):
+    world.go([world.cell("overwrite"), world.cell("notes", "fake:towns")])
+    world.go([world.cell("notes", "fake:towns"), world.cell("overwrite", "fake:towns")])
     assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
 
 

@@ -62,7 +62,8 @@ def test_suffixes_behind_kept_keys_equal_whole_rows(
     monkeypatch.setattr(tail, "_agree", lambda *_: False)
     whole = optimise(module_map(model.module), plans, SETTINGS)
     for one, other in zip(short, whole, strict=True):
-        assert off(one.z, other.z) < (1e-12 if family in ("gpt2", "gptj") else 1e-6)
+        # All but GPT-2 reckon attention or its angles in float32, whatever the model's type.
+        assert off(one.z, other.z) < (1e-12 if family == "gpt2" else 1e-6)
 
 
 def test_edits_stop_by_themselves_and_do_not_disturb_the_others(

@@ -20,7 +20,7 @@ from ke_core.report.clean import clean, one_line
 from ke_core.report.leaderboard import leaderboard, leaderboard_page
 from ke_core.report.numbers import counted, duration
 from ke_core.report.text import literal, plain_table
-from ke_core.run.cells import Cell, Result, run_cells
+from ke_core.run.cells import Cell, CellRunner, Result
 from ke_core.run.estimate import Earlier, Rates, Work, work_of
 from ke_core.run.summary import write_summary
 from ke_core.run.sweep import Planned, cells_of, planned
@@ -113,7 +113,8 @@ def run_planned(app: App, made: Sequence[Planned], root: Path) -> int:
     if board.done:
         console.print(literal(f"{len(board.done)} of {counted(len(made), 'cell')} finished before", "dim"))
     with _shown(console, board) as progress:
-        run_cells([each.cell for each in made if each.found is not None], app.catalog, progress, told=board.told)
+        runner = CellRunner(catalog=app.catalog, progress=progress)
+        runner.run([each.cell for each in made if each.found is not None], told=board.told)
     for result in board.results.values():
         if result.status == "failed":
             console.print(literal(f"{result.cell.name} failed: {result.error}", "red"), soft_wrap=True)

@@ -21,7 +21,7 @@ from ke_core.reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
 from ke_core.results.agreement import warning
 from ke_core.results.folder import RunFolder
 from ke_core.results.measured import judge_of, scores_of
-from ke_core.run.cells import Cell, Result, Told, run_cells
+from ke_core.run.cells import Cell, CellRunner, Result, Told
 from ke_core.run.evaluation import judge, score
 from ke_core.run.judges import Asking
 
@@ -65,10 +65,16 @@ class Runs:
     means: Means
     root: Path
     progress: Progress
+    _runner: CellRunner = field(init=False)
     _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
     _why: dict[str, str] = field(factory=dict)
     _warned: dict[str, str] = field(factory=dict)
     _counts: dict[tuple[Source, str], Mapping[str, float]] = field(factory=dict)
+
+    @_runner.default
+    def _one_runner(self) -> CellRunner:
+        """One for all tables: most of them ask the same model."""
+        return CellRunner(catalog=self.catalog, progress=self.progress)
 
     def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
         """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
@@ -76,7 +82,7 @@ class Runs:
         Returns whether any of them failed.
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
-        results = run_cells([cell(need, self.root) for need in new.values()], self.catalog, self.progress, told=told)
+        results = self._runner.run([cell(need, self.root) for need in new.values()], told=told)
         for (key, need), result in zip(new.items(), results, strict=True):
             self._read(key, need, result)
         return any(key in self._why for key in needs)

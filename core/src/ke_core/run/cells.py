@@ -2,7 +2,8 @@
 
 ::
 
-    results = run_cells([Cell(name="a", request=EvalRequest(...), folder=Path("out/a")), ...], catalog, progress)
+    runner = CellRunner(catalog=catalog, progress=progress)
+    results = runner.run([Cell(name="a", request=EvalRequest(...), folder=Path("out/a")), ...])
 
 What is finished is not run again, and what was interrupted goes on where it stopped. Answers of the unedited model and
 statistics are shared through the caches, as among several editors of one ``ke eval``.
@@ -28,7 +29,6 @@ from ke_core.run.evaluation import EvalRequest, Resolved, complete, resolve, run
 from ke_core.run.phases import watched
 from ke_core.run.recorded import Datasets
 from ke_core.run.session import ModelChoice
-from ke_core.run.spending import FREE, Prices
 
 
 @frozen(kw_only=True)
@@ -62,31 +62,6 @@ Told = Callable[[Cell, Result | None], object]
 """Called with a cell and None when it begins, and with its result when it ends."""
 
 
-def run_cells(
-    cells: Sequence[Cell],
-    catalog: Catalog,
-    progress: Progress,
-    *,
-    told: Told = lambda _cell, _result: None,
-    prices: Prices = FREE,
-) -> list[Result]:
-    """Run what is not finished, model by model; the results in the order of ``cells``.
-
-    A cell that fails, for whatever reason, is left where it stands, and the next one begins: started again, it goes on
-    there. Only an interrupt ends all. Two cells need two folders (BadRun).
-    """
-    folders = [cell.folder.resolve() for cell in cells]
-    if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
-        raise BadRun(f"two cells have one folder: {twice}", hint="give each its own")
-    runner = _Runner(catalog=catalog, progress=progress, prices=prices)
-    results: dict[str, Result] = {}
-    for cell in _by_model(cells):
-        told(cell, None)
-        results[str(cell.folder)] = found = runner.run(cell)
-        told(cell, found)
-    return [results[str(cell.folder)] for cell in cells]
-
-
 def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
     """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights."""
     try:
@@ -109,19 +84,34 @@ def _by_model(cells: Iterable[Cell]) -> list[Cell]:
 
 
 @define(kw_only=True)
-class _Runner:
-    """The one model that is loaded now, and the datasets read so far."""
+class CellRunner:
+    """Keeps the one model that is loaded now, and the datasets read so far, also from one ``run`` to the next."""
 
     catalog: Catalog
     progress: Progress
-    prices: Prices
-    datasets: Datasets = field(factory=Datasets)
+    _datasets: Datasets = field(factory=Datasets)
     _choice: ModelChoice | None = None
     _model: LanguageModel | None = None
     _broken: dict[ModelChoice, Exception] = field(factory=dict)
     """Why a model could not be loaded: the next cell would wait in vain for the same."""
 
-    def run(self, cell: Cell) -> Result:
+    def run(self, cells: Sequence[Cell], *, told: Told = lambda _cell, _result: None) -> list[Result]:
+        """Run what is not finished, model by model; the results in the order of ``cells``.
+
+        A cell that fails, for whatever reason, is left where it stands, and the next one begins: started again, it
+        goes on there. Only an interrupt ends all. Two cells need two folders (BadRun).
+        """
+        folders = [cell.folder.resolve() for cell in cells]
+        if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
+            raise BadRun(f"two cells have one folder: {twice}", hint="give each its own")
+        results: dict[str, Result] = {}
+        for cell in _by_model(cells):
+            told(cell, None)
+            results[str(cell.folder)] = found = self._result(cell)
+            told(cell, found)
+        return [results[str(cell.folder)] for cell in cells]
+
+    def _result(self, cell: Cell) -> Result:
         """Run it, or say why not. Raises nothing but interrupts."""
         started = perf_counter()
         try:
@@ -132,7 +122,7 @@ class _Runner:
 
     def _run(self, cell: Cell) -> Result:
         with watched("reading the dataset") as reading:
-            found = resolve(cell.request, self.catalog, read=self.datasets)
+            found = resolve(cell.request, self.catalog, read=self._datasets)
         if finished(found, cell.folder, self.catalog):
             last = next(line for line in reversed(RunFolder.open(cell.folder).logged()) if line["event"] == "end")
             return Result(cell=cell, known=True, failures=int(last.get("failures", 0)))
@@ -141,7 +131,7 @@ class _Runner:
             job = complete(found, self.catalog, self.progress, model=model)
         job = evolve(job, before=(reading, loading))
         try:
-            ended = run(job, RunFolder.create(cell.folder, job.spec), prices=self.prices)
+            ended = run(job, RunFolder.create(cell.folder, job.spec))
         except BaseException:
             self._choice = self._model = None  # nobody knows what it did to the model: the next cell loads it afresh
             raise

@@ -98,6 +98,39 @@ def optimise(modules: ModuleMap, plans: Sequence[Plan], settings: ZSettings) -> 
 
 
 @define(eq=False)
+class _Rows:
+    """Rows that go on from the offset at block L: ``per_edit`` of each edit, its offset in column ``column`` [rows]."""
+
+    tail: Tail
+    column: Tensor
+    per_edit: int
+
+    @classmethod
+    def open(cls, modules: ModuleMap, rows: Sequence[Row], per_edit: int, layer: int) -> _Rows:
+        """All edits' rows, edit by edit."""
+        tail = open_tail(modules, rows, layer)
+        index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
+        return cls(tail, index - tail.start.to(index.device), per_edit)
+
+    def run(self, delta: Tensor) -> Tensor:
+        """The last block's output with each edit's offset of ``delta`` [E, d] in its rows; differentiable."""
+        hidden = self.tail.hidden
+        offset = torch.zeros(hidden.shape, dtype=delta.dtype, device=hidden.device)
+        every = torch.arange(len(hidden), device=hidden.device)
+        offset = offset.index_put((every, self.column), delta.repeat_interleave(self.per_edit, dim=0))
+        return self.tail.run((hidden.to(offset.dtype) + offset).to(hidden.dtype))
+
+    def of(self, edits: Tensor) -> Tensor:
+        """Which rows are those of ``edits``."""
+        return (edits[:, None] * self.per_edit + torch.arange(self.per_edit, device=edits.device)).flatten()
+
+    def keep(self, edits: Tensor) -> _Rows:
+        """Only the rows of ``edits``."""
+        rows = self.of(edits)
+        return _Rows(self.tail.keep(rows), self.column[rows], self.per_edit)
+
+
+@define(eq=False)
 class _Scored:
     """Which positions of the tail's columns are scored, and for which edit: parallel arrays of length M."""
 
@@ -121,16 +154,15 @@ class _Optimisation:
 
     def __init__(self, modules: ModuleMap, plans: Sequence[Plan], settings: ZSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
-        self.per_edit = len(plans[0].rows) + 1
-        rows = [row for made in plans for row in (*made.rows, made.essence)]
-        self.tail: Tail = open_tail(modules, rows, settings.layer)
-        self.device = self.tail.hidden.device
-        index = torch.tensor([row.index for row in rows], device=self.device)
-        self.column = index - self.tail.start.to(self.device)
+        rows = [row for made in plans for row in made.rows]
+        self.prompts = _Rows.open(modules, rows, len(plans[0].rows), settings.layer)
+        # They end where the offset is: behind the prompts, each would be padded to the longest of those.
+        self.essences = _Rows.open(modules, [made.essence for made in plans], 1, settings.layer)
+        self.device = self.prompts.column.device
         self.scored = self._positions()
         self.live = torch.arange(len(plans), device=self.device)
-        bare = torch.arange(len(plans), device=self.device) * self.per_edit
-        self.clean = self.tail.hidden[bare, self.column[bare]].to(modules.dtype)
+        bare = self.live * self.prompts.per_edit
+        self.clean = self.prompts.tail.hidden[bare, self.prompts.column[bare]].to(modules.dtype)
         if settings.site == "mlp":
             self.clean = mlp_states(modules, [rows[at].to_subject for at in bare.tolist()], settings.layer)
         self.size = self.clean.norm(dim=1)
@@ -156,14 +188,13 @@ class _Optimisation:
     def _losses(self) -> tuple[Tensor, Tensor, Tensor]:
         """NLL, weighted KL and total of each live edit, [E]."""
         count = len(self.live)
-        hidden = self.tail.hidden
-        offset = torch.zeros(hidden.shape, dtype=self.modules.dtype, device=self.device)
-        every = torch.arange(len(hidden), device=self.device)
-        offset = offset.index_put((every, self.column), self.delta.repeat_interleave(self.per_edit, dim=0))
-        top = self.tail.run((hidden.to(offset.dtype) + offset).to(hidden.dtype))
-        last = (torch.arange(count, device=self.device) + 1) * self.per_edit - 1
-        rows, columns = torch.cat([self.scored.row, last]), torch.cat([self.scored.column, self.column[last]])
-        logs = self.modules.logits(top[rows.to(top.device), columns.to(top.device)]).log_softmax(-1).to(self.device)
+        top, last = self.prompts.run(self.delta), self.essences.run(self.delta)
+        every = torch.arange(count, device=last.device)
+        states = [
+            top[self.scored.row.to(top.device), self.scored.column.to(top.device)],
+            last[every, self.essences.column.to(last.device)],
+        ]
+        logs = self.modules.logits(torch.cat(states)).log_softmax(-1).to(self.device)
         scored, now = logs[:-count], logs[-count:]
         if self.before is None:
             self.before = now.detach()
@@ -199,10 +230,9 @@ class _Optimisation:
         if bool(stay.all()):
             return
         edits = stay.nonzero()[:, 0]
-        rows = (edits[:, None] * self.per_edit + torch.arange(self.per_edit, device=self.device)).flatten()
-        self.scored = self.scored.of(edits, rows)
-        self.tail = self.tail.keep(rows)
-        self.column, self.live = self.column[rows], self.live[edits]
+        self.scored = self.scored.of(edits, self.prompts.of(edits))
+        self.prompts, self.essences = self.prompts.keep(edits), self.essences.keep(edits)
+        self.live = self.live[edits]
         self.clean, self.size, self.delta = self.clean[edits], self.size[edits], self.delta[edits]
         self.mean, self.square = self.mean[edits], self.square[edits]
         assert self.before is not None
@@ -220,11 +250,11 @@ class _Optimisation:
     def _positions(self) -> _Scored:
         """Where the target's tokens are predicted: the last prompt token and the target tokens before them."""
         found: list[tuple[int, int, int, float, int]] = []
-        starts = self.tail.start.tolist()
+        starts = self.prompts.tail.start.tolist()
         for edit, made in enumerate(self.plans):
             share = 1.0 / (len(made.rows) * len(made.target))
             for number, row in enumerate(made.rows):
-                at = edit * self.per_edit + number
+                at = edit * self.prompts.per_edit + number
                 begin = len(row.ids) - len(made.target) - starts[at]
                 found += [(at, begin + j, token, share, edit) for j, token in enumerate(made.target)]
         rows, columns, tokens, weights, edits = zip(*found, strict=True)

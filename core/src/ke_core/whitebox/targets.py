@@ -54,7 +54,7 @@ def _groups(plans: dict[Path, Plan]) -> list[list[Path]]:
     groups: list[list[Path]] = []
     for path, made in sorted(plans.items(), key=lambda item: -item[1].suffix):
         first = plans[groups[-1][0]] if groups else made
-        if groups and (len(groups[-1]) + 1) * (len(first.rows) + 1) * first.suffix <= TOGETHER:
+        if groups and (len(groups[-1]) + 1) * len(first.rows) * first.suffix <= TOGETHER:
             groups[-1].append(path)
         else:
             groups.append([path])
