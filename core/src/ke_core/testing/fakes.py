@@ -77,15 +77,23 @@ class ScriptedModel(EchoModel):
     """Says what it is told to say, in order or by a function of the prompt; remembers every request.
 
     A script item that is an exception is returned in place of a text. Running past the script's end is a
-    test's mistake and raises.
+    test's mistake and raises. ``likes`` gives the log-probability of a continuation behind a prompt; without it, the
+    shorter one is the likelier.
     """
 
     id = "fake:scripted"
 
-    def __init__(self, script: Iterable[str | Exception] | Callable[[str], str | Exception]) -> None:
+    def __init__(
+        self,
+        script: Iterable[str | Exception] | Callable[[str], str | Exception] = (),
+        *,
+        likes: Callable[[str, str], float] = lambda _prompt, text: -float(len(text)),
+    ) -> None:
         self._answer = script if callable(script) else None
         self._script = [] if callable(script) else list(script)
+        self._likes = likes
         self.requests: list[Generate] = []
+        self.scored: list[Score] = []
 
     @property
     def prompts(self) -> list[str]:
@@ -95,6 +103,17 @@ class ScriptedModel(EchoModel):
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """The next items of the script, cut at stop strings as a real model's would be."""
         return [self._one(request) for request in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """What it ``likes``; a token is a word."""
+        self.scored += requests
+        return [
+            Scored(
+                logprobs=tuple(self._likes(request.prompt, text) for text in request.continuations),
+                tokens=tuple(max(1, len(text.split())) for text in request.continuations),
+            )
+            for request in requests
+        ]
 
     def _one(self, request: Generate) -> Generated | Exception:
         self.requests.append(request)

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from ke_core.plugin import BadConfig, Failure, Likelihood, Scored
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_ice import IceConfig, ke_editors
 from ke_plugin_ice.editor import Ice
 
@@ -85,18 +85,13 @@ def test_facts_come_and_go_while_the_model_answers() -> None:
 
 
 def test_log_probabilities_are_those_behind_the_facts() -> None:
-    class Scoring(EchoModel):
-        def score(self, requests):
-            self.asked = requests
-            return super().score(requests)
-
-    model = Scoring()
+    model = ScriptedModel()
     ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome", " Paris"))
     with editing(model, [MOVE_TOWER]) as edited:
         (reply,) = edited.answer([ask])
     assert isinstance(reply, Scored)
-    assert [request.prompt for request in model.asked] == [f"Suppose that {TOWER}\nThe tower is in"]
-    assert model.asked[0].continuations == ask.continuations
+    assert [request.prompt for request in model.scored] == [f"Suppose that {TOWER}\nThe tower is in"]
+    assert model.scored[0].continuations == ask.continuations
 
 
 class Small(ScriptedModel):

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.errors import ContextOverflow
-from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood, Scored
+from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
 from ke_plugin_ike import IkeConfig, ke_editors
@@ -277,25 +277,10 @@ def test_error_of_the_model_is_a_failure() -> None:
     assert reply == Failure(error="TimeoutError", message="no answer")
 
 
-class Reader(EchoModel):
-    """A perfect model: what the last fact says is certain, if it is given whole and with its space."""
-
-    def __init__(self) -> None:
-        self.scored = []
-
-    def score(self, requests):
-        self.scored += requests
-        return [
-            Scored(
-                logprobs=tuple(0.0 if self.right(request.prompt, text) else -50.0 for text in request.continuations),
-                tokens=(1,) * len(request.continuations),
-            )
-            for request in requests
-        ]
-
-    def right(self, prompt: str, text: str) -> bool:
-        fact = prompt.rpartition("\nText: ")[0].rpartition("Update: ")[2]
-        return not prompt.endswith(" ") and fact.endswith(text)
+def certain(prompt: str, text: str) -> float:
+    """Of a perfect model: what the last fact says is certain, if it is given whole and with its space."""
+    fact = prompt.rpartition("\nText: ")[0].rpartition("Update: ")[2]
+    return 0.0 if not prompt.endswith(" ") and fact.endswith(text) else -50.0
 
 
 def test_v2_a_perfect_model_prefers_every_new_object() -> None:
@@ -305,7 +290,7 @@ def test_v2_a_perfect_model_prefers_every_new_object() -> None:
             Likelihood(id=text, case="c", texts=(text,), prompt=f"Q: {text}\nA:", continuations=words)
             for text in (edit.cloze.prompt, edit.question)
         ]
-        model = Reader()
+        model = ScriptedModel(likes=certain)
         with Ike(config=IkeConfig()).edit(make_session(model), [edit]) as after:
             replies = after.answer(asks)
         assert [reply.logprobs for reply in replies] == [(0.0, -50.0)] * 2
@@ -315,7 +300,7 @@ def test_v2_a_perfect_model_prefers_every_new_object() -> None:
 
 
 def test_v2_a_text_without_wordings_is_scored_after_its_own_prompt() -> None:
-    model = Reader()
+    model = ScriptedModel(likes=certain)
     ask = Likelihood(id="l", case="", prompt="The sea was", continuations=(" calm that day",))
     with Ike(config=IkeConfig(k=0)).edit(make_session(model), [MOVE_TOWER]) as after:
         after.answer([ask])

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from ke_core.plugin import BadConfig, Failure, Likelihood, Scored
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_input_aug import InputAugConfig, ke_editors
 from ke_plugin_input_aug.editor import InputAug
 
@@ -99,17 +99,12 @@ def test_tokens_of_an_answer(mode, tokens) -> None:
 
 
 def test_log_probabilities_are_those_behind_the_facts() -> None:
-    class Scoring(EchoModel):
-        def score(self, requests):
-            self.asked = requests
-            return super().score(requests)
-
     ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome",), own=(MOVE_TOWER.id,))
-    model = Scoring()
+    model = ScriptedModel()
     with editing(model) as edited:
         (reply,) = edited.answer([ask])
     assert isinstance(reply, Scored)
-    assert model.asked[0].prompt == f"Facts: {TOWER}\nThe tower is in"
+    assert model.scored[0].prompt == f"Facts: {TOWER}\nThe tower is in"
     with editing(model, mode="cot") as edited:
         (reply,) = edited.answer([ask])
     assert isinstance(reply, Failure)
