@@ -362,7 +362,7 @@ def test_before_the_first_edit_the_number_of_cases_is_not_known():
 
 
 def test_numbers_are_written_for_people():
-    assert [number(score(value)) for value in (0.0, 0.4567, 1.0)] == ["0.0", "45.7", "100.0"]
+    assert [number(score(value)) for value in (0.0, -0.0001, 0.4567, 1.0)] == ["0.0", "0.0", "45.7", "100.0"]
     assert number(None) == number(score(None, 0)) == "-"
     assert [number(score(value, measure="s")) for value in (0.0, 1.0, 12.3456, 1234.5)] == [
         "0.000", "1.000", "12.35", "1,234",

@@ -157,7 +157,7 @@ def _heading(found: Comparison, one: Difference) -> str | None:
 
 
 def _value(value: float, one: Difference, sign: str = "") -> str:
-    return f"{100 * value:{sign}.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
+    return f"{100 * value:{sign}z.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
 
 
 def _interval(one: Difference) -> str:

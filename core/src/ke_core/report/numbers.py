@@ -13,7 +13,7 @@ def number(score: Score | None) -> str:
     """``41.2``, in per cent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
     if score is None or score.value is None:
         return NOTHING
-    return f"{100 * score.value:.1f}" if score.measure == SHARE else _quantity(score.value)
+    return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value)
 
 
 def interval(score: Score | None) -> str:
@@ -39,7 +39,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def _bound(value: float) -> str:
     """The ends of the scale without a decimal: a column is as narrow as it can be."""
-    return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:.1f}"
+    return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:z.1f}"
 
 
 def _quantity(value: float) -> str:
