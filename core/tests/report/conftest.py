@@ -119,7 +119,8 @@ class Chromium:
         if message.get("method") == "Log.entryAdded":
             self.errors.append(given["entry"]["text"])
         if message.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(given["exceptionDetails"]["exception"].get("description", ""))
+            thrown = given["exceptionDetails"]  # a rejected promise may carry no exception
+            self.errors.append(thrown.get("exception", {}).get("description") or thrown["text"])
         return message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 from attrs import frozen
 
@@ -26,4 +27,4 @@ def since_last(model: object, prices: Prices) -> tuple[Spent, ...]:
     counts = {} if usage is None else usage.take()
     if not any(counts.values()):
         return ()
-    return (Spent(**counts, price_in=prices.prompt, price_out=prices.generated),)
+    return (Spent(id=uuid4().hex, **counts, price_in=prices.prompt, price_out=prices.generated),)

@@ -60,7 +60,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str)
     """Append what the parts hold and ``records.jsonl`` does not, in one write, and then delete them.
 
     A group that several processes edited was recorded by each: the first one counts. What a server was paid counts
-    every time, be it the same sum twice.
+    for each process, be it the same sum twice; killed between writing and deleting, not again.
     """
     known = {_key(record, "") for record in folder.read()}
     new: dict[tuple[object, ...], Record] = {}
@@ -88,6 +88,8 @@ def _key(record: Record, place: str) -> tuple[object, ...]:
             return ("replied", record.batch, record.case, record.phase, record.style)
         case Probed():
             return ("probed", record.batch, record.metric)
+        case Spent(id=name) if name:
+            return ("spent", name)
         case _:
             return (type(record).__name__, place)
 
