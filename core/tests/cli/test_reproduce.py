@@ -259,5 +259,5 @@ def test_a_run_that_fails_is_said_in_its_cells_and_the_others_are_shown(ke, tmp_
     (tmp_path / "mine.toml").write_text(TABLE.replace('"sayer.word" = "Cairo"', '"sayer.wort" = "Cairo"'))
     status, out, _err = ke("reproduce", "mine.toml", *MODEL, "--limit", "2")
     assert status == 1
-    assert "sayer has no option 'wort'" in out
+    assert "sayer has no option 'wort'; " in out  # and what to do
     assert "+0.0 matches" in out

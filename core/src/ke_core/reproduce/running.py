@@ -102,7 +102,7 @@ class Runs:
 
     def _read(self, key: str, need: Needed, result: Result) -> None:
         if result.status == "failed":
-            self._why[key] = result.error
+            self._why[key] = _reason(result.error, result.hint)
             return
         folder = RunFolder.open(result.cell.folder)
         try:
@@ -111,7 +111,7 @@ class Runs:
             self._scores[key] = tuple(scores_of(folder))
             self._warned[key] = warning(judge_of(folder))
         except KEError as error:
-            self._why[key] = str(error)
+            self._why[key] = _reason(str(error), error.hint)
 
     def _judge(self, folder: RunFolder, need: Needed) -> None:
         """By a judge that asks a model, after the run."""
@@ -153,3 +153,8 @@ class Runs:
             size = need.request.plan.size or 0
             self._counts[key] = counted(cases) if source == "statistics" else audited(cases, size)
         return self._counts[key]
+
+
+def _reason(error: str, hint: str) -> str:
+    """What is wrong and, where somebody knows, what to do: a table has no line under it for hints."""
+    return f"{error}; {hint}" if hint else error
