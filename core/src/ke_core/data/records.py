@@ -98,9 +98,9 @@ class Probed:
 class Spent:
     """What a model's server was asked since the last such line, by the server's own count: what is paid for.
 
-    ``id`` is of this line alone, so that a copy of it does not count twice. What came out of the cache is not in it. ``retries`` are tries beyond the first, ``unmetered`` answers came without
-    a count of tokens. ``price_in`` and ``price_out`` are of a million prompt tokens and of a million generated ones; 0
-    where nobody has said one.
+    ``id`` is of this line alone, so that a copy of it does not count twice. What came out of the cache is not in it.
+    ``retries`` are tries beyond the first, ``unmetered`` answers came without a count of tokens. ``price_in`` and
+    ``price_out`` are of a million prompt tokens and of a million generated ones; 0 where nobody has said one.
     """
 
     schema: int = SCHEMA
