@@ -114,6 +114,16 @@ def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
     assert text.count("70.0") == 1
 
 
+def test_a_run_that_asked_the_unedited_model_less_does_not_contradict_the_others():
+    one, other = score(0.7, phase="before"), score(0.4, phase="before", style="cot")
+    more = score(0.5, phase="before", aspect="old answer")
+    runs = [reported(other, score(0.1)), reported(one, more, other, score(0.2), editor="mello")]
+    text = flat(score_table(runs))
+    assert "before" not in text
+    assert text.count("unedited") == 1
+    assert "unedited direct 70.0" in text
+
+
 def test_the_unedited_model_stands_for_each_run_where_they_differ():
     runs = [
         reported(score(0.7, phase="before"), score(0.1)),
@@ -139,8 +149,11 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs():
     other = ModelRef(source="hf", id="large", digest="b")
     assert labels([reported(), reported(editor="none")]) == ["memit", "none"]
     assert labels([reported(), reported(model=other)]) == ["memit, tiny", "memit, large"]
-    assert labels([reported(), reported(plan=Plan(size=None))]) == [
-        "memit, partition, each case edited alone", "memit, partition, all cases edited together",
+    assert labels([reported(plan=Plan(limit=9)), reported(plan=Plan(size=None, limit=9))]) == [
+        "memit, each case edited alone", "memit, all cases edited together",
+    ]  # fmt: skip
+    assert labels([reported(plan=Plan(ask=9)), reported(plan=Plan(protocol="sample", size=5, ask=9))]) == [
+        "memit, partition, each case edited alone", "memit, sample, 5 edited",
     ]  # fmt: skip
     assert labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
     alike = [reported(), reported(seed=1)]

@@ -220,20 +220,27 @@ def _is_in(score: Score, group: Sequence[Column]) -> bool:
 
 
 def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
-    """Rows of the unedited model: once where the runs agree on it, else for each run."""
+    """Rows of the unedited model: once where no two runs disagree on it, else for each run."""
     rows = [
-        [Row(label=f"before {label}", run=run, phase="before", style=style) for style in run.styles("before")]
+        Row(label=f"before {label}", run=run, phase="before", style=style)
         for label, run in zip(labels(runs), runs, strict=True)
+        for style in run.styles("before")
     ]
-    found = [made for made in rows if made]
-    if len({tuple(_numbers(row, shown) for row in made) for made in found}) == 1:
-        return [evolve(row, label="unedited") for row in found[0]]
-    return [row for made in found for row in made]
+    most = sorted(runs, key=lambda run: -len(run.styles("before")))
+    fullest = [
+        max((row for row in rows if row.style == style), key=lambda row: len(_numbers(row, shown)))
+        for style in dict.fromkeys(style for run in most for style in run.styles("before"))
+    ]
+    told = {row.style: _numbers(row, shown).items() for row in fullest}
+    if all(_numbers(row, shown).items() <= told[row.style] for row in rows):
+        return [evolve(row, label="unedited") for row in fullest]
+    return rows
 
 
-def _numbers(row: Row, shown: Sequence[Column]) -> tuple[object, ...]:
-    scores = [row.score(column) for column in shown]
-    return (row.style, *(None if score is None else (score.value, score.n) for score in scores))
+def _numbers(row: Row, shown: Sequence[Column]) -> dict[Column, tuple[float | None, int]]:
+    """What was measured: value and n by column."""
+    found = ((column, row.score(column)) for column in shown)
+    return {column: (score.value, score.n) for column, score in found if score is not None}
 
 
 def _common_n(rows: Sequence[Row], column: Column) -> int | None:

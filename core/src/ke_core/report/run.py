@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
-from ke_core.data.runspec import RunSpec
+from ke_core.data.runspec import Plan, RunSpec
 from ke_core.models.absent import NO_MODEL
 from ke_core.report.effort import CORE, HEADINGS, TITLE
 from ke_core.report.tally import Tally
@@ -87,10 +87,11 @@ def _further(run: Reported) -> Iterator[Column]:
 def labels(runs: Sequence[Reported]) -> list[str]:
     """A name for each run: its editor, and what else tells it from the others."""
     told = [[run.spec.editor.name] for run in runs]
+    plans = [_plan_parts(run.spec.plan) for run in runs]
     for differing in (
         ["" if without_model(run.spec) else run.spec.model.id for run in runs],
         [run.spec.dataset.component.name for run in runs],
-        [plan_words(run.spec) for run in runs],
+        *([plan.get(part, "") for plan in plans] for part in dict.fromkeys(part for plan in plans for part in plan)),
     ):
         if len(set(differing) - {""}) > 1:
             for words, word in zip(told, differing, strict=True):
@@ -108,17 +109,27 @@ def without_model(spec: RunSpec) -> bool:
 
 def plan_words(spec: RunSpec) -> str:
     """The protocol of a run in words."""
-    plan = spec.plan
+    return ", ".join(_plan_parts(spec.plan).values())
+
+
+def _plan_parts(plan: Plan) -> dict[str, str]:
+    """The same, by what it says: runs that differ in one part need be told apart by that alone."""
     size = "all cases" if plan.size is None else "each case" if plan.size == 1 else f"{plan.size} cases"
-    if plan.protocol == "partition":
-        words = f"partition, {size} edited {'alone' if plan.size == 1 else 'together'}"
-    else:
-        words = f"sample, {'all' if plan.size is None else plan.size} edited"
     if plan.sequential:
         often = "each batch" if plan.evaluate == 1 else f"every {plan.evaluate} batches"
         when = "at the end" if plan.evaluate is None else f"after {often}"
         one = "case by case" if plan.size == 1 else f"{size} at a time"
-        words = f"sequential, {one} on top of one another, {plan.of} cases asked {when}"
+        parts = {
+            "protocol": "sequential",
+            "size": f"{one} on top of one another",
+            "asked": f"{plan.of} cases asked {when}",
+        }
+    elif plan.protocol == "partition":
+        parts = {"protocol": "partition", "size": f"{size} edited {'alone' if plan.size == 1 else 'together'}"}
+    else:
+        parts = {"protocol": "sample", "size": f"{'all' if plan.size is None else plan.size} edited"}
     if plan.limit is not None:
-        words += f", limit {plan.limit}"
-    return words + (f", {plan.ask} asked" if plan.ask is not None else "")
+        parts["limit"] = f"limit {plan.limit}"
+    if plan.ask is not None:
+        parts["ask"] = f"{plan.ask} asked"
+    return parts
