@@ -4,7 +4,8 @@
 
 Nothing is timed: calls are counted, of a model that answers at once. RippleEdits-style cases are tested by six
 criteria, each with its conditions; published code makes the edit anew for every criterion and asks the conditions anew
-for every editor. Three editors over the same cases need the unedited model's answers once.
+for every editor. Three editors over the same cases need the unedited model's answers once; separate runs ask for them
+three times. More edits than cases, or a question asked of the unedited model by the second editor, is a failure.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest
 from ke_core.testing.fakes import EchoModel, Silence
+
+DATASETS = {"ripple-edits-atlas": True, "mquake-atlas": False}
+"""Whether the published evaluator makes the edit once a criterion, or once a case."""
+EDITORS = ("first", "second", "third")
 
 
 class Counted(EchoModel):
@@ -114,32 +119,60 @@ class Plugin:
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
         """Three that do the same."""
-        names = ("first", "second", "third")
-        return [EditorSpec(name=name, summary=name, config=NoOptions, build=partial(_built, name)) for name in names]
+        return [EditorSpec(name=name, summary=name, config=NoOptions, build=partial(_built, name)) for name in EDITORS]
 
 
-def counted(catalog: Catalog, dataset: str, editors: Sequence[str], cases: int, root: Path) -> None:
-    """Run the editors one after another, and print what was asked."""
-    for name in editors:
-        MODEL.asked.clear()
-        MODEL.edits = 0
-        request = EvalRequest(
-            editor=name, dataset=dataset, model=ModelChoice(reference="count:it"), plan=Plan(size=1, limit=cases)
-        )
-        job = prepare(request, catalog, Silence(), model=MODEL)
-        run(job, RunFolder.create(root / f"{dataset}-{name}", job.spec))
-        probes = sum(len({probe.aspect for probe in case.probes}) for case in job.cases)
-        conditions = sum(len(probe.given) for case in job.cases for probe in case.probes)
-        print(
-            f"{dataset}, {name}: {len(job.cases)} cases with {probes} criteria and {conditions} conditions; "
-            f"{MODEL.edits} edits, unedited model asked {MODEL.asked.get('unedited', 0)} times, "
-            f"edited models {MODEL.asked.get('edited', 0)}"
-        )
+@frozen(kw_only=True)
+class Count:
+    """What one editor's run took: cases, their criteria and conditions, edits, and what either model was asked."""
+
+    cases: int
+    criteria: int
+    conditions: int
+    edits: int
+    unedited: int
+    edited: int
 
 
-def main() -> int:
+def counted(catalog: Catalog, dataset: str, editor: str, cases: int, root: Path) -> Count:
+    """Run one editor."""
+    MODEL.asked.clear()
+    MODEL.edits = 0
+    request = EvalRequest(
+        editor=editor, dataset=dataset, model=ModelChoice(reference="count:it"), plan=Plan(size=1, limit=cases)
+    )
+    job = prepare(request, catalog, Silence(), model=MODEL)
+    run(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
+    return Count(
+        cases=len(job.cases),
+        criteria=sum(len({probe.aspect for probe in case.probes}) for case in job.cases),
+        conditions=sum(len(probe.given) for case in job.cases for probe in case.probes),
+        edits=MODEL.edits,
+        unedited=MODEL.asked.get("unedited", 0),
+        edited=MODEL.asked.get("edited", 0),
+    )
+
+
+def compared(catalog: Catalog, dataset: str, cases: int, root: Path) -> bool:
+    """Run three editors one after another, print what was asked, and say whether nothing was asked twice."""
+    runs = [counted(catalog, dataset, editor, cases, root) for editor in EDITORS]
+    first = runs[0]
+    print(f"{dataset}: {first.cases} cases with {first.criteria} criteria and {first.conditions} conditions, ", end="")
+    print(f"{len(runs)} editors")
+    edits = (
+        f"{first.criteria} edits an editor, one a criterion" if DATASETS[dataset] else f"{first.cases} edits an editor"
+    )
+    print(f"  published  {edits}; the unedited model asked ", end="")
+    print(f"{len(runs) * first.unedited} times, {first.unedited} an editor")
+    print(f"  ours       {', '.join(str(one.edits) for one in runs)} edits; the unedited model asked ", end="")
+    print(f"{sum(one.unedited for one in runs)} times: {', '.join(str(one.unedited) for one in runs)}; ", end="")
+    print(f"edited models {', '.join(str(one.edited) for one in runs)}")
+    return all(one.edits == one.cases for one in runs) and not any(one.unedited for one in runs[1:])
+
+
+def main() -> None:
     """Count, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=300)
     cases = parser.parse_args().cases
     plugins = discover()
@@ -147,10 +180,10 @@ def main() -> int:
     catalog = read(plugins)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["KE_CACHE_DIR"] = folder
-        for dataset in ("ripple-edits-atlas", "mquake-atlas"):
-            counted(catalog, dataset, ("first", "second", "third"), cases, Path(folder))
-    return 0
+        once = [compared(catalog, dataset, cases, Path(folder)) for dataset in DATASETS]
+    if not all(once):
+        sys.exit("something was done twice")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

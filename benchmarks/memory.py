@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from published import add_data_dir
 
 from ke_core.graph import load_atlas
 from ke_core.requests import Encoder
@@ -31,7 +31,6 @@ from ke_core.retrieval import FactMemory, load_encoder
 from ke_core.run.meter import resident
 from ke_core.testing.fakes import WordEncoder
 
-ROOT = Path(__file__).resolve().parents[1]
 DIMENSION, SINGLY, LOOPED, MIB = 384, 1000, 4, 2**20
 T = TypeVar("T")
 
@@ -142,9 +141,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, default=100_000)
     parser.add_argument("--encoder", default="fake", help="a sentence encoder, or fake")
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
-    )
+    add_data_dir(parser)
     return parser.parse_args()
 
 

@@ -1,7 +1,11 @@
 """What judging, scoring and reporting a large run take: seconds and peak memory, without any model.
 
     OMP_NUM_THREADS=1 python benchmarks/records.py --cases 10000
-    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does it grow faster than n?
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does it grow?
+
+It exits with 1 where the peak memory of the largest run is further above that of the smallest than ``--growth`` allows:
+cases are read one after another, and kept are a few bytes a line and a value. ``report --html`` is free to grow, since
+every case is in its page.
 
 The run is made up: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two lines
 a case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a process of its
@@ -35,6 +39,8 @@ LIES = Relation(label="lies in", id="R2", cloze="{} lies in", question="In which
 CITIES, COUNTRIES = 997, 89
 """Numbers without a common factor: names do not come in step."""
 STYLE, BASE = "direct", "base"
+WHOLE = "report --html"
+"""The command that holds every case."""
 
 
 def city(number: int) -> Entity:
@@ -148,8 +154,9 @@ def timed(*command: str) -> tuple[float, float, float]:
     return time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10
 
 
-def measure(cases: int, together: int) -> None:
-    """Make a run of so many cases, and print a line for each command."""
+def measure(cases: int, together: int) -> dict[str, float]:
+    """Make a run of so many cases, and print a line for each command; the peak of each in MiB."""
+    peaks = {}
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
         run = make(where, cases, together)
@@ -163,21 +170,26 @@ def measure(cases: int, together: int) -> None:
             "score": ("score", str(run)),
             "report": ("report", str(run)),
             "report --csv": ("report", str(run), "--csv", str(where / "scores.csv")),
-            "report --html": ("report", str(run), "--html", str(where / "report.html")),
+            WHOLE: ("report", str(run), "--html", str(where / "report.html")),
         }
         for name, command in commands.items():
-            wall, cpu, peak = timed(*command)
-            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s of CPU)  {peak:7.0f} MiB", flush=True)
+            wall, cpu, peaks[name] = timed(*command)
+            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s of CPU)  {peaks[name]:7.0f} MiB", flush=True)
+    return peaks
 
 
 def main() -> None:
-    """Measure each size in turn."""
+    """Measure each size in turn, and compare the largest with the smallest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, action="append", help="how many; repeatable [default: 10000]")
     parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
+    parser.add_argument("--growth", type=float, default=32, help="MiB from the smallest size to the largest [32]")
     given = parser.parse_args()
-    for cases in given.cases or [10_000]:
-        measure(cases, given.together)
+    peaks = {cases: measure(cases, given.together) for cases in given.cases or [10_000]}
+    few, many = peaks[min(peaks)], peaks[max(peaks)]
+    grown = {name: many[name] - few[name] for name in few if name != WHOLE}
+    if over := [f"{name} by {rise:.0f} MiB" for name, rise in grown.items() if rise > given.growth]:
+        raise SystemExit(f"memory grew by more than {given.growth:.0f} MiB: {', '.join(over)}")
 
 
 if __name__ == "__main__":

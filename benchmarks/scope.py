@@ -1,7 +1,7 @@
 """Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbour.
 
-    ke train pokemqa --data ../shared/data/pokemqa/cls-filtered.json --without mquake-cf-3k \\
-        --data-dir ../shared/data/mquake --minutes 3
+    ke train pokemqa --data DIR/pokemqa/cls-filtered.json --without mquake-cf-3k \\
+        --data-dir DIR/mquake --minutes 3
     OMP_NUM_THREADS=1 python benchmarks/scope.py --edits 100 --edits all
 
 The cases are taken in groups of N, or all at once; the memory holds the edits of one group. A hop is a distinct
@@ -19,15 +19,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from attrs import evolve, frozen
+from published import add_data_dir
 
 from ke_core.models.absent import NoModel
 from ke_core.plugin import Session
@@ -38,7 +37,6 @@ from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side
 from ke_plugin_pokemqa.trained import trained
 
-ROOT = Path(__file__).resolve().parents[1]
 Found = tuple[str | None, float]
 """The prompt of the edit that was found, None for no edit, and its score."""
 
@@ -174,9 +172,7 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", default="", metavar="FOLDER", help="default: the one in the cache")
     parser.add_argument("--edits", action="append", metavar="N|all", help="cases in a group")
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
-    )
+    add_data_dir(parser)
     return parser.parse_args()
 
 

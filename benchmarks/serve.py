@@ -17,7 +17,6 @@ import argparse
 import http.client
 import json
 import multiprocessing
-import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
+from published import add_data_dir
 
 from ke_core.models.resolve import open_model
 from ke_core.plugins.catalog import read
@@ -36,7 +36,7 @@ from ke_core.plugins.options import configure, split
 from ke_core.requests import Generate
 from ke_core.retrieval import load_encoder
 from ke_core.run.lines import Place
-from ke_core.serve.asked import Manner
+from ke_core.serve.asked import Manner, left_aside
 from ke_core.serve.bank import Bank, kept_from
 from ke_core.serve.guarding import Limits
 from ke_core.serve.opening import Served, edited_model
@@ -44,7 +44,6 @@ from ke_core.serve.server import Address, serve
 from ke_core.specs import EditorSpec
 from ke_core.testing.fakes import EchoModel, WordEncoder, make_session
 
-ROOT = Path(__file__).resolve().parents[1]
 PATIENCE, MILLI = 600, 1e3
 
 
@@ -126,7 +125,7 @@ def serving(served: Served, options: argparse.Namespace) -> Iterator[str]:
     """The URL of the server, which runs in a thread."""
     started: dict[str, Any] = {}
     ready = threading.Event()
-    manner = Manner(model="m", turns=False, own_prompt=served.spec.own_prompt, most=4096, usual=options.tokens)
+    manner = Manner(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
     limits = Limits(concurrent=max(options.clients) + 1)
 
     def listening(url: str, server: object) -> None:
@@ -198,9 +197,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--window", type=float, default=5.0, metavar="MS")
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
-    )
+    add_data_dir(parser)
     return parser.parse_args()
 
 

@@ -1,46 +1,77 @@
-"""What ``ke --help`` and ``ke plugins`` take with every plugin installed, beside importing click, rich and pluggy.
+"""What ``ke --help`` and ``ke plugins`` take with plugins installed, beside importing click, rich and pluggy.
 
-    python benchmarks/startup.py
+    python benchmarks/startup.py --profile
 
 Each is a process of its own, started again and again in turn; the quickest of each counts. Times are CPU times of those
-processes, so that other work on the machine counts little.
+processes, so that other work on the machine counts little. Modules are compiled before, as pip does at installation,
+into a folder that is thrown away: no stale bytecode of a checkout counts. Plugins beyond ``--plugins`` are left out by
+KE_DISABLE_PLUGINS; all that are installed are measured, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
+import resource
 import subprocess
 import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 
-WAYS = {
-    "import click, rich, pluggy": ("-c", "import click, rich.console, rich.table, pluggy"),
-    "ke --help": ("-m", "ke_core", "--help"),
-    "ke plugins": ("-m", "ke_core", "plugins"),
-}
+LIBRARIES = ("-c", "import click, rich.console, rich.table, pluggy")
+DISABLE = "KE_DISABLE_PLUGINS"
+COMMANDS = ("--help", "plugins")
+SHOWN = 12
+IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)")
 
 
-def seconds(arguments: tuple[str, ...]) -> float:
+def seconds(words: Sequence[str], disabled: str) -> float:
     """CPU seconds of one process."""
-    before = os.times()
-    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)  # noqa: S603  our own words
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, DISABLE: disabled}
+    subprocess.run([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL, check=True)  # noqa: S603  our own words
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> int:
+def imports(words: Sequence[str]) -> Counter[str]:
+    """Milliseconds that modules take by themselves, by package, in one process."""
+    command = [sys.executable, "-X", "importtime", *words]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # noqa: S603  our own words
+    found: Counter[str] = Counter()
+    for micro, module in IMPORTED.findall(told):
+        found[module.partition(".")[0]] += int(micro) / 1e3  # type: ignore[assignment]  # a count of milliseconds
+    return found
+
+
+def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--times", type=int, default=7)
-    turns = parser.parse_args().times
-    found = {name: [seconds(way) for way in WAYS.values()] for name in map(str, range(turns))}
-    best = [min(turn[at] for turn in found.values()) for at in range(len(WAYS))]
-    print(f"{len(list(entry_points(group='ke')))} plugins, the quickest of {turns}")
-    for name, taken in zip(WAYS, best, strict=True):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=15)
+    parser.add_argument("--plugins", type=int, default=25)
+    parser.add_argument("--profile", action="store_true", help="the packages that take longest to import")
+    given = parser.parse_args()
+    names = sorted(point.name for point in entry_points(group="ke") if point.name != "ke-core")
+    fewer = ",".join(names[given.plugins :])
+    ways: dict[str, tuple[Sequence[str], str]] = {"import click, rich, pluggy": (LIBRARIES, "")}
+    for count, disabled in ((min(given.plugins, len(names)), fewer), (len(names), "")):
+        ways |= {f"ke {word}, {count} plugins": (("-m", "ke_core", word), disabled) for word in COMMANDS}
+    with tempfile.TemporaryDirectory() as compiled:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = compiled
+        turns = [[seconds(*way) for way in ways.values()] for _turn in range(given.times + 1)][1:]
+        slowest = imports(ways[f"ke --help, {len(names)} plugins"][0]).most_common(SHOWN) if given.profile else []
+    best = [min(taken) for taken in zip(*turns, strict=True)]
+    print(f"CPU seconds, the quickest of {given.times}")
+    for name, taken in zip(ways, best, strict=True):
         print(f"{name:28} {taken:.3f} s, {taken - best[0]:+.3f} s")
-    return 0
+    if slowest:
+        print("ms of importing in ke --help, by package: ", end="")
+        print(", ".join(f"{package} {count:.0f}" for package, count in slowest))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

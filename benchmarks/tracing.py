@@ -10,14 +10,13 @@ does not count; ours include the clean and corrupted runs that it starts from.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import torch
+from published import add_data_dir
 from torch import Tensor
 
 from ke_core.models.hf.model import HFModel
@@ -30,7 +29,6 @@ from ke_core.whitebox.trace.runs import Prompt, Recording, embedding_of, prompt,
 from ke_core.whitebox.trace.settings import Curve, TraceSettings
 from ke_core.whitebox.trace.sweep import sweep
 
-ROOT = Path(__file__).resolve().parents[1]
 FAR = 1e-5  # a difference of probabilities in float32 that is more than rounding
 SETTINGS = TraceSettings()
 T = TypeVar("T")
@@ -61,9 +59,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--facts", type=int, default=1)
     parser.add_argument("--samples", type=int, default=SETTINGS.samples)
     parser.add_argument("--tokens", choices=["all", "subject-last"], default="subject-last")
-    parser.add_argument(
-        "--data-dir", type=Path, default=Path(os.environ.get("KE_DATA_DIR", ROOT.parent / "shared/data"))
-    )
+    add_data_dir(parser)
     return parser.parse_args()
 
 

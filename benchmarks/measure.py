@@ -1,0 +1,129 @@
+"""What the benchmarks share: a clock, and what bounds a piece of work.
+
+On a processor the CPU time of this process counts, with one thread, so that other work on the machine counts little; on
+an accelerator the wall time, and the accelerator is waited for before the clock is read.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from attrs import frozen
+from torch.profiler import ProfilerActivity, profile
+
+from ke_core.data.results import Passes
+from ke_core.models.hf.model import HFModel
+
+T = TypeVar("T")
+GIGA, GIB, MICRO = 1e9, 2**30, 1e-6
+OPERATION = "aten::"
+PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv", "aten::addmv"})
+ATTENTION = "attention"  # in the name of every operation that is all of it
+
+
+class Stopwatch:
+    """Seconds and memory of work on ``device``."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.waits = device.type == "cuda"
+
+    @property
+    def unit(self) -> str:
+        """What ``now`` counts."""
+        return "s" if self.waits else "s CPU"
+
+    def now(self) -> float:
+        """Seconds, of which differences mean something."""
+        if not self.waits:
+            return time.process_time()
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def timed(self, work: Callable[[], T]) -> tuple[T, float]:
+        """The result, and the seconds it took."""
+        began = self.now()
+        result = work()
+        return result, self.now() - began
+
+    def memory(self) -> float:
+        """GiB at most so far: allocated on the accelerator, else resident."""
+        if self.waits:
+            return torch.cuda.max_memory_allocated(self.device) / GIB
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What a device reaches: FLOP/s of a large product, bytes/s of a matrix that is read once."""
+
+    flops: float
+    read: float
+
+
+def limits(device: torch.device, dtype: torch.dtype) -> Limits:
+    """Measured here and now, the best of three each."""
+    watch = Stopwatch(device)
+    side, rows = (8192, 2**18) if watch.waits else (2048, 2**15)
+    square = torch.ones(side, side, device=device, dtype=dtype)
+    tall = torch.ones(rows, side, device=device, dtype=dtype)
+    product = min(watch.timed(lambda: square @ square)[1] for _ in range(3))
+    reading = min(watch.timed(lambda: tall @ square[0])[1] for _ in range(3))
+    return Limits(flops=2 * side**3 / product, read=tall.nbytes / reading)
+
+
+def show_rates(model: HFModel, made: Passes, seconds: float) -> None:
+    """Print tokens per second, and the share of the device's arithmetic and bandwidth that they make.
+
+    A token costs two operations a parameter of the blocks (attention's scores and the head are left out), and every
+    pass reads blocks and head once. Padding counts as tokens.
+    """
+    module, top = model.module, limits(model.device, model.module.dtype)
+    head = module.get_output_embeddings().weight
+    ends = {head, module.get_input_embeddings().weight}  # one and the same in many models
+    blocks = sum(part.numel() for part in module.parameters()) - sum(part.numel() for part in ends)
+    weights = (blocks + head.numel()) * head.itemsize
+    flops, read = 2 * blocks * made.tokens / seconds, weights * made.passes / seconds
+    print(f"  {made.tokens / seconds:,.0f} tokens/s in {made.passes:,} passes of {made.tokens / made.passes:,.0f}")
+    print(f"  arithmetic {_of(flops, top.flops, 'GFLOP/s')}, weights read at {_of(read, top.read, 'GB/s')}")
+
+
+def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
+    """Do ``work`` once more under torch's profiler, and print where its time goes and what its products reach."""
+    first = next(model.parameters())
+    watch, top = Stopwatch(first.device), limits(first.device, first.dtype)
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if watch.waits else [])]
+    with profile(activities=kinds, with_flops=True) as seen:
+        watch.now()  # waits
+        began = time.perf_counter()
+        work()
+        watch.now()
+        wall = time.perf_counter() - began
+    shares: defaultdict[str, float] = defaultdict(float)
+    flops = 0
+    for event in seen.key_averages():
+        if event.key.startswith(OPERATION):  # on an accelerator it counts with the kernels that it started
+            own = event.self_device_time_total if watch.waits else event.self_cpu_time_total
+            shares[_kind(event.key)] += own * MICRO / wall
+            flops += event.flops or 0
+    shares["outside of operations"] = max(0.0, 1 - sum(shares.values()))
+    print(f"  profile of {wall:.1f} s on the wall: ", end="")
+    print(", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda item: -item[1])))
+    if in_products := shares["matrix products"] * wall:
+        print(f"  products {_of(flops / in_products, top.flops, 'GFLOP/s')} while they run, ", end="")
+        print(f"{_of(flops / wall, top.flops, 'GFLOP/s')} over all")
+
+
+def _kind(operation: str) -> str:
+    if operation in PRODUCTS:
+        return "matrix products"
+    return "attention" if ATTENTION in operation else "other operations"
+
+
+def _of(rate: float, most: float, unit: str) -> str:
+    return f"{rate / GIGA:,.1f} of {most / GIGA:,.0f} {unit} ({rate / most:.0%})"

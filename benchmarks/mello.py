@@ -1,0 +1,157 @@
+"""MeLLo over MQuAKE-CF-3k with every edit in its memory: ours, all questions together, against the published loop.
+
+    OMP_NUM_THREADS=1 python benchmarks/mello.py                            # 100 questions, 10 of them as published
+    python benchmarks/mello.py --model random:llama-8b --device cuda --dtype bfloat16 --encoder fake
+
+The published code takes one question at a time. For each it embeds all edited facts anew, 32 together in the file's
+order, and every call of the model encodes the whole transcript from the four worked examples on. Ours embeds the facts
+once, keeps what the worked examples come to, and advances all questions together. Both are greedy (the notebook's
+profile: four calls of at most 256 tokens). The published way is made for every n-th question only; its seconds are
+those of one, times the questions, and are marked as such. The transcripts must be the same, word for word; in half
+precision the two ways round differently, and the same ones are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from attrs import evolve, frozen
+from measure import Stopwatch, show_profile, show_rates
+from opening import add_model, opened
+from published import add_data_dir
+from together import Prepared, prepared
+
+from ke_core.data.results import Answer, Reply
+from ke_core.engine.engine import Engine
+from ke_core.models.hf.model import HFModel
+from ke_core.protocols import Ask, Question
+from ke_core.requests import Encoder
+from ke_core.retrieval import Remembering, sentence
+
+CALLS, MAX_TOKENS, BATCH, PROFILED = 4, 256, 32, 16
+PAPER = {"profile": "paper"}
+FACT, SUBQUESTION, FINAL = "Retrieved fact:", "Subquestion:", "Final answer:"
+
+
+def written(model: HFModel, state: str) -> tuple[str, bool]:
+    """What the model writes after ``state``, every token of which it reads again; and whether it was cut."""
+    ids = torch.tensor([model.encode(state)], device=model.device)
+
+    def said(found: torch.Tensor, _scores: torch.Tensor, **_more: object) -> torch.Tensor:
+        """Whether the memory's turn is announced."""
+        return torch.tensor([FACT in model.decode(found[0, ids.shape[1] :].tolist())], device=found.device)
+
+    found = model.module.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS, do_sample=False, pad_token_id=0,
+        stopping_criteria=[said],
+    )[0, ids.shape[1] :]  # fmt: skip
+    text, stop, _rest = model.decode(found.tolist()).partition(FACT)
+    ended = model.tokenizer.eos_token_id in found.tolist()
+    return text, not stop and not ended and len(found) == MAX_TOKENS
+
+
+@frozen(kw_only=True)
+class Alone:
+    """One question, as published: its transcript, the calls of the model, and the seconds of memory and model."""
+
+    text: str
+    calls: int
+    embedding: float
+    asking: float
+
+
+def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str, watch: Stopwatch) -> Alone:
+    """Zhong et al.'s loop for one question; ``start`` is the worked examples and the question."""
+    vectors, embedding = watch.timed(
+        lambda: np.concatenate([encoder.embed(facts[at : at + BATCH]) for at in range(0, len(facts), BATCH)])
+    )
+    state, began, calls = start, watch.now(), 0
+    while calls < CALLS:
+        text, cut = written(model, state)
+        state, calls = state + text, calls + 1
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if cut or not lines or lines[-1].startswith(FINAL):
+            break
+        if len(lines) < 2 or not lines[-2].startswith(SUBQUESTION):
+            break
+        asked = encoder.embed([lines[-2].removeprefix(SUBQUESTION).strip()])[0]
+        state = f"{state.rstrip()}\n{FACT} {sentence(facts[int((vectors @ asked).argmax())])}"
+    return Alone(text=state[len(start) :], calls=calls, embedding=embedding, asking=watch.now() - began)
+
+
+def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], Engine]:
+    """The memory filled once, and all questions answered."""
+    engine = Engine(made.session.model)
+    with made.editor.edit(evolve(made.session, engine=engine), made.edits) as edited:
+        return list(edited.answer(asks)), engine
+
+
+def start_of(made: Prepared, ask: Ask) -> str:
+    """What the model reads before its first word."""
+    assert isinstance(ask, Question)
+    with made.editor.edit(made.session, []) as edited:
+        assert isinstance(edited, Remembering)
+        request = next(edited.solve(ask))
+    assert hasattr(request, "prompt")
+    return str(request.prompt)
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_model(parser)
+    parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--published", type=int, default=10, metavar="N", help="so many of them as published, too")
+    parser.add_argument("--profile", action="store_true", help="where our time goes, on a few questions once more")
+    add_data_dir(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Answer both ways and compare."""
+    given = read_options()
+    torch.set_num_threads(1)
+    model = opened(given)
+    watch = Stopwatch(model.device)
+    made = prepared(model, given, "mello", {"mello": PAPER})
+    asks, facts = made.asks, [edit.statement for edit in made.edits]
+    encoder = made.session.encoder("")
+    ours(evolve(made, edits=made.edits[:2]), asks[:2])  # neither way pays for what happens once in a process
+    some = range(0, len(asks), max(1, len(asks) // given.published))[: given.published]
+
+    before = model.passes()
+    (replies, engine), fast = watch.timed(lambda: ours(made, asks))
+    passes = model.passes() - before
+    alone = [published(model, encoder, facts, start_of(made, asks[at]), watch) for at in some]
+    texts = [reply.raw if isinstance(reply, Answer) else str(reply) for reply in (replies[at] for at in some)]
+    same = sum(mine == one.text for mine, one in zip(texts, alone, strict=True))
+
+    count, tried, unit = len(asks), len(alone), watch.unit
+    embedding, asking = (
+        sum(part) / tried for part in zip(*((one.embedding, one.asking) for one in alone), strict=True)
+    )
+    slow = count * (embedding + asking)
+    print(f"{count} questions, {len(facts):,} facts, {model.id} in {given.dtype}")
+    print(
+        f"published  {slow:10.1f} {unit}, from {tried} of them: {embedding:.1f} a question to embed the facts, ", end=""
+    )
+    print(f"{asking:.1f} for {sum(one.calls for one in alone) / tried:.1f} calls")
+    print(f"ours       {fast:10.1f} {unit}, {engine.stats.requests / count:.1f} calls a question, ", end="")
+    print(f"mean batch {engine.stats.mean_wave:.1f} in {engine.stats.waves} waves")
+    print(f"ratio      {slow / fast:10.1f}, without embedding facts in the published way {count * asking / fast:.1f}")
+    print(f"same transcripts {same} of {tried}")
+    show_rates(model, passes, fast)
+    if given.profile:  # of the first call alone: the profiler keeps every operation
+        first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1"}})
+        show_profile(lambda: ours(evolve(first, edits=first.edits[:2]), first.asks[:PROFILED]), model.module)
+    if same < tried and given.dtype == "float32":
+        sys.exit("transcripts differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The model of a benchmark: one that is known, or one of a published shape with random weights.
+
+Speed and memory do not depend on what weights know, so none need be downloaded for a large model. Weights are drawn
+from N(0, 0.02^2), and the tokenizer is a small one.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+from ke_core.models.hf.model import HFModel
+from ke_core.models.resolve import open_model
+from ke_core.specs import ModelRequest
+from ke_core.testing.tiny import tiny_tokenizer
+
+RANDOM, CONTEXT = "random:", 8192
+SHAPES: dict[str, dict[str, int]] = {
+    "tiny": {"hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 4, "vocab_size": 400,
+             "num_attention_heads": 4, "num_key_value_heads": 2},
+    "llama-1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "vocab_size": 128256,
+                 "num_attention_heads": 32, "num_key_value_heads": 8},
+    "llama-8b": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "vocab_size": 128256,
+                 "num_attention_heads": 32, "num_key_value_heads": 8},
+}  # fmt: skip
+"""Published shapes: LLaMA-3.2-1B and LLaMA-3.1-8B."""
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The options ``--model``, ``--device`` and ``--dtype``."""
+    known = ", ".join(RANDOM + shape for shape in SHAPES)
+    parser.add_argument("--model", default="smollm2-135m", metavar="NAME", help=f"a folder, a name as in ke, {known}")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"))
+
+
+def opened(given: argparse.Namespace) -> HFModel:
+    """The model that those options name."""
+    if given.model.startswith(RANDOM):
+        return random_model(given.model.removeprefix(RANDOM), given.device, given.dtype)
+    model = open_model(given.model, ModelRequest(id="", device=given.device, dtype=given.dtype))
+    assert isinstance(model, HFModel)
+    return model
+
+
+def random_model(shape: str, device: str, dtype: str) -> HFModel:
+    """A LLaMA of that shape, its weights made where they stay. It writes only tokens that its tokenizer knows."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.model_max_length = CONTEXT
+    config = LlamaConfig(
+        max_position_embeddings=CONTEXT, tie_word_embeddings=False, bos_token_id=1, eos_token_id=0, **SHAPES[shape]
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        module = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    with torch.no_grad():
+        module.lm_head.weight[len(tokenizer) :] = 0.0
+    return HFModel.from_parts(module.eval(), tokenizer, id=f"{RANDOM}{shape}")
