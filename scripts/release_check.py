@@ -1,9 +1,9 @@
 """Every distribution as it would be published: built, looked into, installed alone, and tested from its wheel.
 
 ``tox -e release-check`` does all of them, ``tox -e release-check -- ke-plugin-memit ke-core`` these. ``prepare``
-installs what others wrote that any of them needs, and none of ours. For each: an sdist
-and a wheel; metadata, licence and typing marker in the wheel; and in an environment of its own, layered over this one
-(which has torch and none of ours), its tests. That it imports nothing undeclared is tested by ``tests/test_layout.py``.
+installs what others wrote that any of them needs, and none of ours. For each: an sdist and a wheel; metadata in the
+wheel; licence, typing marker and, in the sdist, tests; and in an environment of its own, layered over this one (it has
+torch and none of ours), that what it declares is there (``pip check``), that it imports nothing else, and its tests.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import tomllib
 import venv
@@ -26,11 +27,16 @@ WANTED = (
     "Name",
     "Version",
     "Summary",
+    "Author",
+    "Classifier",
     "License-Expression",
     "License-File",
     "Requires-Python",
     "Description-Content-Type",
 )
+IN_WHEEL = ("licenses/LICENSE", "py.typed")
+IN_SDIST = ("/LICENSE", "/README.md", "/pyproject.toml", "/tests/test_", "py.typed")
+DECLARED = "tests/test_layout.py::test_third_party_imports_are_declared"
 
 
 def folders() -> dict[str, Path]:
@@ -60,31 +66,37 @@ def main(names: list[str]) -> int:
             print(f"no distribution called {name!r}; there are: {', '.join(known)}", file=sys.stderr)
             return 2
     with tempfile.TemporaryDirectory() as work:
-        wheels = {name: build(folder, Path(work) / "dist") for name, folder in known.items()}
-        wrong = {name: list(faults(known, wheels, name, Path(work))) for name in names or known}
+        built = {name: build(folder, Path(work) / "dist") for name, folder in known.items()}
+        wheels = {name: wheel for name, (wheel, _sdist) in built.items()}
+        wrong = {name: [*looked_into(*built[name]), *tried(known, wheels, name, Path(work))] for name in names or known}
     for name, found in wrong.items():
         print(f"{name}: {'; '.join(found) or 'fit to be published'}")
     return 1 if any(wrong.values()) else 0
 
 
-def build(folder: Path, out: Path) -> Path:
-    """The wheel, built as the sdist is. Raises CalledProcessError."""
+def build(folder: Path, out: Path) -> tuple[Path, Path]:
+    """The wheel and the sdist. Raises CalledProcessError."""
     target = out / folder.name
     run("-m", "hatchling", "build", "-d", str(target), at=folder)
-    (wheel,), (_sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
-    return wheel
+    (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
+    return wheel, sdist
 
 
-def faults(known: dict[str, Path], wheels: dict[str, Path], name: str, work: Path) -> Iterator[str]:
-    """What is wrong with one of them."""
-    with zipfile.ZipFile(wheels[name]) as wheel:
-        inside = wheel.namelist()
-        text = next(wheel.read(file).decode() for file in inside if file.endswith(".dist-info/METADATA"))
+def looked_into(wheel: Path, sdist: Path) -> Iterator[str]:
+    """What is missing in them."""
+    with zipfile.ZipFile(wheel) as archive:
+        inside = archive.namelist()
+        text = next(archive.read(file).decode() for file in inside if file.endswith(".dist-info/METADATA"))
     metadata = Parser().parsestr(text)
     yield from (f"no {field} in its metadata" for field in WANTED if not metadata.get(field))
-    yield from (
-        f"no {part} in its wheel" for part in ("licenses/LICENSE", "py.typed") if not any(part in f for f in inside)
-    )
+    yield from (f"no {part} in its wheel" for part in IN_WHEEL if not any(part in file for file in inside))
+    with tarfile.open(sdist) as packed:
+        inside = packed.getnames()
+    yield from (f"no {part} in its sdist" for part in IN_SDIST if not any(part in file for file in inside))
+
+
+def tried(known: dict[str, Path], wheels: dict[str, Path], name: str, work: Path) -> Iterator[str]:
+    """What of it fails in an environment of its own."""
     try:
         test_alone(known, wheels, name, work)
     except subprocess.CalledProcessError as error:
@@ -108,16 +120,10 @@ def test_alone(known: dict[str, Path], wheels: dict[str, Path], name: str, work:
     (inner / "base.pth").write_text(sysconfig.get_path("purelib") + "\n")
     ours = [str(wheels[one]) for one in with_what_it_needs(known, name)]
     run("-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", *ours, at=ROOT)
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        str(known[name].relative_to(ROOT) / "tests"),
-    ]
-    subprocess.run(command, cwd=ROOT, check=True)
+    run("-m", "pip", "--python", str(python), "check", at=ROOT)
+    folder = known[name].relative_to(ROOT)
+    tests = [f"{folder}/tests", f"{DECLARED}[{folder}]"]
+    subprocess.run([str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests], cwd=ROOT, check=True)
 
 
 def with_what_it_needs(known: dict[str, Path], name: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,21 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared" / "data")
-KINDS = [
-    ("atlas", {}),
-    ("atlas", {"view": "edits"}),
-    pytest.param("mquake-cf-3k", {"data_dir": str(DATA)}, marks=pytest.mark.slow),
-]
 
 
-@pytest.mark.parametrize(("name", "options"), KINDS, ids=["atlas", "atlas-edits", "mquake-cf-3k"])
-def test_every_case_survives_the_file_and_is_sound(name: str, options: dict[str, str], tmp_path: Path) -> None:
-    if name.startswith("mquake") and not (DATA / "mquake/MQuAKE-CF-3k.json").is_file():
-        pytest.skip("no mquake/MQuAKE-CF-3k.json: set KE_DATA_DIR to a folder that holds it")
+@pytest.mark.parametrize("options", [{}, {"view": "edits"}], ids=["cases", "edits"])
+def test_every_case_of_the_atlas_survives_the_file_and_is_sound(options: dict[str, str], tmp_path: Path) -> None:
+    survives("atlas", options, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_case_of_mquake_survives_the_file_and_is_sound(ke_data_dir: Path, tmp_path: Path) -> None:
+    if not (ke_data_dir / "mquake/MQuAKE-CF-3k.json").is_file():
+        pytest.skip("no mquake/MQuAKE-CF-3k.json")
+    survives("mquake-cf-3k", {"data_dir": str(ke_data_dir)}, tmp_path)
+
+
+def survives(name: str, options: dict[str, str], tmp_path: Path) -> None:
     spec: Any = read(discover()).spec("dataset", name)
     dataset = spec.build(configure(spec, options))
     header = export(dataset, spec, tmp_path / "cases.jsonl")

@@ -1,8 +1,11 @@
 """What may happen to a machine while a run is under way: nothing recorded is lost, and no wrong number is printed."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from safetensors.torch import load_file, save_file
@@ -42,23 +45,124 @@ def ask_edited(self, group):
 loop.Loop.ask_edited = ask_edited
 sys.exit(main())
 '''
+READ_ONLY = '''
+"""ke, and from the third edit on its folder is read-only, as a mount becomes when its disk fails; for root, too."""
+import errno
+import os
+import sys
+
+import ke_core.run.loop as loop
+from ke_core.cli.main import main
+
+whole, seen = loop.Loop.ask_edited, []
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def ask_edited(self, group):
+    seen.append(group)
+    whole(self, group)
+
+
+def refuse(*paths):
+    if len(seen) >= 3 and any(os.path.abspath(os.fsdecode(path)).startswith(os.path.abspath("run")) for path in paths):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), paths[0])
+
+
+def watch(event, given):
+    if event == "open" and isinstance(given[0], (str, bytes)) and isinstance(given[2], int) and given[2] & WRITES:
+        refuse(given[0])
+    elif event in ("os.remove", "os.rename", "os.mkdir"):
+        refuse(*(path for path in given[:2] if isinstance(path, (str, bytes))))
+
+
+loop.Loop.ask_edited = ask_edited
+sys.addaudithook(watch)
+sys.exit(main())
+'''
+SLOW = '''
+"""ke, which says where it is (`asking` the third group, `scoring`) and goes on when it is told to."""
+import signal
+import sys
+import time
+from pathlib import Path
+
+import ke_core.run.evaluation as evaluation
+import ke_core.run.loop as loop
+from ke_core.cli.main import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with SIGINT ignored
+ask, score, seen = loop.Loop.ask_edited, evaluation.score_run, []
+
+
+def said(where):
+    Path(where).touch()
+    try:
+        while not Path(f"{where}.go").exists():
+            time.sleep(0.02)
+    except KeyboardInterrupt:  # the second Ctrl-C comes while the first is being dealt with
+        Path(f"{where}.left").touch()
+        time.sleep(60)
+        raise
+
+
+def ask_edited(self, group):
+    seen.append(group)
+    if len(seen) == 3:
+        said("asking")
+    ask(self, group)
+
+
+def score_run(*given, **how):
+    said("scoring")
+    return score(*given, **how)
+
+
+loop.Loop.ask_edited, evaluation.score_run = ask_edited, score_run
+sys.exit(main())
+'''
 PARROT = ("eval", "--editor", "parrot", "--dataset", "atlas", "--limit", "6")
 NONE = ("eval", "--editor", "none", "--dataset", "atlas", "--limit", "6", "--model", "./model")
 
 
 @pytest.fixture
-def ke(tmp_path):
-    """``ke`` in a process of its own: exit status, standard output, standard error."""
+def start(tmp_path):
+    """Start ``ke`` in a process of its own."""
 
     def run(*arguments, code="import sys; from ke_core.cli.main import main; sys.exit(main())"):
         environment = os.environ | {"OMP_NUM_THREADS": "1", "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "100"}
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+            cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
 
     return run
+
+
+@pytest.fixture
+def ke(start):
+    """``ke`` in a process of its own: exit status, standard output, standard error."""
+
+    def run(*arguments, **how):
+        process = start(*arguments, **how)
+        out, err = process.communicate(timeout=300)
+        return process.returncode, out, err
+
+    return run
+
+
+def wait_for(path):
+    """Until a process has got there."""
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no process came to {path.name}"
+        time.sleep(0.02)
+
+
+def answers(folder):
+    """What is on record, but for what clocks and memory say."""
+    timed = ("seconds", "memory", "first", "passes")
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return sorted(str({name: value for name, value in line.items() if name not in timed}) for line in lines)
 
 
 def test_a_clock_that_jumps_changes_no_number(ke, tmp_path):
@@ -96,9 +200,68 @@ def test_weights_that_change_under_a_run_print_no_wrong_number(ke, tmp_path):
         assert not (tmp_path / "under/scores.json").exists()
 
 
-def test_a_folder_that_nobody_can_write_to_is_one_line(ke, tmp_path):
+def test_a_folder_that_cannot_be_made_is_one_line(ke, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     status, _out, err = ke(*PARROT, "--out", "file/run")
     assert status == 2
     assert err.splitlines()[-2].startswith("error: ")
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
+def test_a_read_only_folder_is_one_line(ke, tmp_path):
+    (tmp_path / "mine").mkdir(mode=0o555)
+    status, _out, err = ke(*PARROT, "--out", "mine/run")
+    assert status == 2
+    assert err.splitlines()[-2] == "error: cannot write mine/run/run.json: permission denied"
+
+
+def test_a_folder_that_becomes_read_only_under_a_run_loses_nothing(ke, tmp_path):
+    """What is open stays open: all is asked and judged, and the scores cannot be written."""
+    assert ke(*PARROT, "--out", "calm")[0] == 0
+    status, out, err = ke(*PARROT, "--out", "run", code=READ_ONLY)
+    assert status == 2
+    assert out == ""
+    assert "read-only file system" in err.splitlines()[-2]
+    assert "Traceback" not in err
+    assert not (tmp_path / "run/scores.json").exists()
+    assert ke(*PARROT, "--out", "run")[0] == 0
+    assert answers(tmp_path / "run") == answers(tmp_path / "calm")
+
+
+def test_ctrl_c_twice_ends_a_run_quietly_and_it_goes_on(ke, start, tmp_path):
+    assert ke(*PARROT, "--out", "calm")[0] == 0
+    process = start(*PARROT, "--out", "run", code=SLOW)
+    wait_for(tmp_path / "asking")
+    process.send_signal(signal.SIGINT)
+    wait_for(tmp_path / "asking.left")
+    process.send_signal(signal.SIGINT)
+    _out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert err.endswith("interrupted; what is on record stays: start the same command again and it goes on\n")
+    kept = (tmp_path / "run/records.jsonl").read_bytes()
+    assert kept.count(b'"kind":"batch"') == 2
+    assert ke(*PARROT, "--out", "run")[0] == 0
+    assert (tmp_path / "run/records.jsonl").read_bytes().startswith(kept)
+    assert answers(tmp_path / "run") == answers(tmp_path / "calm")
+
+
+def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_the_worse(ke, start, tmp_path):
+    assert ke(*PARROT, "--out", "calm")[0] == 0
+    first = start(*PARROT, "--out", "run", code=SLOW)
+    for moment in ("asking", "scoring"):
+        wait_for(tmp_path / moment)
+        status, out, err = ke(*PARROT, "--out", "run")
+        assert (status, out) == (2, "")
+        assert err.splitlines()[-2] == "error: another process is writing to run"
+        assert "(left: in use)" in ke("runs", "prune", "run", "--yes")[1]
+        (tmp_path / f"{moment}.go").touch()
+    out, err = first.communicate(timeout=120)
+    assert first.returncode == 0, err
+    assert "record in run" in out
+    assert answers(tmp_path / "run") == answers(tmp_path / "calm")
+    assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "calm/scores.json").read_bytes()
+    events = [json.loads(line)["event"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    assert (events.count("start"), events.count("end"), events.count("failure")) == (1, 1, 0)
+    assert "nothing to remove" in ke("runs", "prune", ".", "--yes")[2]

@@ -52,6 +52,63 @@ plugins.register(More(), "more")
 sys.exit(main(sys.argv[1:], plugins=plugins))
 '''
 
+FLAKY = '''
+"""ke with one more editor, whose first reply in the second process is a failure; judging takes a while, as for many."""
+import os
+import sys
+import time
+from contextlib import contextmanager
+
+from attrs import evolve
+
+import ke_core.run.evaluation as evaluation
+from ke_core.cli.main import main
+from ke_core.plugin import Failure, hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+
+plugins = discover()
+parrot = read(plugins).spec("editor", "parrot")
+judge_run = evaluation.judge_run
+
+
+class Flaky:
+    details = {}
+
+    def __init__(self, whole):
+        self.whole, self.failed = whole, False
+
+    def check(self, session, edits):
+        return {}
+
+    @contextmanager
+    def edit(self, session, edits):
+        with self.whole.edit(session, edits) as self.edited:
+            yield self
+
+    def answer(self, asks):
+        replies = list(self.edited.answer(asks))
+        if os.environ.get("RANK") == "1" and not self.failed:
+            replies[0], self.failed = Failure(error="Unlucky", message="once"), True
+        return replies
+
+
+class More:
+    @hookimpl
+    def ke_editors(self):
+        return [evolve(parrot, name="flaky", build=lambda config: Flaky(parrot.build(config)))]
+
+
+def slowly(*given, **how):
+    time.sleep(3)
+    return judge_run(*given, **how)
+
+
+evaluation.judge_run = slowly
+plugins.register(More(), "more")
+sys.exit(main(sys.argv[1:], plugins=plugins))
+'''
+
 
 def free_port():
     with socket.socket() as found:
@@ -132,6 +189,19 @@ def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
     done, expected = records(tmp_path / "run"), records(tmp_path / "whole")
     assert sorted(map(json.dumps, done)) == sorted(map(json.dumps, expected))
     assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "whole/scores.json").read_bytes()
+
+
+def test_one_failed_reply_in_another_process_ends_a_run_with_its_scores_and_status_1(tmp_path):
+    (tmp_path / "ke.py").write_text(FLAKY)
+    asked = ("eval", "--editor", "flaky", "--dataset", "atlas", "--limit", "4", "--out", "run")
+    status, out, err = together(tmp_path, *asked, script=("ke.py",))
+    assert status == 1, err
+    assert "record in run" in out
+    assert "1 x Unlucky: once" in out
+    assert "was told to end" not in err
+    assert (tmp_path / "run/scores.json").exists()
+    ends = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"end"' in line]
+    assert [end["ended"] for end in ends] == ["done", "done"]
 
 
 def test_a_launcher_that_started_one_process_is_found_out(tmp_path):

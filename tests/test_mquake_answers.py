@@ -25,7 +25,9 @@ import pytest
 
 from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.results import Answer, CaseRecord, Failure, Item, Outcome, Reply
+from ke_core.data.runspec import Component
 from ke_core.plugin import Edit, Entity
+from ke_core.run.judging import judged
 from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
 from ke_plugin_multi_hop.metric import MultiHop
@@ -53,6 +55,7 @@ OLD = Entity(label="Great Britain and Ireland", aliases=("UK", "France", "Paris"
 """What was right before the edit: one alias is the new answer's too, as in case 217 of CF-3k."""
 CUT, LOST, LONG = (Answer(text="Croatia", outcome=outcome) for outcome in ("length", "unparsed", "hop-cap"))
 DEAD = Failure(error="ContextOverflow", message="Croatia")
+ALIAS = Component(name="alias", distribution="ke-plugin-alias", version="0.1.0")
 
 # rule: ((gold, options, three answers, right), ...)
 ROWS: dict[str, tuple[tuple[str, dict[str, str], tuple[str | Reply, ...], int], ...]] = {
@@ -186,10 +189,10 @@ def test_three_answers_are_worth_what_the_rule_says(
     case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(probe,))
     replies: list[Reply] = [Answer(text=one) if isinstance(one, str) else one for one in answers]
     items = [Item(query=query, reply=reply) for query, reply in zip(queries, replies, strict=True)]
-    judged = Alias(config=AliasConfig(**options)).judge(None, items)
+    judgements = judged(Alias(config=AliasConfig(**options)), ALIAS, items, session=None, scored=False)
     outcomes = {
         ("after", "direct", item.query.id): Outcome(reply=item.reply, judgement=one)
-        for item, one in zip(items, judged, strict=True)
+        for item, one in zip(items, judgements, strict=True)
     }
     record = CaseRecord(case=case, batch="0", outcomes=outcomes)
     (value,) = [value for value in MultiHop().values(record) if value.aspect == "multi-hop"]

@@ -31,6 +31,7 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
     if "/docs/site/" not in path.as_posix()
 )
+READMES = [path for path in PAGES if (path.parent / "pyproject.toml").is_file() and path.parent != ROOT]
 SHELL = ("", "sh")
 JOINS = {"|", "||", "&&", ";", ">", ">>", "<", "2>"}
 KINDS = {"editors": "editor", "editor": "editor", "dataset": "dataset", "metrics": "metric", "judge": "judge"}
@@ -186,6 +187,21 @@ def test_links_and_anchors_lead_somewhere(path: Path) -> None:
         assert there.exists(), f"no {target}"
         if anchor:
             assert anchor in anchors(there), f"{target or path.name} has no #{anchor}"
+
+
+@pytest.mark.parametrize("path", READMES, ids=name)
+def test_a_readme_that_package_indexes_show_has_no_link_into_the_repository_and_says_what_authors_are_asked(
+    path: Path,
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert all("://" in target for target in re.findall(r"\]\(([^)\s#]+)", text))
+    for named in re.findall(r"`(docs/[\w./-]+\.md)`", text):
+        assert (ROOT / named).is_file(), named
+    if path.parent.name == "core":
+        return
+    heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    trusted = "How far it can be trusted" if "judges" in path.parts else "What was reproduced"
+    assert {"Options", "Citation", "Known limits", trusted} <= {*heads}
 
 
 def _prose(path: Path) -> str:

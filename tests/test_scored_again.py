@@ -35,7 +35,8 @@ from ke_core.plugin import (
 )
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import discover
-from ke_core.results.folder import SCORES, SEAL, RunFolder
+from ke_core.results.folder import SCORES, RunFolder
+from ke_core.results.seal import SEAL
 from ke_core.run.evaluation import EvalRequest, judge, prepare, run, score
 from ke_core.run.judges import Asking
 from ke_core.run.session import ModelChoice

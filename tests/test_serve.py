@@ -21,7 +21,7 @@ from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.run import session
 from ke_core.run.session import ModelChoice
-from ke_core.serve.asked import Manner
+from ke_core.serve.asked import Manner, left_aside
 from ke_core.serve.client import Client
 from ke_core.serve.guarding import Limits
 from ke_core.serve.opening import Served, ServeRequest, opened
@@ -44,13 +44,20 @@ class Source:
 
 
 @contextmanager
-def serving(editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Served]]:
+def serving(
+    editor: str,
+    say: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    edits: Path | None = None,
+    dimension: int = 256,
+) -> Iterator[tuple[str, Served]]:
     package = pytest.importorskip(f"ke_plugin_{editor.replace('-', '_')}", reason=f"{editor} is not installed")
-    monkeypatch.setattr(session, "_encoder", lambda _name: WordEncoder())
+    monkeypatch.setattr(session, "_encoder", lambda _name, **_device: WordEncoder(dimension))
     plugins = bare()
     for plugin, name in ((builtin, "ke-core"), (package, editor), (Source(say), "fake")):
         plugins.register(plugin, name)
-    request = ServeRequest(editor=editor, model=ModelChoice(reference="fake:one"))
+    request = ServeRequest(editor=editor, model=ModelChoice(reference="fake:one"), edits=edits)
     ready, found = threading.Event(), {}
 
     def listening(url: str, server: object) -> None:
@@ -58,7 +65,7 @@ def serving(editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPa
         ready.set()
 
     with opened(request, read(plugins), Silence()) as served:
-        manner = Manner(model="fake", turns=served.turns, own_prompt=served.spec.own_prompt, most=500, usual=200)
+        manner = Manner(model="fake", turns=served.turns, aside=left_aside(served.spec), most=500, usual=200)
         arguments = (served, manner, Address(port=0), Limits())
         thread = threading.Thread(target=lambda: serve(*arguments, window=0.005, listening=listening), daemon=True)
         thread.start()
@@ -108,3 +115,53 @@ def test_a_memory_editor_answers_with_the_edits_in_force(
         client.remove([FACT])
         assert "Cusco" not in ask(url, QUESTION)["choices"][0]["message"]["content"]
         assert served.edited.details["facts"] == 50
+
+
+def named(number: int, *parts: str) -> str:
+    """``number`` of a thousand in three words, few of them in all: an encoder of hashed words tells them apart."""
+    return " ".join(f"{part}{digit}" for part, digit in zip(parts, f"{number:03}", strict=True))
+
+
+def desk(number: int) -> str:
+    return named(number, "house", "floor", "desk")
+
+
+def holder(number: int) -> str:
+    return named(number, "Ann", "Bea", "Cox")
+
+
+def test_openais_client_is_answered_with_a_thousand_edits_in_force(
+    monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path, tmp_path: Path
+) -> None:
+    openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
+    edits = tmp_path / "edits.jsonl"
+    facts = ({"prompt": "The holder of {} is", "subject": desk(n), "target_new": holder(n)} for n in range(1000))
+    edits.write_text("".join(json.dumps(fact) + "\n" for fact in facts))
+    prompts: list[str] = []
+
+    def says(prompt: str) -> str:
+        """The object of the fact that was put first, the nearest one."""
+        prompts.append(prompt)
+        return " " + prompt.partition(" is ")[2].partition(".")[0]
+
+    with serving("ice", says, monkeypatch, edits=edits, dimension=4096) as (url, served):
+        assert (len(served.bank), served.edited.details["shown"]) == (1000, "retrieved")
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+            for number in (0, 499, 999):
+                question = {"role": "user", "content": f"Who is the holder of {desk(number)} ?"}
+                done = client.chat.completions.create(model="fake", messages=[question])
+                assert done.choices[0].message.content == holder(number)
+        assert [prompt.count("The holder of") for prompt in prompts] == [4] * 3
+
+
+def test_ike_says_that_it_did_not_use_a_temperature_and_did_use_a_length(
+    monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path
+) -> None:
+    openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
+    with serving("ike", lambda _prompt: " a b c d e f g h i", monkeypatch) as (url, _served):
+        Client(url=url).add([{"statement": FACT}])
+        with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+            question = {"role": "user", "content": QUESTION}
+            done = client.chat.completions.create(model="fake", messages=[question], max_tokens=4, temperature=0.5)
+    assert done.choices[0].message.content == "a b c"
+    assert done.model_extra["ke"]["not_used"] == ["temperature"]

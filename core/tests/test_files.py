@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from ke_core import files
 from ke_core.errors import BadData, KEError
 from ke_core.files import (
     beside,
@@ -110,12 +112,39 @@ def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothin
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize("length", [None, 10**9], ids=["length unsaid", "length said"])
+def test_a_file_that_is_longer_than_the_pinned_one_is_broken_off(tmp_path, monkeypatch, length):
+    reads = []
+
+    class Endless:
+        status, headers = 200, {"Content-Length": length}
+
+        def read(self, size):
+            reads.append(size)
+            return b"x" * size
+
+    monkeypatch.setattr(files, "_open", lambda _url, _have: nullcontext(Endless()))
+    with pytest.raises(
+        BadData, match=rf"example\.org sends is not the pinned file: it is longer than {len(CONTENT)} b"
+    ):
+        fetch("http://example.org/file", SHA256, tmp_path / "file", size=len(CONTENT))
+    assert sum(reads) <= len(CONTENT) + files.CHUNK
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) + 1])
+def test_a_file_of_the_pinned_size_is_taken_whole_also_from_its_middle(server, tmp_path, size):
+    rest_of(tmp_path / "file").write_bytes(CONTENT[:100])
+    assert fetch(f"{server[0]}/file", SHA256, tmp_path / "file", size=size).read_bytes() == CONTENT
+
+
 @pytest.mark.parametrize("address", ["/missing", None])
 def test_what_cannot_be_reached_is_one_line(server, tmp_path, address):
     url = f"{server[0]}{address}" if address else "http://127.0.0.1:9/file"
     with pytest.raises(BadData, match="cannot fetch") as wrong:
         fetch(url, SHA256, tmp_path / "file")
     assert "\n" not in wrong.value.message
+    assert url not in wrong.value.message  # its host is enough
 
 
 def test_data_is_found_in_the_given_folder_then_the_environment_then_the_cache(tmp_path, monkeypatch):
@@ -143,7 +172,9 @@ def test_pinned_data_is_fetched_into_the_cache(server, tmp_path, monkeypatch):
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     found = find_data("family", "file.json", url=f"{server[0]}/file", sha256=SHA256)
     assert found == tmp_path / "data" / "family" / "file.json"
-    with pytest.raises(BadData, match="neither here nor to be fetched") as wrong:
+    with pytest.raises(
+        BadData, match=r"gone\.json of family is not here: cannot fetch it from 127\.0\.0\.1:\d+: not found"
+    ) as wrong:
         find_data("family", "gone.json", url=f"{server[0]}/missing", sha256=SHA256)
     assert "gone.json" in wrong.value.hint
 
@@ -172,6 +203,23 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
         write_atomic(path, fills_the_disk)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR, errno.EACCES])
+def test_space_is_to_be_freed_where_there_is_too_little_of_it_alone(code):
+    with (
+        pytest.raises(KEError, match=f"cannot write it: {os.strerror(code).lower()}") as caught,
+        files.explained("cannot write it"),
+    ):
+        raise OSError(code, os.strerror(code))
+    assert ("free some space" in caught.value.hint) == (code in files.FULL)
+
+
+def test_a_place_that_is_no_folder_is_said_as_that(tmp_path):
+    (tmp_path / "afile").touch()
+    with pytest.raises(KEError, match="not a directory") as caught:
+        write_atomic(tmp_path / "afile" / "x" / "y", b"")
+    assert caught.value.hint == "name a place that you may write to"
 
 
 def test_ctrl_c_while_writing_leaves_the_old_file_whole(tmp_path):

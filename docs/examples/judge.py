@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Answer, Gold, Item, Judge, Judgement, JudgeSpec, Session, Verdict, hookimpl
+from ke_core.plugin import Gold, Item, Judge, Judgement, JudgeSpec, Session, Verdict, hookimpl
 
 
 @frozen(kw_only=True)
@@ -14,7 +14,7 @@ class FirstWordConfig:
 
 
 class FirstWord:
-    """Says what replies are worth; a failure or an unparsed answer is never right."""
+    """Says what answers are worth; an unparsed one is never right."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
         """One judgement an item, in order."""
@@ -22,8 +22,8 @@ class FirstWord:
 
     def verdict(self, item: Item) -> Verdict:
         """Right, stale (it was right before the edit) or wrong."""
-        reply = item.reply
-        if not isinstance(reply, Answer) or reply.outcome != "answered" or not reply.text.strip():
+        reply = item.answer
+        if reply.outcome != "answered" or not reply.text.strip():
             return Verdict.WRONG
         if begins_with(reply.text, item.query.gold):
             return Verdict.RIGHT

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 from commands import command_pages
@@ -39,6 +40,8 @@ def assemble(folder: Path) -> None:
         (folder / place).write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "images", folder / "images")
     shutil.copytree(OWN / "static", folder / "static")
+    directory = files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")
+    (folder / "static/directory.json").write_text(directory, encoding="utf-8")  # ke plugins search --directory URL
     shutil.copy(OWN / "conf.py", folder)
 
 

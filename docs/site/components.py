@@ -126,7 +126,8 @@ def directory_page() -> Iterator[tuple[str, str]]:
     """The list that ``ke plugins search`` reads."""
     head = (
         "# Known plugins\n\nWhat [`ke plugins search`](commands/plugins.md) knows of, installed or not. The list comes "
-        "with ke; [how yours gets onto it](../tutorials/publish.md#5-be-found).\n\n"
+        "with ke; `ke plugins search --directory FILE|URL` reads a newer one, such as `_static/directory.json` of this "
+        "site; [how yours gets onto it](../tutorials/publish.md#5-be-found).\n\n"
         "| name | kind | what it does | `ke plugins install` |\n| --- | --- | --- | --- |\n"
     )
     rows = (

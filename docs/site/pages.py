@@ -16,6 +16,7 @@ OWN = DOCS / "site"
 EXAMPLES = DOCS / "examples"
 KINDS = ("editors", "datasets", "metrics", "judges")
 LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
+NAMED = re.compile(r"(?<!\[)`(docs/[\w./-]+\.md|ke-plugin-[a-z0-9-]+)`")
 WORD = re.compile(
     r"(\.venv/bin/)?(ke|pip|python3?|tox|git|torchrun|accelerate|srun|cat|zcat|apt-get|cd)\b|[A-Z_]+=\S+ \w|#!"
 )
@@ -111,7 +112,20 @@ def _linked(line: str, source: Path, folder: str) -> str:
         relative = posixpath.relpath(page_, folder or ".")
         return f"]({relative}{anchor or (own_anchor and '#' + own_anchor)})"
 
-    return LINK.sub(turned, line)
+    def named(found: re.Match[str]) -> str:
+        shown = _named(found[1])
+        return found[0] if shown is None else f"[{found[0]}]({posixpath.relpath(shown, folder or '.')})"
+
+    line = LINK.sub(turned, line)
+    return NAMED.sub(named, line) if source.name == "README.md" and source.parent != ROOT else line
+
+
+def _named(name: str) -> str | None:
+    """The page that a distribution's README names; it cannot link there, since it is also read on package indexes."""
+    if name.startswith("docs/"):
+        return place(ROOT / name) if (ROOT / name).is_file() else None
+    folder = name.removeprefix("ke-plugin-")
+    return f"plugins/{folder}.md" if any(ROOT.glob(f"plugins/*/{folder}/README.md")) else None
 
 
 def examples() -> Iterator[tuple[str, str]]:
@@ -136,13 +150,14 @@ def section(text: str, heading: str) -> str:
 
 
 def home() -> str:
-    """The first page: the README's commands and result, then what there is to read."""
+    """The first page: the README's commands, result, and table of what there is to read."""
     source = ROOT / "README.md"
     readme = source.read_text(encoding="utf-8")
     words = {
         "intro": readme.partition("\n")[2].partition("\n## ")[0].strip(),
         "result": section(readme, "What the demo prints"),
         "use": section(readme, "Use it"),
+        "where": section(readme, "Where to go"),
     }
     text = (OWN / "index.md").read_text(encoding="utf-8")
     for name, part in words.items():

@@ -80,8 +80,31 @@ class ServerFailed(KEError):
     """A model's server is down, too slow, refuses the request, or answers with what cannot be read."""
 
 
+class ServerDown(ServerFailed):
+    """Every try has failed. ``busy``: each time because of too many requests, so that others may get through."""
+
+    def __init__(self, message: str, *, hint: str = "", busy: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.busy = busy
+
+
+class ServerRefused(ServerFailed):
+    """What every other request would meet as well: a refused key, a model that is not there, an exhausted account."""
+
+    def __init__(self, message: str, *, status: int, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
 class ContentRefused(KEError):
-    """A model's server withheld its answer to this one request: a content filter, or a refusal it declares as one."""
+    """A model's server withheld its answer to this one request: a content filter, or a refusal it declares as one.
+
+    ``charged``: it had written one, which is paid for and would be withheld again.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", charged: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.charged = charged
 
 
 class WeightsNotRestored(KEError):

@@ -6,6 +6,7 @@ Environment: ``KE_CACHE_DIR`` (everything that can be made again: models, statis
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ke_core.errors import BadData, KEError
 
@@ -26,7 +28,10 @@ except ImportError:  # pragma: no cover  Windows: two processes may then do the 
 CACHE, DATA = "KE_CACHE_DIR", "KE_DATA_DIR"
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The system's numbers of errors of a disk that takes no more: it is full, or a quota, or the longest file."""
 FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
+OTHER_PLACE = "name a place that you may write to"
 
 
 def cache_dir() -> Path:
@@ -106,7 +111,8 @@ def locked(path: Path) -> Iterator[None]:
         stream = path.open("ab")
     with stream:
         if fcntl is not None:
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            with explained(f"cannot lock {path}"):
+                fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
@@ -116,14 +122,16 @@ def explained(doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=FULL_DISK) from error
+        hint = FULL_DISK if error.errno in FULL else OTHER_PLACE
+        raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=hint) from error
 
 
-def fetch(url: str, sha256: str, to: Path) -> Path:
+def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
     """Download ``url`` to ``to``, unless the file is there already; its content must have that SHA-256.
 
-    An interrupted download goes on where it stopped. Raises BadData when the server cannot be reached, stops
-    in the middle or sends something else.
+    ``size``: its bytes, where they are known (else 0); the download of a longer file is broken off. An interrupted
+    download goes on where it stopped. Raises BadData when the server cannot be reached, stops in the middle or sends
+    something else.
     """
     if to.is_file() and sha256_of(to) == sha256:
         return to
@@ -131,12 +139,11 @@ def fetch(url: str, sha256: str, to: Path) -> Path:
     with locked(to.with_name(f"{to.name}.lock")):
         if to.is_file() and sha256_of(to) == sha256:
             return to  # another process was faster
-        _download(url, part)
-        found = sha256_of(part)
-        if found != sha256:
+        _download(url, part, size)
+        if wrong := _unlike(part, sha256, size):
             part.unlink()
             raise BadData(
-                f"{url} is not the pinned file: sha256 is {found}, expected {sha256}",
+                f"what {_host(url)} sends is not the pinned file: {wrong}",
                 hint="it was changed where it is published, or on the way; fetch it by hand and compare",
             )
         with explained(f"cannot write {to}"):
@@ -145,7 +152,9 @@ def fetch(url: str, sha256: str, to: Path) -> Path:
     return to
 
 
-def find_data(family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "") -> Path:
+def find_data(
+    family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "", size: int = 0
+) -> Path:
     """The data file ``file`` of the benchmark family ``family``.
 
     Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
@@ -161,26 +170,37 @@ def find_data(family: str, file: str, *, explicit: Path | None = None, url: str 
     if not (url and sha256):
         raise BadData(f"{file} of {family} is not here", hint=put)
     try:
-        return fetch(url, sha256, to)
+        return fetch(url, sha256, to, size=size)
     except KEError as error:
-        raise BadData(f"{file} of {family} is neither here nor to be fetched: {error.message}", hint=put) from error
+        raise BadData(f"{file} of {family} is not here: {error.message}", hint=put) from error
 
 
-def _download(url: str, part: Path) -> None:
-    """Append to ``part`` what is missing of ``url``."""
+def _unlike(part: Path, sha256: str, size: int) -> str:
+    """In what a download differs from the pinned file; empty if in nothing."""
+    if size and part.stat().st_size > size:
+        return f"it is longer than {size} bytes"
+    found = sha256_of(part)
+    return "" if found == sha256 else f"sha256 is {found}, expected {sha256}"
+
+
+def _download(url: str, part: Path, most: int) -> None:
+    """Append to ``part`` what is missing of ``url``; beyond ``most`` bytes (0: any number) no more of it."""
     from http.client import HTTPException  # noqa: PLC0415  see _open
 
     have = part.stat().st_size if part.exists() else 0
     try:
         with _open(url, have) as answer:
             size = int(answer.headers.get("Content-Length") or -1)
-            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb")
+            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb", most)
     except (OSError, HTTPException, ValueError) as error:
-        why = getattr(error, "reason", None) or str(error) or type(error).__name__
-        raise BadData(f"cannot fetch {url}: {why}", hint="check the network and run it again") from error
-    if size not in (-1, got):
+        reason = getattr(error, "reason", None) or error
+        why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
         raise BadData(
-            f"cannot fetch {url}: the server stopped after {got} of {size} bytes",
+            f"cannot fetch it from {_host(url)}: {why.lower()}", hint="check the network and run it again"
+        ) from error
+    if size not in (-1, got) and not (most and part.stat().st_size > most):
+        raise BadData(
+            f"cannot fetch it from {_host(url)}: the server stopped after {got} of {size} bytes",
             hint="run it again: it goes on where it stopped",
         )
 
@@ -200,8 +220,13 @@ def _open(url: str, have: int) -> Any:
         return _open(url, 0)
 
 
-def _copy(answer: Any, part: Path, mode: str) -> int:
-    """Bytes copied. What came before the connection broke stays written."""
+def _host(url: str) -> str:
+    """Of an address what a user needs: the whole of it stands in the hint."""
+    return urlsplit(url).netloc or url
+
+
+def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
+    """Bytes copied, till ``part`` is longer than ``most``. What came before the connection broke stays written."""
     got, doing = 0, f"cannot write {part}"
     with explained(doing):
         stream = part.open(mode)
@@ -211,6 +236,8 @@ def _copy(answer: Any, part: Path, mode: str) -> int:
                 stream.write(chunk)
                 stream.flush()
             got += len(chunk)
+            if most and stream.tell() > most:
+                break
     return got
 
 

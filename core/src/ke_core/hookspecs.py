@@ -65,7 +65,9 @@ def ke_models() -> Iterable[ModelSpec]:
 
 @hookspec
 def ke_reproductions() -> Iterable[ReproductionSpec]:
-    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again; called by that command alone.
+    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again.
+
+    Called by that command and by ``ke plugins`` alone.
 
     :return: one spec per table; ``ke_core.plugin.reproductions_in`` makes them from the TOML files of a package.
     """

@@ -46,11 +46,15 @@ class Shape:
 
 @frozen(kw_only=True)
 class Trace:
-    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that chose them."""
+    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that chose them.
+
+    ``traced``: by the model's own curves; else the curves chose nothing, and the rule says why and what did.
+    """
 
     layer: int
     layers: tuple[int, ...]
     rule: str
+    traced: bool = True
 
 
 @frozen(kw_only=True)
@@ -233,7 +237,7 @@ def _traced(facts: ModelFacts, pick: Callable[[Trace], Any]) -> Setting:
         raise BadConfig(
             "no causal trace of this model is known", hint="make one with 'ke trace --model M --facts FILE'"
         )
-    return Setting(pick(trace), f"causal tracing: {trace.rule}")
+    return Setting(pick(trace), f"causal tracing: {trace.rule}" if trace.traced else trace.rule)
 
 
 def _window(blocks: int) -> tuple[int, ...]:

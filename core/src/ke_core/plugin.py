@@ -6,10 +6,11 @@ from ke_core.data.audits import PublishedAudit
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct, one_slot
 from ke_core.data.files import DataFile
 from ke_core.data.masking import contradicting
-from ke_core.data.observed import Observed, observed
+from ke_core.data.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, Observed, observed
 from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, perplexity_probes
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
+from ke_core.data.question_entities import QUESTION_ENTITIES, question_entities
 from ke_core.data.results import (
     QUERY_TAG,
     Answer,
@@ -128,12 +129,13 @@ from ke_core.trainers import Trainer, Training, TrainStep
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE", "FLUENCY",
-    "INCONSISTENT", "LOCALITY", "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PORTABILITY", "PROBABILITY", "QUERY_TAG",
-    "SINGLE_ASPECTS", "SPREAD", "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer",
-    "Artifacts", "Ask", "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint",
-    "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct",
-    "Edit", "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
+    "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS",
+    "FACT_UNSURE", "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NOT_ON_RECORD", "NOT_SUPPORT", "NO_THOUGHTS",
+    "PARAPHRASE", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SINGLE_ASPECTS", "SPREAD",
+    "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer", "Artifacts", "Ask",
+    "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint", "Cloze", "Cost",
+    "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct", "Edit",
+    "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
     "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
     "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
     "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome",
@@ -143,8 +145,8 @@ __all__ = [
     "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
     "all_said", "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected",
     "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot",
-    "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "read_cases",
-    "read_checkpoint", "read_header", "reproductions_in", "said", "sentences", "settle", "sha256_of",
+    "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "question_entities",
+    "read_cases", "read_checkpoint", "read_header", "reproductions_in", "said", "sentences", "settle", "sha256_of",
     "single_edit_probes", "single_settings", "some_said", "spread_settings", "sub_questions", "template_length",
     "thoughts_of", "trained_folder", "words", "write_cases",
 ]  # fmt: skip

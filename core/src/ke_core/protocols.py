@@ -15,10 +15,11 @@ from ke_core.data.files import DataFile
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import Case, Form, Query
 from ke_core.data.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
+from ke_core.errors import ContentRefused
 from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
 
 T = TypeVar("T")
-Keep = Callable[[int, Generated | Scored], None]
+Keep = Callable[[int, Generated | Scored | ContentRefused], None]
 
 
 # --- asks: what an edited model is given; never gold, hops or aliases ---------------------------------
@@ -110,7 +111,8 @@ class RemoteModel(LanguageModel, Protocol):
     def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Generated | Scored | Exception]:
         """One result a request, in order, each given to ``keep`` with its place in the caller's thread as it comes.
 
-        Raises only an interrupt, or what ``keep`` raises; nothing more is then sent, and what was under way is kept.
+        So is a refusal that was charged for. Raises only an interrupt, or what ``keep`` raises; nothing more is then
+        sent, and what was under way is kept.
         """
         ...
 
@@ -198,7 +200,7 @@ class Edited(Protocol):
         ...
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Take edits on or off while the model stays edited. Raises UnsupportedChange."""
+        """While the model stays edited, take edits off and then others on: all or none. Raises UnsupportedChange."""
         ...
 
 
@@ -274,7 +276,7 @@ class Judge(Protocol):
     """Says what replies are worth. Pure unless its spec says ``needs_model``."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order. A ``Failure`` is never RIGHT."""
+        """One judgement an item, in order. It is given no ``Failure``, and no ``Scored`` unless its spec says so."""
         ...
 
 

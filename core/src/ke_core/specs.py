@@ -68,6 +68,9 @@ class EditorSpec(Spec[Editor]):
     """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
     unedited model is asked. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
     edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
+    ``own_before``: what it answers without any edit is the unedited model's answer to these prompts, and is asked too,
+    so that a metric can compare before and after under the same prompt.
+    ``asked_length``: with its own prompts, too, an answer is as long as the asker lets it be.
     ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
     facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
     ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
@@ -79,6 +82,8 @@ class EditorSpec(Spec[Editor]):
     masks: bool = False
     one_at_a_time: bool = False
     own_prompt: bool = False
+    own_before: bool = False
+    asked_length: bool = False
     edited_form: Form = "question"
     settings: Callable[[Any, ModelFacts], Mapping[str, Setting]] | None = None
     oracle: Callable[[Any], tuple[str, ...]] = no_oracle

@@ -15,6 +15,7 @@ import torch
 
 from ke_core.engine.locating import LocateEditor, Work
 from ke_core.models.guard import Dense, LowRank, Patch, map_orientation
+from ke_core.models.local.float64 import double, home
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import read_corpus
 from ke_core.whitebox.facts import model_facts
@@ -54,6 +55,11 @@ class OpenModel(LanguageModel, Protocol):
         """Whether prompts are put as a user turn of the chat template."""
         ...
 
+    @property
+    def plain(self) -> OpenModel:
+        """The same model without the chat template; its ``digest`` names what is found in it on plain text."""
+        ...
+
     def patch(self) -> Patch:
         """A context that adds updates to weights and takes them back bit for bit."""
         ...
@@ -70,7 +76,7 @@ class OpenModel(LanguageModel, Protocol):
 __all__ = [
     "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment", "OpenModel", "Patch",
     "Rewrite", "Row", "Tail", "Work", "ZSettings",
-    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "encode", "find_parts", "forward",
-    "frozen_module", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project", "read_corpus",
-    "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed", "write",
+    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "double", "encode", "find_parts", "forward",
+    "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project",
+    "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed", "write",
 ]  # fmt: skip

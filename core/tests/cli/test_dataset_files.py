@@ -126,7 +126,7 @@ def test_without_a_network_one_line_says_where_to_get_it_and_where_to_put_it(ke,
     said, error, hint = err.splitlines()
     assert status == 2
     assert said == "fetching http://127.0.0.1:9/file"
-    assert error.startswith(f"error: {NAME} of toys is neither here nor to be fetched: cannot fetch http://127.0.0.1:9")
+    assert error.startswith(f"error: {NAME} of toys is not here: cannot fetch it from 127.0.0.1:9: ")
     assert hint.startswith(f"hint:  get it from http://127.0.0.1:9/file and put it at {to}, or ")
 
 

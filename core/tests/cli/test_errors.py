@@ -2,9 +2,12 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import click
 import pytest
+import torch
 
 from ke_core.cli.errors import guarded
 from ke_core.errors import BadData, KEError
@@ -52,9 +55,30 @@ def test_a_trouble_of_the_machine_is_one_line_and_status_2(capsys, code):
     assert ("free some space" in err) == (code in (errno.ENOSPC, errno.EDQUOT))
 
 
-def test_too_little_memory_is_to_be_mended(capsys):
-    assert guarded(raising(MemoryError())) == 2
-    assert capsys.readouterr().err.startswith("error: out of memory\nhint:  take a smaller model")
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has ..."),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_too_little_memory_is_to_be_mended(capsys, error):
+    assert guarded(raising(error)) == 2
+    message, hint = capsys.readouterr().err.splitlines()
+    assert message == "error: out of memory"
+    assert hint.startswith("hint:  take a smaller model")
+
+
+def test_too_little_memory_is_told_where_torch_is_not_loaded():
+    code = (
+        "import sys; from ke_core.cli.errors import guarded\n"
+        "def run(): raise MemoryError\n"
+        "status = guarded(run); sys.exit(100 if 'torch' in sys.modules else status)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: out of memory\n")
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), KeyError("x"), FileNotFoundError(2, "none"), EOFError("short")])

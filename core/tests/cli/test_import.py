@@ -143,6 +143,20 @@ def test_the_same_file_again_is_the_same_run_and_another_one_is_refused(take, tm
     assert (status, "run holds another run: its editor.options.sha256" in err) == (2, True)
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_an_import_that_was_cut_short_goes_on(take, tmp_path, kept):
+    given = line(), line("2", "hop-1", "Paris")
+    take(*given)
+    records, scored = tmp_path / "run" / "records.jsonl", tmp_path / "run" / "scores.json"
+    whole, numbers = records.read_bytes(), scored.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    scored.unlink()
+    records.write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
+    assert take(*given)[0] == 0
+    assert records.read_bytes() == whole
+    assert scored.read_bytes() == numbers
+
+
 def test_an_imported_run_is_compared_with_one_of_our_own(take, ke, tmp_path):
     ke("eval", "--dataset", "toy", "--model", "echo:1", "--editor", "sayer", "--out", "own")
     take(line(), line("2", "hop-1", "nowhere"))

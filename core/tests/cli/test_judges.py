@@ -261,8 +261,8 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
         ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
         ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),
         ("\n{", "s, line 2 is not JSON"),
-        ("[1]\n", "s, line 1 is no JSON object"),
-        ("[" * 100_000, "s, line 1 is not JSON"),
+        ("[1]\n", "s, record 1 is not a JSON object"),
+        ("[" * 100_000, "s is not JSON"),
     ],
 )
 def test_a_bad_file_of_items_is_named_before_a_model_is_loaded(ke, asking, tmp_path, content, error):
@@ -270,6 +270,12 @@ def test_a_bad_file_of_items_is_named_before_a_model_is_loaded(ke, asking, tmp_p
     status, out, err = ke("judges", "check", "asker", "--items", "s", *FAIR)
     assert (status, out, asking.loaded) == (2, "", 0)
     assert err.startswith(f"error: {error}")
+
+
+def test_a_line_of_items_ends_at_its_end_and_at_no_other_mark(ke, asking, tmp_path):
+    item = {"question": "Where?", "answer": "Rome\u2028Italy\u0085", "gold": [["Rome"]], "label": "wrong"}
+    (tmp_path / "s").write_text("\n".join([json.dumps(item, ensure_ascii=False)] * 50), encoding="utf-8")
+    assert ke("judges", "check", "exact", "--items", "s")[0] == 0
 
 
 def test_terminal_codes_in_what_a_judge_writes_are_not_obeyed(ke, asking, tmp_path):

@@ -99,7 +99,7 @@ def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
     assert (
         "kinds: kappa undefined, every label is the same (n 10), 10 of 10 alike" in read(rows, "-o", "kinds.word=x")[1]
     )
-    assert "noise 100.0 100.0-100.0 10" in read(rows)[1]
+    assert "noise 100.0 15.8-100.0 10" in read(rows)[1]  # ten answers of two cases: 0.025 ** (1 / 2)
 
 
 def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):

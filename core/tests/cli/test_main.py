@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 import pytest
+from attrs import frozen
 
 from ke_core import builtin
 from ke_core.cli.main import main
-from ke_core.plugin import hookimpl
+from ke_core.plugin import EditorSpec, ReproductionSpec, hookimpl
 from ke_core.plugins.manager import GROUP, bare, discover
 
 HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.table", "rich.console")
@@ -85,18 +86,105 @@ def test_a_command_of_a_plugin_stands_beside_the_cores(ke, plugins):
     assert "command greet" in ke("plugins")[1]
 
 
-def test_two_plugins_with_one_command_are_an_error_that_names_both(ke, plugins):
+def test_a_plugin_that_takes_a_command_of_the_core_is_broken_and_the_command_stays(ke, plugins):
     class Thief:
         @hookimpl
         def ke_commands(self, group):
-            group.add_command(click.Command("eval"))
+            group.add_command(click.Command("eval", callback=lambda: click.echo("stolen")))
 
     plugins.register(Thief(), "thief")
-    status, _out, err = ke("--help")
+    assert "Edit a model, ask it" in ke("eval", "--help")[1]
+    status, out, _err = ke("plugins")
+    flat = " ".join(out.split())
+    assert status == 0
+    assert "broken: command 'eval' is offered by ke-core and by thief" in flat
+    assert "KE_DISABLE_PLUGINS=thief" in flat
+
+
+@frozen
+class NoConfig:
+    pass
+
+
+class Exits:
+    @hookimpl
+    def ke_editors(self):
+        raise SystemExit(3)
+
+
+class ExitsInCommands:
+    @hookimpl
+    def ke_commands(self, group):
+        raise SystemExit(3)
+
+
+class AddsNoCommand:
+    @hookimpl
+    def ke_commands(self, group):
+        group.add_command(lambda: 1, "hello")
+
+
+class TakesAnEditor:
+    @hookimpl
+    def ke_editors(self):
+        return [EditorSpec(name="sayer", summary="mine", config=NoConfig, build=lambda config: None)]
+
+
+class OffersNoTable:
+    @hookimpl
+    def ke_reproductions(self):
+        return ["x"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "reason", "step"),
+    [
+        (Exits, "SystemExit: 3", "may end the process"),
+        (ExitsInCommands, "SystemExit: 3", "may end the process"),
+        (AddsNoCommand, "as 'hello', which is no click command", "add what @click.command()"),
+        (TakesAnEditor, "editor 'sayer' is offered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
+        (OffersNoTable, "ke_reproductions returned 'x' in its list", "every item that ke_reproductions returns"),
+    ],
+)
+def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_step(ke, plugins, plugin, reason, step):
+    plugins.register(plugin(), "bad")
+    status, out, _err = ke("plugins")
+    flat = " ".join(out.split())
+    assert status == 0
+    assert reason in flat
+    assert step in flat
+    assert ke("show", "editor", "other")[0] == 0
+    assert ke("plugins", "check", "bad")[0] == 1
+
+
+def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plugins):
+    plugins.register(TakesAnEditor(), "bad")
+    status, _out, err = ke("show", "editor", "sayer")
     assert status == 2
-    assert "command 'eval' is offered by " in err
-    assert "thief" in err
-    assert "ke-core" in err
+    assert err.startswith("error: editor 'sayer' is offered by toys and by bad\nhint:  uninstall bad, or leave it out")
+
+
+TABLE = (Path(__file__).parents[3] / "docs/examples/reproduction.py").read_text(encoding="utf-8").split('"""')[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        (TABLE, 0, "published tables: 1 kept"),
+        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1: no TOML"),
+    ],
+)
+def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):
+    class Tables:
+        @hookimpl
+        def ke_reproductions(self):
+            return [ReproductionSpec(name="teams/table-1", text=lambda: text)]
+
+    plugins.register(Tables(), "tables")
+    assert "reproduction teams/table-1" in ke("plugins")[1]
+    ended, out, _err = ke("plugins", "check", "tables")
+    assert ended == status
+    assert told in " ".join(out.split())
 
 
 def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):
@@ -147,12 +235,12 @@ def test_what_a_plugin_prints_on_import_does_not_reach_standard_output(monkeypat
     assert written.err == "look at me\n"
 
 
-def test_a_name_clash_of_plugins_is_one_line(monkeypatch, capsys):
-    found = [EntryPoint(name="twice", value=module, group=GROUP) for module in ("json", "base64")]
+def test_two_plugins_called_alike_stop_nothing(monkeypatch, capsys, entry_points):
+    found = [*entry_points("twice", ""), EntryPoint(name="twice", value="base64", group=GROUP)]
     monkeypatch.setattr("ke_core.plugins.manager.entry_points", lambda group: found)
-    assert main(["--help"]) == 2
-    assert capsys.readouterr().err.startswith(
-        "error: two installed plugins are called 'twice': json and base64\nhint:  "
+    assert main(["plugins"]) == 0
+    assert "broken: two installed plugins are called 'twice': cli_toy_twice and base64" in " ".join(
+        capsys.readouterr().out.split()
     )
 
 
@@ -216,3 +304,12 @@ def test_standard_output_on_a_full_disk_is_one_line():
     assert done.returncode == 2
     assert done.stderr.startswith("error: no space left on device\nhint:  free some space")
     assert len(done.stderr.splitlines()) == 2
+
+
+def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    for command in ("sweep", "reproduce", "demo", "runs"):
+        status, out, err = ke(command, "nowhere")
+        assert (status, out) == (2, "")
+        assert err.splitlines()[0] == f"error: ke {command} works in one process, and 3 were started"
+    assert "no editor called 'nobody'" in ke("eval", "--editor", "nobody", "--dataset", "toy")[2]

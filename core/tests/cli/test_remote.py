@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -144,22 +145,70 @@ def test_a_run_that_is_over_asks_nothing_when_it_is_started_again(ke, serve):
 
 
 def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_later(ke, serve, rude, monkeypatch):
-    from ke_core.models.api import client
-
-    monkeypatch.setattr(
-        client.Patience.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
-    )
+    hasty(monkeypatch)
     broken = [True]
-    server = serve(lambda n, body: (500, {}, {}) if n > 1 and broken[0] else rude.completion(f" {body['prompt'][-3:]}"))
+
+    def answer(n, body):
+        if n > 1 and broken[0]:
+            return 500, {"error": {"message": f"request {n} failed"}}, {}  # no two alike
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
     status, _out, err = ke(*run(server, "--concurrency", "1"))
     assert status == 2
-    assert "the same failure 10 times in a row: ServerDown: the server answers 500, at the last of 2 tries" in err
+    assert "the same failure 10 times in a row: ServerDown: the server answers 500: request " in err
     failed = Counter(server.prompts[2:])
     broken[0] = False
     assert ke(*run(server, "--concurrency", "1"))[0] == 0
     paid = Counter(server.prompts)
     paid.subtract(failed)
     assert max(paid.values()) == 1
+
+
+def test_what_a_sick_server_left_unanswered_is_asked_again_when_it_is_well_and_nothing_else(
+    ke, serve, rude, monkeypatch
+):
+    hasty(monkeypatch)
+    sick = [True]
+
+    def answer(n, body):
+        if sick[0] and zlib.crc32(body["prompt"].encode()) % 4 == 0:
+            return 503, {"error": {"message": f"overloaded, request {n}"}}, {}
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
+    assert ke(*run(server, "--concurrency", "1"))[0] == 1
+    lost = {prompt for prompt in server.prompts if zlib.crc32(prompt.encode()) % 4 == 0}
+    assert lost
+    assert "ServerDown" in ke("report", "done")[1]
+    sick[0], before = False, len(server.asked)
+    status, out, _err = ke(*run(server, "--concurrency", "1"))
+    assert status == 0
+    assert set(server.prompts[before:]) == lost
+    assert len(server.asked) == before + len(lost)
+    whole = serve()
+    assert ke(*run(whole, out="whole"))[0] == 0
+    assert scores("done") == scores("whole")
+    for shown in out, ke("report", "done")[1], ke("runs", ".")[1]:
+        assert "fail" not in shown.casefold()
+    assert ke("report", "done", "--csv", "done.csv")[0] == ke("report", "whole", "--csv", "whole.csv")[0] == 0
+    assert "ServerDown" not in Path("done.csv").read_text()
+    assert ke(*run(server))[0] == 0  # and now it is over
+    assert len(server.asked) == before + len(lost)
+
+
+def scores(folder):
+    """All but the run's own name, which is of its server's address too."""
+    found = json.loads(Path(folder, "scores.json").read_text())
+    return {name: value for name, value in found.items() if name != "run"}
+
+
+def hasty(monkeypatch):
+    from ke_core.models.api import client
+
+    monkeypatch.setattr(
+        client.Patience.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
+    )
 
 
 def test_refusals_of_content_are_failures_that_do_not_stop_the_run(ke, serve):

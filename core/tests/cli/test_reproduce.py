@@ -214,6 +214,12 @@ def test_counts_of_a_dataset_need_no_model(ke, tmp_path):
     assert "differs" in out
 
 
+def test_what_no_run_has_to_do_with_is_not_said_of_a_table_of_counts(ke):
+    status, out, _err = ke("reproduce", "toy/table-2", *MODEL, "--limit", "2")
+    assert status == 0
+    assert "cases of each dataset" not in out  # all of them are counted
+
+
 def test_a_dry_run_says_what_would_be_run_and_what_is_missing(ke, tmp_path):
     status, out, _err = ke("reproduce", "toy/table-1", *MODEL, "--dry-run", "--limit", "2")
     assert status == 0
@@ -229,6 +235,21 @@ def test_a_table_can_be_copied_changed_and_run(ke, tmp_path):
     status, out, _err = ke("reproduce", "./mine.toml", *MODEL)
     assert status == 0
     assert "differs" not in out
+
+
+def test_a_file_of_ones_own_is_shown_too(ke, tmp_path):
+    (tmp_path / "mine.toml").write_text(COUNTS)
+    assert ke("reproduce", "./mine.toml", "--show") == (0, COUNTS, "")
+    assert ke("reproduce", "./mine.toml", "toy/table-1", "--show")[1] == COUNTS + TABLE
+
+
+def test_two_files_of_one_name_are_refused(ke, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "t.toml").write_text(COUNTS)
+    status, out, err = ke("reproduce", "a/t.toml", "b/t.toml", "--dry-run")
+    assert (status, out) == (2, "")
+    assert err.startswith("error: a/t.toml and b/t.toml are both called 't'"), err
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,9 @@ def test_a_method_is_given_the_model_in_the_type_that_it_needs(run, tmp_path):
 @pytest.mark.parametrize(("verdict", "value"), [("right", 100.0), ("wrong", 0.0)])
 def test_a_judge_that_asks_a_model_gets_its_options(run, verdict, value):
     more = f'set = {{ judge = "moody", options = {{ "moody.verdict" = "{verdict}" }} }}'
-    assert run(more, "--judge-model", "echo:1")[0]["value"] == value
+    part = run(more, "--judge-model", "echo:1")[0]
+    assert part["value"] == value
+    assert part["high"] - part["low"] == pytest.approx(100 * (1 - 0.025**0.5), abs=1e-3)  # the score's own: two cases
 
 
 def test_what_a_stand_in_dataset_cannot_be_told_is_left_out(run, kinds, tmp_path):

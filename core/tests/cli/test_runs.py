@@ -1,8 +1,16 @@
 """``ke runs``: listing as ever, one run in full, and the removal of what came to nothing."""
 
+from collections import Counter
 from pathlib import Path
 
-from ke_core.results.folder import RunFolder
+import pytest
+
+from ke_core.results.folder import PART, RECORDS, SCORES, RunFolder
+from ke_core.results.index import Index
+from ke_core.results.pruning import removable
+from ke_core.results.seal import SEAL
+from ke_core.results.writer import writing
+from ke_core.run import evaluation
 
 RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
 
@@ -29,6 +37,20 @@ def test_show_says_what_was_asked_for_how_far_it_got_and_what_each_phase_took(ke
         assert name in words
     assert "GiB" in words
     assert "toy on 1: value in %" in words
+
+
+def test_a_run_is_read_once_to_be_shown(ke, evaluated, monkeypatch):
+    read = Counter()
+
+    def counting(name, of):
+        return lambda of_what: (read.update([name]), of(of_what))[1]
+
+    monkeypatch.setattr(RunFolder, "scores", counting("scores", RunFolder.scores))
+    monkeypatch.setattr(Index, "of", counting("records", Index.of))
+    for words in (("runs", "show", "done"), ("report", "done")):
+        read.clear()
+        assert ke(*words)[0] == 0
+        assert read == {"scores": 1, "records": 1}
 
 
 def test_show_says_why_a_run_ended_and_what_failed(ke):
@@ -97,4 +119,82 @@ def test_prune_leaves_a_run_that_a_process_is_writing_to(ke):
 def test_a_scored_run_without_a_log_counts_as_finished(ke, evaluated):
     (evaluated / "log.jsonl").unlink()
     assert "nothing to remove" in ke("runs", "prune", ".")[2]
-    assert "without a log" in ke("runs", "show", "done")[1]
+    assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
+
+
+def test_a_finished_run_stays_finished_whatever_its_log_says(ke, evaluated):
+    before = (evaluated / "log.jsonl").read_bytes()
+    with RunFolder.open(evaluated).writing():
+        status, _out, err = ke(*RUN, "--out", "done")
+    assert status == 2
+    assert err.splitlines()[-2] == "error: another process is writing to done"
+    assert (evaluated / "log.jsonl").read_bytes() == before  # it did not get as far as working on the run
+    RunFolder.open(evaluated).log("end", ended="failed")
+    assert "nothing to remove" in ke("runs", "prune", ".", "--yes")[2]
+    assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
+
+
+@pytest.mark.parametrize("step", ["judge_run", "score_run"])
+def test_prune_leaves_a_run_that_is_judged_or_scored(ke, monkeypatch, step):
+    whole, said = getattr(evaluation, step), []
+
+    def pruned(*given, **how):
+        said.extend((one.why, one.remove()) for one in removable(Path()))
+        return whole(*given, **how)
+
+    monkeypatch.setattr(evaluation, step, pruned)
+    assert ke(*RUN, "--out", "done")[0] == 0
+    assert said == [("unfinished: 2 edits made, 2 cases asked after them", "in use")]
+
+
+def test_a_run_that_is_pruned_while_it_waits_for_its_turn_is_made_all_the_same(ke, monkeypatch):
+    whole, gone = evaluation.score_run, []
+
+    def pruned(*given, **how):
+        gone.extend(one.path.name.partition("-")[0] for one in removable(Path()) if one.remove() == "")
+        return whole(*given, **how)
+
+    monkeypatch.setattr(evaluation, "score_run", pruned)
+    assert ke(*RUN, "--editor", "other")[0] == 0
+    assert gone == ["other"]
+    assert ke("runs", "prune", ".")[2] == "nothing to remove: every run in . is finished\n"
+
+
+def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated):
+    for name in (SCORES, SEAL):
+        (evaluated / name).unlink()
+    (listed,) = removable(Path())
+    assert ke(*RUN, "--out", "done")[0] == 0
+    assert listed.remove() == "finished meanwhile"
+    assert RunFolder.open(evaluated).finished
+
+
+def test_scores_of_a_part_do_not_finish_a_run(ke, evaluated):
+    whole = (evaluated / RECORDS).read_bytes().splitlines(keepends=True)
+    for name in (SCORES, SEAL):
+        (evaluated / name).unlink()
+    (evaluated / RECORDS).write_bytes(
+        b"".join(line for line in whole if b'"judged"' not in line and b'"2"' not in line)
+    )
+    assert ke("judge", "done")[0] == 0
+    assert RunFolder.open(evaluated).scores()
+    assert "done unfinished: " in " ".join(ke("runs", "prune", ".")[1].split())
+    assert ke(*RUN, "--out", "done")[0] == 0
+    assert "nothing to remove" in ke("runs", "prune", ".")[2]
+    assert ke("score", "done")[0] == 0
+    assert RunFolder.open(evaluated).finished
+
+
+def test_prune_and_show_know_what_several_processes_have_recorded(ke):
+    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
+    part = Path("begun", PART.format(rank=1))
+    Path("begun", RECORDS).rename(part)
+    lines = len(part.read_bytes().splitlines())
+    assert f"{lines} lines in records.part-*.jsonl wait to be put together" in ke("runs", "show", "begun")[1]
+    (found,) = removable(Path())
+    assert found.why == "unfinished: 1 edits made, 0 cases asked after them"
+    assert found.size == sum(file.stat().st_size for file in Path("begun").iterdir())
+    with writing(part):
+        assert found.remove() == "in use"
+    assert found.remove() == ""
+    assert not Path("begun").exists()

@@ -5,6 +5,7 @@ import json
 import pytest
 from attrs import frozen
 
+from ke_core.errors import KEError
 from ke_core.hyper import SpreadConfig, spread_settings
 from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.testing.tiny import saved, tiny_model
@@ -20,12 +21,26 @@ class Config(SpreadConfig):
     pass
 
 
+class Choosy:
+    def check(self, session, edits):
+        if session.model.module.config.model_type == "gemma2":
+            raise KEError("it has norms after its MLPs", hint="choose another model")
+        return {}
+
+    def edit(self, session, edits):
+        raise NotImplementedError
+
+
 class Spreader:
     @hookimpl
     def ke_editors(self):
         return [
             EditorSpec(
-                name="spreader", summary="spreads", config=Config, build=lambda _config: None, settings=spread_settings
+                name="spreader",
+                summary="spreads",
+                config=Config,
+                build=lambda _config: Choosy(),
+                settings=spread_settings,
             )
         ]
 
@@ -55,6 +70,16 @@ def test_derived_values_say_what_they_follow_from(ke, tiny):
     assert status == 0
     assert "27 % of 4 blocks" in out
     assert "RMSNorm" in out
+
+
+def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke, tiny, tmp_path):
+    other = str(saved(tiny_model("gemma2"), tmp_path / "other"))
+    status, out, _err = ke("show", "editor", "spreader", "--model", other)
+    assert status == 0
+    assert "27 % of 4 blocks" in out
+    assert "it would be refused: it has norms after its MLPs" in out
+    assert "hint: choose another model" in out
+    assert "refused" not in ke("show", "editor", "spreader", "--model", tiny)[1]
 
 
 def test_given_values_are_said_to_be_given(ke, tiny):

@@ -173,10 +173,17 @@ def test_verify_of_nothing_is_one_line(model, stats):
 
 
 def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, folder):
-    monkeypatch.setattr(gram, "_room", lambda _device: 5.1 * 8 * 176 * 176)
+    monkeypatch.setattr(gram, "free_bytes", lambda _device: 5.1 * 8 * 176 * 176)
     err = stats(*COMPUTE)[2]
     assert "memory holds 2 of 4 layers at a time: 2 passes\n" in err
     assert len(files(folder)) == 4
+
+
+def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
+    """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
+    warned = stats(*COMPUTE, "--layers", "1")[2]
+    assert "warning: 1,500 tokens are few for second moments of 176 dimensions, 8.5 each: 20 each, 3,520" in warned
+    assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
 
 
 def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):

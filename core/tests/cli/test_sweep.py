@@ -10,7 +10,7 @@ from rich.console import Console
 from ke_core.cli.app import App
 from ke_core.cli.sweeping import Board, _shown, plan
 from ke_core.data.records import Replied
-from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.folder import runs_in
 from ke_core.run.cells import Result
 from ke_core.testing.fakes import EchoModel
 
@@ -206,7 +206,7 @@ def test_lists_and_flags_are_options_as_on_a_command_line(sweep):
 def test_leaderboard_says_what_is_unfinished_and_what_is_damaged(sweep, ke):
     sweep(HEAD + "seeds = [0, 1, 2]\n")
     first, second, _third = sorted(path for path, _found in runs_in(Path("runs/words")))
-    RunFolder.open(first).log("start")
+    (first / "scores.json").unlink()
     (second / "run.json").write_text("{")
     status, out, _err = ke("leaderboard", "runs/words")
     assert status == 0

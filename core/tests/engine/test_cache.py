@@ -10,7 +10,7 @@ import pytest
 
 from ke_core.data.results import Scored
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.errors import KEError
+from ke_core.errors import ContentRefused, KEError
 from ke_core.requests import Generate, Generated, Score
 
 TEXT = Generated(text="Páris\n\x00", finish="stop", prompt_tokens=3, tokens=2)
@@ -20,6 +20,13 @@ SCORED = Scored(logprobs=(-0.1234567890123, -1e-300), tokens=(1, 2))
 def test_completions_outlive_the_process_exactly(tmp_path):
     CompletionCache(tmp_path / "c").put({"a": TEXT, "b": SCORED})
     assert CompletionCache(tmp_path / "c").get(["a", "b", "absent"]) == {"a": TEXT, "b": SCORED}
+
+
+def test_a_refusal_that_was_charged_for_comes_back_as_one(tmp_path):
+    CompletionCache(tmp_path / "c").put({"a": ContentRefused("withheld", charged=True)})
+    found = CompletionCache(tmp_path / "c").get(["a"])["a"]
+    assert isinstance(found, ContentRefused)
+    assert (found.message, found.charged) == ("withheld", True)
 
 
 def test_thousands_are_looked_up_at_once(tmp_path):

@@ -101,6 +101,13 @@ def test_what_is_no_endpoint_is_one_line(url: str, monkeypatch: pytest.MonkeyPat
         open_graph(f"sparql:{url}")
 
 
+def test_an_answer_without_end_is_given_up_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "LARGEST", 50)
+    with pytest.raises(BadData, match="failed: an answer of more than"):
+        open_graph(f"sparql:{url}")
+    assert len(Endpoint.queries) == 1
+
+
 def test_an_address_that_is_none_or_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     with pytest.raises(BadData, match="must begin with http"):

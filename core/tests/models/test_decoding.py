@@ -5,8 +5,9 @@ import torch
 
 from ke_core.errors import ContextOverflow, ModelUnavailable
 from ke_core.models.local import memory
-from ke_core.models.local.forward import Forward
+from ke_core.models.local.forward import NO_PREFIX, Forward
 from ke_core.models.local.memory import BatchSize
+from ke_core.models.local.sampling import Chooser
 from ke_core.requests import Generate, Score
 from ke_core.testing.tiny import tiny_model
 
@@ -25,13 +26,13 @@ def free_text(model, prompt, tokens=24):
 
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("family", ["llama", "gptj"])
-def test_the_same_text_whatever_the_batch(family, size):
+def test_the_same_text_whatever_the_batch(monkeypatch, family, size):
     prompts = [*PROMPTS, "", "alone", *PROMPTS[:2]]
     alone = [free_text(tiny_model(family), prompt) for prompt in prompts[:4]]
     model = tiny_model(family)
-    model._runner.size.limit = size
     requests = [Generate(prompt=prompt, max_tokens=8 + 4 * (at % 5)) for at, prompt in enumerate(prompts)]
     whole = tiny_model(family).generate(requests)
+    monkeypatch.setitem(memory.CAP, "cpu", size)
     assert model.generate(requests) == whole
     assert model.batch_size == size
     assert [one.text for one in model.generate([Generate(prompt=p, max_tokens=24) for p in prompts[:4]])] == alone
@@ -136,13 +137,20 @@ def test_equal_requests_run_once(monkeypatch, model):
     assert results == results[:1] * 5
 
 
+def mixed(count=9):
+    """Greedy and sampled requests that end at different lengths."""
+    return [
+        Generate(prompt=PROMPTS[at], max_tokens=4 + 3 * (at % 3), temperature=float(at % 2), seed=at)
+        for at in range(count)
+    ]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("DefaultCPUAllocator: can't allocate memory"),
                                    torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])  # fmt: skip
 def test_out_of_memory_halves_the_batch_and_loses_nothing(monkeypatch, error):
-    requests = [Generate(prompt=prompt, max_tokens=4 + 3 * (at % 3)) for at, prompt in enumerate(PROMPTS)]
-    whole = tiny_model("llama").generate(requests)
+    whole = tiny_model("llama").generate(mixed())
     model = tiny_model("llama")
-    model.generate(requests[:2])  # the ways are tried out
+    model.generate(mixed(2))  # the ways are tried out
     original = Forward.step
 
     def cramped(self, state, tokens):
@@ -151,8 +159,84 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(monkeypatch, error):
         return original(self, state, tokens)
 
     monkeypatch.setattr(Forward, "step", cramped)
-    assert model.generate(requests) == whole
+    assert model.generate(mixed()) == whole
     assert model.batch_size <= 3
+
+
+@pytest.mark.parametrize("family", ["llama", "gptj"])
+def test_out_of_memory_in_the_middle_decodes_no_token_twice(monkeypatch, family):
+    requests = [Generate(prompt=prompt, max_tokens=12) for prompt in PROMPTS]
+    whole = tiny_model(family).generate(requests)
+    model = tiny_model(family)
+    model.generate(requests)
+    step, prefill, fed, failed = Forward.step, Forward.prefill, [], []
+
+    def cramped(self, state, tokens):
+        if len(tokens) > 5 and int(state.positions.max()) > len(model.encode(PROMPTS[-1])) + 6:
+            failed.append(len(tokens))
+            raise MemoryError
+        return step(self, state, tokens)
+
+    def seen(self, prefix, rows, keep=1):
+        fed.extend(rows)
+        return prefill(self, prefix, rows, keep)
+
+    monkeypatch.setattr(Forward, "step", cramped)
+    monkeypatch.setattr(Forward, "prefill", seen)
+    assert model.generate(requests) == whole
+    again = [row for row in fed if row[:-8] in fed]  # read with what each had written by then
+    assert [len(again)] == failed
+    assert len(fed) == len(PROMPTS) + len(again)
+
+
+def test_a_draw_that_finds_no_memory_takes_no_rows_random_numbers(monkeypatch):
+    whole = tiny_model("llama").generate(mixed())
+    model = tiny_model("llama")
+    model.generate(mixed(2))
+    draw, drawn = Chooser.draw, []
+
+    def cramped(self, logits):
+        drawn.append(self)
+        if len(drawn) in {7, 12}:
+            raise MemoryError
+        return draw(self, logits)
+
+    monkeypatch.setattr(Chooser, "draw", cramped)
+    assert model.generate(mixed()) == whole
+
+
+def test_one_long_prompt_does_not_make_the_others_wait(monkeypatch):
+    model = tiny_model("llama")
+    short = [Generate(prompt=f"Question {at}: who is it?", max_tokens=4) for at in range(200)]
+    long = Generate(prompt="Question 7: who is it " + "and " * 400, max_tokens=4)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 50 * 2**20)
+    together = []
+    original = Forward.step
+
+    def counted(self, state, tokens):
+        together.append(len(tokens))
+        return original(self, state, tokens)
+
+    monkeypatch.setattr(Forward, "step", counted)
+    model.generate(short)
+    alone, together[:] = len(together), []
+    model.generate([*short, long])
+    assert max(together) == 64
+    assert len(together) <= alone + 3  # the long one's own steps
+    assert together[0] < 64
+
+
+def test_the_budget_is_fixed_when_a_call_begins(monkeypatch, model):
+    asked = []
+
+    def less_and_less(_device):
+        asked.append(0)
+        return 2**30 // len(asked)
+
+    monkeypatch.setattr(memory, "free_bytes", less_and_less)
+    model.generate([Generate(prompt=prompt, max_tokens=8) for prompt in PROMPTS])
+    model.score([Score(prompt=prompt, continuations=(" King",)) for prompt in PROMPTS])
+    assert len(asked) == 2
 
 
 def test_a_row_that_does_not_fit_alone_fails_alone(monkeypatch):
@@ -189,12 +273,50 @@ def test_a_prompt_too_long_is_returned_as_such_and_not_cut(model):
     assert isinstance(model.score([Score(prompt=long.prompt, continuations=("a",))])[0], ContextOverflow)
 
 
-def test_the_guess_of_the_batch_is_bounded_and_remembers_failure():
+def sized(free):
     size = BatchSize(torch.device("cpu"))
-    assert size.rows(1) == 64
-    assert size.rows(2**60) == 1
-    size.failed(40)
-    assert size.rows(1) == 20
+    size._free = free
+    return size
+
+
+def test_a_batch_is_bounded_by_number_and_by_bytes_each_row_as_large_as_the_largest():
+    assert sized(10**9).fit([1] * 100) == 64
+    assert sized(100).fit([10] * 20) == 10
+    assert sized(100).fit([50, 10, 10]) == 2
+    assert sized(100).fit([10, 10, 50]) == 2
+    assert sized(100).fit([500, 1]) == 1
+    assert sized(100).fit([10] * 20, [20, 10]) == 3
+    assert sized(100).fit([10] * 20, [200]) == 0
+
+
+def test_what_failed_is_remembered_in_bytes():
+    size = sized(1000)
+    size.failed([100] * 4)
+    assert size.fit([100] * 9) == 2
+    assert size.fit([1] * 100) == 64
+    size.failed([900])  # more than half of it is known to fail already
+    assert size.fit([100] * 9) == 2
+
+
+def test_m9_a_token_that_also_pads_is_read_where_it_stands_in_a_prompt(model):
+    """Chat templates end turns with it: a mask by the token's id would take the turns apart."""
+    end = model.tokenizer.eos_token
+    assert model.tokenizer.pad_token_id == model.tokenizer.eos_token_id
+    prompts = [f"{end}Who is it?{end}Tim Cook.{end}" + "And who else?" * n for n in range(3)]
+    assert all(model.encode(prompt).count(model.tokenizer.eos_token_id) == 3 for prompt in prompts)
+    for mode, prefix in (("shared", 8), ("copied", 8), ("plain", 0)):
+        forward = Forward(model.module, mode)
+        ids = [model.encode(prompt) for prompt in prompts]
+        head = forward.prefix(ids[0][:prefix]) if prefix else NO_PREFIX
+        logits, _state = forward.prefill(head, [row[prefix:] for row in ids])
+        for row, found in zip(ids, logits[:, -1], strict=True):
+            with torch.no_grad():
+                whole = model.module(input_ids=torch.tensor([row])).logits[0, -1]
+                gone = model.module(input_ids=torch.tensor([[one for one in row if one]])).logits[0, -1]
+            torch.testing.assert_close(found, whole, atol=1e-4, rtol=0)
+            assert float((found - gone).abs().max()) > 0.1
+    requests = [Generate(prompt=prompt, max_tokens=8) for prompt in prompts]
+    assert model.generate(requests) == [model.generate([request])[0] for request in requests]
 
 
 def test_nothing_asked_is_nothing_done(model):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from ke_core.models.local import memory
 from ke_core.models.local.forward import Forward
 from ke_core.requests import Score
 from ke_core.testing.tiny import FAMILIES, tiny_model
@@ -34,11 +35,11 @@ def test_scores_equal_a_whole_forward_pass(family, bos):
         assert scored.tokens == tuple(n for _value, n in wanted)
 
 
-def test_scores_do_not_depend_on_the_batch():
+def test_scores_do_not_depend_on_the_batch(monkeypatch):
     requests = [Score(prompt=HEAD + "x" * n, continuations=(" Paris", " Rome is a city")) for n in range(9)]
     whole = tiny_model("llama").score(requests)
     model = tiny_model("llama")
-    model._runner.size.limit = 1
+    monkeypatch.setitem(memory.CAP, "cpu", 1)
     for one, other in zip(model.score(requests), whole, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 

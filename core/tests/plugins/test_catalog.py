@@ -1,7 +1,7 @@
 """Names to specs: clashes name both sides, unknown names get the word to type or the command to run."""
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
 from ke_core.plugin import DatasetSpec, EditorSpec, hookimpl
@@ -49,21 +49,38 @@ def test_a_component_is_found_by_kind_and_name():
     assert [(kind, spec.name) for kind, spec in found.of("one")] == [("editor", "swap")]
 
 
-def test_two_components_of_one_name_are_an_error_that_names_both_plugins():
-    with pytest.raises(PluginConflict, match=r"editor 'swap' is offered by two and by one|by one and by two"):
-        catalog(one=plugin("swap"), two=plugin("swap"))
-
-
-def test_a_taken_name_comes_with_what_to_do_for_users_and_authors():
+def clash(found, name="swap"):
     with pytest.raises(PluginConflict) as caught:
-        catalog(one=plugin("swap"), two=plugin("swap"))
-    assert "KE_DISABLE_PLUGINS=NAME" in caught.value.hint
-    assert "the author of one gives it another name" in caught.value.hint
+        found.spec("editor", name)
+    return caught.value
+
+
+def test_two_components_of_one_name_are_an_error_that_names_both_plugins_where_it_is_asked_for():
+    found = catalog(one=plugin("swap", "keep"), two=plugin("swap", "other"), three=plugin("fine"))
+    assert clash(found).message == "editor 'swap' is offered by one and by two"
+    assert found.names("editor") == ["fine", "keep", "swap"]
+    assert found.spec("editor", "keep").name == "keep"
+
+
+def test_who_claims_a_taken_name_is_broken_with_what_to_do_for_users_and_authors():
+    broken = catalog(one=plugin("swap"), two=plugin("swap")).broken
+    assert list(broken) == ["two"]
+    assert broken["two"].broken == "editor 'swap' is offered by one and by two"
+    assert broken["two"].step == (
+        "uninstall two, or leave it out with KE_DISABLE_PLUGINS=two; its author gives what it offers another name"
+    )
+
+
+def test_a_name_belongs_to_the_plugin_that_is_known_for_it_whoever_is_found_first():
+    plugins = bare()
+    for name in ("ke-plugin-thief", "ke-plugin-memit"):
+        plugins.register(plugin("memit"), name)
+        plugins.installed[name] = evolve(plugins.installed[name], distribution=name)
+    assert list(read(plugins).broken) == ["ke-plugin-thief"]
 
 
 def test_one_plugin_that_offers_a_name_twice_is_named():
-    with pytest.raises(PluginConflict, match="editor 'swap' is offered twice by one"):
-        catalog(one=plugin("swap", "swap"))
+    assert clash(catalog(one=plugin("swap", "swap"))).message == "editor 'swap' is offered twice by one"
 
 
 def test_one_name_in_two_kinds_is_fine():

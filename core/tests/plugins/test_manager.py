@@ -9,6 +9,7 @@ from attrs import frozen
 
 from ke_core.errors import PluginConflict
 from ke_core.plugin import EditorSpec, hookimpl
+from ke_core.plugins import faults
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import GROUP, bare, discover
 
@@ -105,8 +106,9 @@ def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, sourc
         ("return None", "ke_editors returned None, not a list of EditorSpec"),
         ("return 'memit'", "ke_editors returned 'memit', not a list of EditorSpec"),
         ("raise ValueError('no')", "ValueError: no"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
     ],
-    ids=["wrong type", "nothing", "text", "raises"],
+    ids=["wrong type", "nothing", "text", "raises", "exits"],
 )
 def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
     source = f"from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors():\n    {body}\n"
@@ -158,6 +160,15 @@ def test_a_plugin_built_for_another_core_is_not_loaded(point, monkeypatch, requi
     assert "widen the range in its pyproject.toml" in plugin.step
 
 
+def test_the_version_of_the_core_is_looked_up_once_for_all_plugins(point, monkeypatch):
+    asked = []
+    monkeypatch.setattr(faults, "version", lambda name: asked.append(name) or version(name))
+    monkeypatch.setattr(EntryPoint, "dist", Dist("ke-core>=0.1"))
+    faults._own_version.cache_clear()
+    assert not discover([good(point, name) for name in ("one", "two", "three")]).broken
+    assert asked == ["ke-core"]  # a look-up lists every folder of the path
+
+
 @pytest.mark.parametrize(
     "requires", ["ke-core>=0.1,<0.2", "ke-core", "ke-core<0.1; extra == 'old'", "not a requirement!"]
 )
@@ -167,7 +178,7 @@ def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
     assert read(discover([made])).names("editor") == ["fits"]
 
 
-@pytest.mark.parametrize("default", ["[3, 4]", "{}", "set()", "bytearray()"])
+@pytest.mark.parametrize("default", ["[3, 4]", "{}", "set()", "bytearray()", "type('Box', (), {})()"])
 def test_a_mutable_default_is_named_with_its_option(point, default):
     source = GOOD.format(name="shared").replace("    pass\n", f"    layers: object = {default}\n", 1)
     broken = read(discover([point("shared", source), good(point, "fine")])).broken["shared"]
@@ -176,10 +187,38 @@ def test_a_mutable_default_is_named_with_its_option(point, default):
 
 
 @pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ("size: object = 3", "option size of odd is of type object, which no text can be turned into"),
+        ("size: complex = 3j", "option size of odd is of type complex, which no text can be turned into"),
+        ("size: 'Missing' = 3", "the types of the options of odd cannot be told: name 'Missing' is not defined"),
+        ("size = __import__('attrs').field(default=3)", "option size of odd has no type"),
+    ],
+)
+def test_an_option_of_a_type_that_cannot_be_read_is_named(point, option, reason):
+    source = GOOD.format(name="odd").replace("    pass\n", f"    {option}\n", 1)
+    broken = read(discover([point("odd", source), good(point, "fine")])).broken["odd"]
+    assert broken.broken == reason
+    assert "Config" in broken.step
+
+
+def test_paths_choices_and_enumerations_are_options(point):
+    source = (
+        "import enum\nfrom pathlib import Path\nfrom typing import Literal\nHow = enum.Enum('How', ['FAST'])\n"
+        + GOOD.format(name="rich").replace(
+            "    pass\n",
+            "    a: Path = Path('x')\n    b: How = How.FAST\n    c: tuple[int, ...] | Literal['all'] | None = None\n",
+            1,
+        )
+    )
+    assert not read(discover([point("rich", source)])).broken
+
+
+@pytest.mark.parametrize(
     ("source", "step"),
     [
         ("import no_such_module", "name the package that brings no_such_module in its dependencies"),
-        ("raise SystemExit(3)", "importing it must not end the process"),
+        ("raise SystemExit(3)", "neither importing it nor calling a hook may end the process"),
         ("def broken(:", "cannot read it"),
         ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "hookspecs.py"),
         (GOOD.format(name="Not a name"), "a call of its hooks shows the traceback"),
@@ -197,11 +236,20 @@ def test_the_words_of_a_validator_come_without_its_machinery(point):
     assert "Attribute(" not in broken
 
 
-def test_two_entry_points_of_one_name_are_an_error_that_names_both(point):
+def test_two_entry_points_of_one_name_are_both_broken_and_stop_no_other(point):
     one, two = good(point, "swap"), point("swap", GOOD.format(name="other"), module="toy_plugin_other")
-    with pytest.raises(PluginConflict, match=r"'swap': toy_plugin_swap and toy_plugin_other") as caught:
-        discover([one, two])
-    assert "KE_DISABLE_PLUGINS=swap" in caught.value.hint
+    catalog = read(discover([one, two, good(point, "fine")]))
+    assert catalog.names("editor") == ["fine"]
+    assert catalog.broken["swap"].broken == (
+        "two installed plugins are called 'swap': toy_plugin_swap and toy_plugin_other"
+    )
+    assert catalog.broken["swap"].step.startswith("uninstall one; its author")
+
+
+def test_a_plugin_that_is_called_as_the_core_is_an_error_that_names_both(point):
+    core = EntryPoint(name="ke-core", value="ke_core.builtin", group=GROUP)
+    with pytest.raises(PluginConflict, match=r"'ke-core': ke_core.builtin and toy_plugin_other"):
+        discover([core, point("ke-core", "", module="toy_plugin_other")])
 
 
 def test_one_distribution_on_the_path_twice_is_no_clash(point):

@@ -26,6 +26,7 @@ from ke_core.report.markdown import markdown
 from ke_core.report.run import Reported
 from ke_core.report.scores_csv import scores_csv
 from ke_core.report.tally import Tally
+from ke_core.results.sheets import harmless
 
 JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={})
 COLUMNS = {"multi": {"multi-hop": "multi-hop", "instance": "instance"}}
@@ -127,6 +128,14 @@ def test_csv_has_a_row_for_each_score_and_no_formula():
     assert rows[0]["tag_value"] == '\'=HYPERLINK("x"), 2'
     assert {row["editor"] for row in rows} == {"'@sum"}
     assert rows[1]["edited_together"] == "1"
+    assert {row["measure"] for row in rows} == {"%"}
+
+
+@pytest.mark.parametrize("name", ["\uff1dHYPERLINK(1)", "|calc", "%0A=1", "\u00a0=1", "-1+2"])
+def test_csv_knows_the_formulas_that_sheets_of_labels_know(name):
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(0.5), editor=name)])))
+    assert row["editor"] == harmless(name.strip())
+    assert row["editor"][0] == "'"
 
 
 # --- pictures ----------------------------------------------------------------------------------------------

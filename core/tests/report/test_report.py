@@ -18,7 +18,7 @@ from ke_core.report.numbers import counted, duration, interval, number
 from ke_core.report.page import page
 from ke_core.report.run import Reported, columns, labels, plan_words
 from ke_core.report.spent import spent_words
-from ke_core.report.table import score_table, score_tables, slice_tables
+from ke_core.report.table import score_tables, slice_tables
 from ke_core.report.tally import Tally, tally
 from ke_core.report.text import literal
 
@@ -66,13 +66,13 @@ def flat(renderable):
 
 
 def test_a_cell_holds_value_and_interval_and_the_heading_the_common_n():
-    text = flat(score_table([reported(score(0.412))]))
+    text = flat(score_tables([reported(score(0.412))])[0])
     assert "multi-hop editor asked as n 10" in text
     assert "memit direct 41.2 31.2-51.2" in text
 
 
 def test_an_n_that_differs_stands_in_every_cell():
-    text = drawn(score_table([reported(score(0.5, 10)), reported(score(0.5, 12), editor="mello")]))
+    text = drawn(score_tables([reported(score(0.5, 10)), reported(score(0.5, 12), editor="mello")])[0])
     assert [line.split()[-2:] for line in text.splitlines() if " n 1" in line] == [["n", "10"], ["n", "12"]]
 
 
@@ -103,13 +103,13 @@ def test_a_metric_that_is_not_installed_shows_all_its_aspects():
 
 
 def test_each_style_has_a_row_in_the_order_of_the_specification():
-    text = flat(score_table([reported(score(0.1, style="cot"), score(0.2), score(0.3, style="own"))]))
+    text = flat(score_tables([reported(score(0.1, style="cot"), score(0.2), score(0.3, style="own"))])[0])
     assert "memit direct 20.0 10.0-30.0 cot 10.0 0-20.0 own 30.0 20.0-40.0" in text
 
 
 def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
     before = score(0.7, phase="before")
-    text = drawn(score_table([reported(before, score(0.1)), reported(before, score(0.2), editor="mello")]))
+    text = drawn(score_tables([reported(before, score(0.1)), reported(before, score(0.2), editor="mello")])[0])
     assert text.count("unedited") == 1
     assert text.count("70.0") == 1
 
@@ -118,7 +118,7 @@ def test_a_run_that_asked_the_unedited_model_less_does_not_contradict_the_others
     one, other = score(0.7, phase="before"), score(0.4, phase="before", style="cot")
     more = score(0.5, phase="before", aspect="old answer")
     runs = [reported(other, score(0.1)), reported(one, more, other, score(0.2), editor="mello")]
-    text = flat(score_table(runs))
+    text = flat(score_tables(runs)[0])
     assert "before" not in text
     assert text.count("unedited") == 1
     assert "unedited direct 70.0" in text
@@ -130,7 +130,7 @@ def test_the_unedited_model_stands_for_each_run_where_they_differ():
         reported(score(0.6, phase="before"), score(0.2), editor="mello"),
         reported(score(0.2), editor="parrot"),
     ]
-    text = drawn(score_table(runs))
+    text = drawn(score_tables(runs)[0])
     assert "before memit" in text
     assert "before mello" in text
     assert "before parrot" not in text
@@ -357,11 +357,6 @@ def test_metrics_are_broken_down_in_a_table_each_so_that_the_names_stay_readable
     assert second.count("mello") == 1
     assert "none" not in second, "a run that has nothing there has no row"
     assert max(map(len, second.splitlines())) <= 100
-
-
-def test_a_reply_that_stands_twice_counts_once_as_last_recorded():
-    failure = Failure(error="ServerGone", message="")
-    assert tally([replied("1", failure), replied("1", Answer(text="x"))]).failed == 0
 
 
 def test_where_no_unedited_model_is_asked_the_number_of_cases_is_not_known():

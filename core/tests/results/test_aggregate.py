@@ -5,7 +5,7 @@ import pytest
 from ke_core.data.results import CaseRecord, Value
 from ke_core.errors import PluginBroken
 from ke_core.results.aggregate import aggregate
-from ke_core.results.intervals import bootstrap
+from ke_core.results.intervals import bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
 from ke_core.testing.toy import Toy, ToyConfig
 
@@ -22,9 +22,11 @@ class Given:
         return next(self._values)
 
 
-def scores(values, *, by=(), batches=None, controls=()):
+def scores(values, *, by=(), batches=None, controls=(), measures=None):
     """Scores of one case for each list of values; each is a batch of its own unless ``batches`` says otherwise."""
-    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, by=by)
+    spec = MetricSpec(
+        name="m", summary="s", config=ToyConfig, build=lambda _config: None, by=by, measures=measures or {}
+    )
     records = [
         CaseRecord(case=CASE, batch=(batches or {}).get(name, name), edited=name not in controls) for name in values
     ]
@@ -113,6 +115,33 @@ def test_intervals_depend_on_the_seed_alone():
     assert bootstrap(values, units, seed=1) == bootstrap(values, units, seed=1)
     assert bootstrap(values, units, seed=1) != bootstrap(values, units, seed=2)
     assert bootstrap(values[::-1], units[::-1], seed=1) == bootstrap(values, units, seed=1)
+
+
+@pytest.mark.parametrize(("value", "ends"), [(0.0, (0.0, 0.459258)), (1.0, (0.540742, 1.0))])
+def test_a_share_of_none_or_of_all_has_the_exact_interval(value, ends):
+    (score,) = scores({str(n): one(value, unit=str(n)) for n in range(6)})  # 0.025 ** (1 / 6) is 0.540742
+    assert (score.interval.low, score.interval.high, score.interval.level) == (*ends, 0.95)
+
+
+def test_the_exact_interval_counts_units_and_not_observations():
+    found = bootstrap([0.0] * 3_000, [f"batch-{n // 100}" for n in range(3_000)], seed=0, share=True)
+    assert (found.low, found.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 30), abs=1e-6))
+
+
+def test_what_is_no_share_has_no_exact_interval():
+    (score,) = scores({str(n): one(1.0, unit=str(n)) for n in range(6)}, measures={"a": "s"})
+    assert (score.interval.low, score.interval.high) == (1.0, 1.0)
+    assert bootstrap([0.5] * 6, list("abcdef"), seed=0, share=True).low == 0.5  # and what is neither, no width
+
+
+def test_the_exact_interval_of_an_average_is_the_mean_of_its_parts():
+    ten, two = ([0.0] * 10, [str(n) for n in range(10)]), ([0.0] * 2, ["0", "1"])
+    bounds = [1 - 0.025 ** (1 / n) for n in (10, 2)]
+    assert bootstrap_average([ten, ten], seed=0, share=True).high == pytest.approx(bounds[0], abs=1e-6)
+    assert bootstrap_average([ten, two], seed=0, share=True).high == pytest.approx(sum(bounds) / 2, abs=1e-6)
+    assert averaged({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 1.0})["all"].interval.low == pytest.approx(
+        0.025**0.5, abs=1e-6
+    )
 
 
 def averaged(*cases):

@@ -7,10 +7,11 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 
-from ke_core.data.records import Batch, Replied
+from ke_core.data.records import Batch, Judged, Replied
 from ke_core.data.results import Answer
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadRun, KEError
+from ke_core.results import writer as writer_module
 from ke_core.results.folder import RunFolder, runs_in
 from ke_core.results.lines import from_line, to_line
 from ke_core.testing import strategies
@@ -186,6 +187,78 @@ def test_two_runs_in_one_folder_are_refused(folder):
     with folder.writing():
         pass
     assert list(folder.read()) == [line(1)]
+
+
+def test_a_file_system_without_locks_is_one_line(folder, monkeypatch):
+    def without(_stream, _how):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(writer_module.fcntl, "flock", without)
+    with (
+        pytest.raises(KEError, match=r"cannot lock .*records\.jsonl: function not implemented") as caught,
+        folder.writing(),
+    ):
+        pass
+    assert "local disk" in caught.value.hint
+
+
+def test_nothing_is_written_to_a_file_that_was_removed_while_it_was_opened(folder, monkeypatch):
+    monkeypatch.setattr(writer_module.fcntl, "flock", lambda *_: (folder.path / "records.jsonl").unlink())
+    with pytest.raises(BadRun, match="another process has removed"), folder.writing():
+        pass
+
+
+def test_a_last_line_that_is_not_json_is_set_aside_and_others_are_not(folder):
+    file, damaged = folder.path / "records.jsonl", folder.path / "records.damaged"
+    for broken in (b'{"kind": "repl\x00\x00"}\n', b"\xff\xfe\n", b"\n"):
+        file.write_bytes(to_line(line(1)) + broken)
+        folder.write_scores({"schema": 1})
+        with folder.writing() as writer:
+            folder.set_aside(writer)
+            writer.append([line(2)])
+        assert list(folder.read()) == [line(1), line(2)]
+        assert damaged.read_bytes().endswith(broken)
+        assert not (folder.path / "scores.json").exists()
+        assert not folder.complete
+        with folder.writing() as writer:
+            folder.set_aside(writer)
+        assert list(folder.read()) == [line(1), line(2)]
+    events = folder.logged()
+    assert [event["what"] for event in events] == ["damaged records"] * 3
+    file.write_bytes(b"")
+    with folder.writing() as writer:
+        folder.set_aside(writer)
+    assert file.read_bytes() == b""
+
+
+def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgement_does_not(folder):
+    judged = Judged(batch="b", case="1", phase="after", style="direct", judge=MADE, judgements={})
+    with folder.writing() as writer:
+        writer.append([line(1)])
+    assert not folder.finished
+    folder.write_scores({"schema": 1})
+    assert not folder.finished  # scores of what there is: nobody said that it is all
+    folder.close()
+    assert folder.finished
+    with folder.writing() as writer:
+        writer.append([judged])
+        assert folder.finished
+        writer.append([line(2)])
+    assert (folder.complete, folder.finished) == (True, False)
+    folder.write_scores({"schema": 1})
+    assert folder.finished
+    (folder.path / "records.part-1.jsonl").touch()
+    assert not folder.finished
+
+
+def test_a_run_that_an_earlier_ke_scored_is_finished(folder):
+    (folder.path / "scores.json").write_text('{"schema":1}')
+    assert folder.finished
+    (folder.path / "records.jsonl").touch()
+    (folder.path / "records.seal.json").write_text('{"bytes":0,"sha256":"e3b0c442"}')
+    assert folder.finished
+    (folder.path / "records.seal.json").write_text("{")
+    assert not folder.finished
 
 
 def test_runs_in_a_folder_are_listed_with_the_damaged_ones(tmp_path):

@@ -19,7 +19,9 @@ def test_a_cell_that_could_be_a_formula_gets_an_apostrophe(text):
     assert harmless(text)[0] == "'"
 
 
-@pytest.mark.parametrize("text", ["Paris", "", " ", "a = b", "3-1", 'say "x"; then, y', "1-2", "Ünï", "line\nline"])
+@pytest.mark.parametrize(
+    "text", ["Paris", "", " ", "a = b", "-", "%", " = ", "3-1", 'say "x"; then, y', "1-2", "Ünï", "line\nline"]
+)
 def test_any_other_cell_is_as_it_was(text):
     assert harmless(text) == text
 

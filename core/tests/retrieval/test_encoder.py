@@ -1,16 +1,22 @@
 """Sentence vectors do not depend on the batch they were made in."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import ke_core.retrieval
-from ke_core.errors import ModelUnavailable
+from ke_core.errors import KEError, ModelUnavailable
+from ke_core.models.world import World
 from ke_core.retrieval import FactMemory, SentenceEncoder, load_encoder
+from ke_core.retrieval import encoder as encoder_module
+from ke_core.run.session import open_session
+from ke_core.testing.fakes import Silence
 
 WORDS = ["[PAD]", "[UNK]", "the", "capital", "of", "france", "is", "paris", "lyon", "and", "a", "longer", "sentence",
          "with", "many", "more", "words"]  # fmt: skip
@@ -102,6 +108,89 @@ def test_the_id_names_weights_pooling_and_length(folder, declared):
 
 def test_no_texts_are_no_vectors(folder):
     assert load_encoder(str(folder)).embed([]).shape == (0, 16)
+
+
+def with_dense(folder, activation, *, safe=True):
+    """Put a layer of sentence-transformers behind the pooling; its weights, as saved."""
+    torch.manual_seed(1)
+    layer = {"linear.weight": torch.randn(4, 16), "linear.bias": torch.randn(4)}
+    (folder / "2_Dense").mkdir(exist_ok=True)
+    about = {"in_features": 16, "out_features": 4, "bias": True, "activation_function": activation}
+    (folder / "2_Dense" / "config.json").write_text(json.dumps(about))
+    if safe:
+        save_file(layer, folder / "2_Dense" / "model.safetensors")
+    else:
+        torch.save(layer, folder / "2_Dense" / "pytorch_model.bin")
+    parts = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"), ("3_Normalize", "Normalize")]
+    (folder / "modules.json").write_text(
+        json.dumps([{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in parts])
+    )
+    return layer["linear.weight"].numpy(), layer["linear.bias"].numpy()
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_dense_layer_is_applied_between_pooling_and_normalisation(declared, safe):
+    plain = load_encoder(str(declared))
+    weight, bias = with_dense(declared, "torch.nn.modules.activation.Tanh", safe=safe)
+    encoder = load_encoder(str(declared))
+    expected = np.tanh(weight @ states(plain, "the capital of france").mean(0) + bias)
+    np.testing.assert_allclose(
+        encoder.embed(["the capital of france"])[0], expected / np.linalg.norm(expected), atol=1e-6
+    )
+    assert encoder.embed([]).shape == (0, 4)
+    assert encoder.id.startswith(plain.id)
+    assert encoder.id != plain.id
+
+
+def test_an_activation_that_is_not_known_is_refused(declared):
+    with_dense(declared, "torch.nn.modules.activation.Softshrink")
+    with pytest.raises(ModelUnavailable, match="the activation Softshrink of its 2_Dense is not known here"):
+        load_encoder(str(declared))
+
+
+@pytest.mark.parametrize("kinds", [("Transformer", "Pooling", "LayerNorm"), ("Transformer", "Normalize", "Pooling")])
+def test_modules_that_are_not_known_in_this_order_are_refused(declared, kinds):
+    (declared / "modules.json").write_text(json.dumps([{"path": "", "type": f"x.{kind}"} for kind in kinds]))
+    with pytest.raises(ModelUnavailable, match=f"is made of {', '.join(kinds)}; known here are Transformer, Pooling"):
+        load_encoder(str(declared))
+
+
+def test_out_of_memory_halves_a_batch(folder, monkeypatch):
+    encoder = load_encoder(str(folder))
+    whole, tried = encoder.embed(TEXTS), []
+    pooled = SentenceEncoder._pooled
+
+    def cramped(self, encoded):
+        tried.append(len(encoded))
+        if len(encoded) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return pooled(self, encoded)
+
+    most = 2
+    monkeypatch.setattr(SentenceEncoder, "_pooled", cramped)
+    np.testing.assert_allclose(encoder.embed(TEXTS), whole, atol=1e-6)
+    assert tried == [5, 2, 3, 1, 2]
+    most = 0
+    with pytest.raises(KEError, match=r"^out of memory for a single text to embed$"):
+        encoder.embed(TEXTS)
+
+
+def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+    given = []
+    monkeypatch.setattr("ke_core.retrieval.load_encoder", lambda name, *, device: given.append((name, device)))
+    for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
+        open_session(model, seed=0, progress=Silence(), material={}, remember=False).encoder("some")
+    assert given == [("some", "cuda:1"), ("some", "")]
+    assert str(load_encoder(str(folder), device="meta").model.device) == "meta"
+
+
+def test_processes_of_one_machine_take_turns_at_its_accelerators(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for rank, wanted in ((0, "cuda:0"), (1, "cuda:1"), (2, "cuda:0")):
+        monkeypatch.setattr(encoder_module, "world", lambda rank=rank: World(rank=rank, size=3, local_rank=rank))
+        assert encoder_module._accelerator() == wanted
 
 
 def test_a_pooling_that_is_not_known_is_refused(declared):

@@ -8,7 +8,7 @@ import pytest
 
 from ke_core.errors import BadData
 from ke_core.requests import Hit
-from ke_core.retrieval import FactMemory
+from ke_core.retrieval import FactMemory, best_rows
 from ke_core.testing.fakes import WordEncoder
 
 FACTS = [(f"e{i}", f"The {what} of {where} is {value}") for i, (what, where, value) in enumerate(
@@ -65,6 +65,28 @@ def test_more_questions_than_fit_one_product_agree(monkeypatch):
     assert [[hit.id for hit in hits] for hits in memory().search(questions, k=2, hidden=[NOTHING] * 20)] == [
         [hit.id for hit in hits] for hits in whole
     ]
+
+
+def test_a_memory_of_another_kind_says_how_near_and_the_rest_is_as_ever(monkeypatch):
+    """Empty and hidden rows, and how much is compared at once, are no business of its own."""
+
+    class Shortest(FactMemory):
+        def compare(self, queries):
+            return -np.tile([len(self.text(row)) for row in range(len(self.vectors))], (len(queries), 1)).astype("f4")
+
+    facts = [("long", "a fact of words"), ("gone", "a"), ("short", "a fact"), ("hidden", "is")]
+    found = Shortest(WordEncoder(), facts)
+    found.remove(["gone"])
+    hidden = [frozenset({"hidden"}), NOTHING]
+    monkeypatch.setattr("ke_core.retrieval.memory.SCORES", 4)  # one question at a time
+    assert [[hit.id for hit in hits] for hits in found.search(["x", "y"], k=2, hidden=hidden)] == [
+        ["short", "long"],
+        ["hidden", "short"],
+    ]
+    parts = list(found.scores(WordEncoder().embed(["x", "y"]), hidden))
+    assert [part for part, _scores in parts] == [slice(0, 1), slice(1, 2)]
+    lines = [[found.hit(row, one[row]).id for row in best_rows(one, 9)] for _part, many in parts for one in many]
+    assert lines == [["short", "long"], ["hidden", "short", "long"]]
 
 
 def test_hidden_rows_are_hidden_from_that_question_alone():
@@ -156,6 +178,20 @@ def test_removing_equals_never_having_added():
     assert less.search(["q"], k=1, hidden=[NOTHING]) == [()]
     less.add([("n", "a new one")])
     assert less.search(["q"], k=1, hidden=[NOTHING])[0][0].id == "n"
+
+
+def test_a_change_whose_facts_cannot_be_embedded_changes_nothing():
+    some = memory()
+    some.encoder = Given({})
+    with pytest.raises(KeyError):
+        some.change(add=[("e3", "The capital of Kenya is elsewhere")], remove=["e3", "e19"])
+    assert some.facts == tuple(FACTS)
+
+
+def test_a_change_gives_a_removed_id_to_another_fact():
+    some = memory()
+    some.change(add=[("e3", "The capital of Kenya is elsewhere"), ("e4", "unheard")], remove=["e3"])
+    assert dict(some.facts) == dict(FACTS) | {"e3": "The capital of Kenya is elsewhere"}
 
 
 def test_a_large_memory_finds_what_sorting_every_score_finds():

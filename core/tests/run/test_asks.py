@@ -71,3 +71,14 @@ def test_a_cases_own_edits_are_never_hidden_from_it(fakes):
     edited, control = (of(make.after(one, bank, edited=made), "direct", "where").hidden for made in (True, False))
     assert edited == {edit.id for edit in two.edits}
     assert control == frozenset(bank)
+
+
+def test_the_unedited_model_is_asked_in_own_prompts_what_the_edited_one_is_asked_too(fakes):
+    """Not the conditions: they are the benchmark's, the same for every editor."""
+    (unit,) = asker(fakes, own_prompt=True).control(fakes.tower(1))
+    assert (unit.phase, unit.style, [question.query for question in unit.questions]) == (
+        "before",
+        "own",
+        ["where", "country"],
+    )
+    assert all(question.own == () and question.form == "question" for question in unit.questions)

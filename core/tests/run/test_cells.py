@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from attrs import evolve
 
+from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Plan
 from ke_core.errors import BadRun, EditFailed, ModelUnavailable
 from ke_core.plugin import hookimpl
@@ -19,7 +20,13 @@ from ke_core.testing.fakes import Silence
 
 
 @pytest.fixture
-def world(fakes, ke_cache_dir, tmp_path):
+def sick():
+    """Whether the server of the editor ``served`` is down."""
+    return [True]
+
+
+@pytest.fixture
+def world(fakes, ke_cache_dir, tmp_path, sick):
     """A catalog, and what was loaded and read: ``fake:gone`` cannot be loaded, ``bug`` raises within its edit."""
     seen = SimpleNamespace(loaded=[], read=[], models=[])
 
@@ -42,11 +49,15 @@ def world(fakes, ke_cache_dir, tmp_path):
         def __init__(self):
             super().__init__("cheats")
 
+    def of_a_server(ask):
+        return Failure(error="ServerDown", message="gone") if sick[0] and ask.case == "2" else Answer(text="Rome")
+
     spec = ModelSpec(name="fake", summary="cities", config=ModelRequest, build=build)
     editors = [fakes.OVERWRITE, fakes.NOTES]
     editors += [
         evolve(fakes.OVERWRITE, name="bug", build=lambda _config: Bug()),
         evolve(fakes.OVERWRITE, name="vandal", build=lambda _config: Vandal()),
+        evolve(fakes.NOTES, name="served", build=lambda _config: fakes.Notes([], of_a_server)),
         evolve(
             fakes.OVERWRITE, name="absent", needs_model=False, needs_weights=False, build=lambda _c: fakes.Notes([])
         ),
@@ -102,6 +113,14 @@ def test_the_unedited_model_is_asked_each_question_once_for_all_cells(world):
 def test_an_editor_without_a_model_loads_none(world):
     assert world.go([world.cell("absent")])[0].status == "done"
     assert world.seen.loaded == []
+
+
+def test_a_cell_whose_server_was_down_is_taken_up_again_until_it_is_answered(world, sick):
+    cells = [world.cell("served"), world.cell("notes")]
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(False, 2), (False, 0)]
+    sick[0] = False
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(False, 0), (True, 0)]
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(True, 0)] * 2
 
 
 def test_a_finished_cell_is_neither_loaded_nor_run_again(world):

@@ -12,7 +12,8 @@ from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, judge, prepare, run, score
+from ke_core.run.estimate import work_of
+from ke_core.run.evaluation import EvalRequest, judge, prepare, resolve, run, score
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest, ModelSpec
 from ke_core.testing.fakes import EchoModel, Silence
@@ -63,6 +64,13 @@ def test_a_whole_run(catalog, tmp_path):
     assert (job.spec.model.revision, job.spec.model.digest) == ("main", job.session.model.digest)
     assert catalog.loaded[0].revision == "main"
     assert json.loads((tmp_path / "run" / "run.json").read_bytes())["id"] == job.spec.id
+
+
+def test_what_the_unedited_model_is_asked_in_own_prompts_is_counted_beforehand(catalog):
+    found = resolve(request(editor="notes"), catalog.catalog)
+    spec = evolve(found.editor.spec, own_before=True)
+    own = evolve(found, editor=evolve(found.editor, spec=spec))
+    assert work_of(own, set()).unedited - work_of(found, set()).unedited == 2 * len(found.cases) > 0
 
 
 def test_a_recorded_run_is_judged_and_scored_again_without_the_model(catalog, tmp_path):

@@ -1,6 +1,7 @@
 """The order of things in a run: base answers, edits, questions, restoring, records."""
 
 from contextlib import contextmanager
+from itertools import count
 from types import MappingProxyType
 
 import pytest
@@ -48,6 +49,32 @@ def test_v14_v6_base_answers_do_not_depend_on_the_editor(fakes, tmp_path):
     _finished, one = done(fakes.make_job(3), tmp_path / "one")
     _finished, other = done(fakes.make_job(3, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path / "other")
     assert replied(one, batch=BASE) == replied(other, batch=BASE)
+
+
+def test_an_editor_that_says_so_is_asked_once_without_edits_before_the_first(fakes, tmp_path):
+    """ReCoE compares before and after under the same prompt, which is the editor's own."""
+    spec, seen = evolve(fakes.NOTES, own_before=True), []
+    _finished, records = done(fakes.make_job(3, fakes.Notes(seen), editor_spec=spec), tmp_path)
+    own = replied(records, batch=BASE, style="own")
+    assert [(line.case, line.phase, set(line.replies)) for line in own] == [
+        (case, "before", {"where", "country"}) for case in "123"
+    ]
+    assert {reply.text for line in own for reply in line.replies.values()} == {"Paris"}
+    first, *rest = seen
+    assert all(not question.own and not question.hidden for question in first)
+    assert [len(questions) for questions in rest] == [2, 2, 2]
+    order = [(line.phase, line.style) for line in replied(records)]
+    assert order == sorted(order, key=lambda at: (at[0] != "before", at[1] == "own"))
+
+
+def test_a_run_from_before_its_editor_said_so_is_asked_the_rest_alone(fakes, tmp_path):
+    _finished, old = done(fakes.make_job(2, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path)
+    again = fakes.make_job(2, fakes.Notes([]), editor_spec=evolve(fakes.NOTES, own_before=True))
+    _finished, records = done(again, tmp_path)
+    assert records[: len(old)] == old
+    assert [(line.phase, line.style) for line in replied(records[len(old) :])] == [("before", "own")] * 2
+    _finished, third = done(again, tmp_path)
+    assert third == records
 
 
 def test_the_edited_model_answers_and_the_model_is_given_back(fakes, tmp_path):
@@ -249,6 +276,19 @@ def test_ten_identical_failures_in_a_row_stop_the_run_and_are_asked_again(fakes,
     mended = fakes.make_job(20, fakes.Notes([]), editor_spec=fakes.NOTES, plan=Plan(size=None))
     assert evaluate(mended, folder).failures == 0
     assert len(replied(folder.read(), phase="after")) == 20
+
+
+@pytest.mark.parametrize(("error", "stops"), [("ServerDown", True), ("ServerRefused", True), ("ValueError", False)])
+def test_failures_of_a_server_are_alike_whatever_its_words_and_others_are_not(fakes, tmp_path, error, stops):
+    number = count()
+    editor = fakes.Notes([], lambda _ask: Failure(error=error, message=f"429: used {next(number)} of 10 tokens"))
+    job = fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=Plan(size=None))
+    folder = RunFolder.create(tmp_path, job.spec)
+    if stops:
+        with pytest.raises(TooManyFailures, match=f"10 times in a row: {error}: 429"):
+            evaluate(job, folder)
+    else:
+        assert evaluate(job, folder).failures == 40
 
 
 def test_prompts_that_are_too_long_in_a_row_are_a_result_and_no_reason_to_stop(fakes, tmp_path):

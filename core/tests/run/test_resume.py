@@ -12,6 +12,7 @@ from attrs import evolve
 
 from ke_core.data.records import Batch, Replied
 from ke_core.data.results import Peak
+from ke_core.errors import BadRun
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import run
 
@@ -74,3 +75,30 @@ def test_killed_between_any_two_bytes(fakes, tmp_path):
         (folder.path / "records.jsonl").write_bytes(content[:at])
         run(fakes.make_job(6, plan=fakes.Plan(size=2)), folder)
         assert texts_and_verdicts(folder.path) == wanted, f"cut at byte {at}"
+
+
+def test_a_last_line_that_a_failing_disk_has_spoilt_is_asked_again(fakes, tmp_path):
+    """Of a run that was killed, its last line being of each kind; and of one that was finished."""
+    job = fakes.make_job(4, plan=fakes.Plan(size=2))
+    whole = RunFolder.create(tmp_path / "whole", job.spec)
+    run(job, whole)
+    lines = (whole.path / "records.jsonl").read_bytes().splitlines(keepends=True)
+    wanted = texts_and_verdicts(whole.path)
+    last = {line.split(b'"kind":"')[1].split(b'"')[0]: at for at, line in enumerate(lines)}
+    assert set(last) == {b"batch", b"replied", b"judged"}
+    for at in last.values():
+        folder = RunFolder.create(tmp_path / str(at), job.spec)
+        spoilt = lines[at][:40] + b"\x00" * (len(lines[at]) - 41) + b"\n"
+        (folder.path / "records.jsonl").write_bytes(b"".join(lines[:at]) + spoilt)
+        with pytest.raises(BadRun, match=f"line {at + 1} is not JSON") as caught:
+            list(folder.read())
+        assert "start the same run again" in caught.value.hint
+        run(fakes.make_job(4, plan=fakes.Plan(size=2)), folder)
+        assert texts_and_verdicts(folder.path) == wanted
+        assert (folder.path / "records.damaged").read_bytes() == spoilt
+        assert folder.finished
+    spoilt = (whole.path / "records.jsonl").read_bytes()[:-9] + b"\xff" * 8 + b"\n"
+    (whole.path / "records.jsonl").write_bytes(spoilt)
+    run(fakes.make_job(4, plan=fakes.Plan(size=2)), whole)
+    assert texts_and_verdicts(whole.path) == wanted
+    assert whole.scores()

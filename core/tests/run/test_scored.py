@@ -15,6 +15,7 @@ from ke_core.data.results import Answer, Failure, Passes, Peak, Scored, Value, V
 from ke_core.data.runspec import DataRef, Plan, RunSpec
 from ke_core.errors import NoLikelihood, PluginBroken, TooManyFailures
 from ke_core.protocols import Likelihood
+from ke_core.report.tally import tally_of
 from ke_core.results.folder import RunFolder
 from ke_core.run.asks import Asker
 from ke_core.run.evaluation import run
@@ -22,7 +23,7 @@ from ke_core.run.job import Measure
 from ke_core.run.meter import Meter, resident
 from ke_core.run.probing import asks_of
 from ke_core.run.recorder import LIMIT
-from ke_core.run.tables import highest, read
+from ke_core.run.tables import Counts, highest, models, read
 from ke_core.specs import MetricSpec
 
 PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuations=(" raining again",))
@@ -261,6 +262,22 @@ def test_a_dead_server_stops_the_run_at_what_metrics_ask_too(fakes, tmp_path):
         finished(wide, tmp_path / "many")
 
 
+def test_what_a_metric_asked_while_the_server_was_down_is_asked_again(fakes, tmp_path):
+    down = Failure(error="ServerDown", message="gone")
+    editor = fakes.Notes([], lambda ask: down if isinstance(ask, Likelihood) else Answer(text="Rome"))
+    job = asking(fakes, fakes.make_job(2, editor, editor_spec=fakes.NOTES, plan=Plan(size=1)))
+    folder, end = finished(job, tmp_path)
+    assert end.failures == tally_of(folder).failed == 2
+    well = fakes.Notes([], lambda _ask: Scored(logprobs=(-1.0,), tokens=(1,)))
+    _folder, end = finished(
+        asking(fakes, fakes.make_job(2, well, editor_spec=fakes.NOTES, plan=Plan(size=1))), tmp_path
+    )
+    assert [type(ask) for asks in well.seen for ask in asks] == [Likelihood] * 2
+    assert end.failures == tally_of(folder).failed == 0
+    (score,) = [score for score in end.scores if (score.aspect, score.phase) == ("nll", "after")]
+    assert (score.n, score.skipped) == (2, 0)
+
+
 def test_asks_without_a_query_of_their_own_are_the_metrics_fault(fakes):
     for asks in ((PASSAGE, PASSAGE), (evolve(PASSAGE, query=""),)):
         chosen = type("Chosen", (), {"spec": spec_of(fakes, asks=lambda _config, asks=asks: asks), "config": None})
@@ -305,7 +322,11 @@ def test_what_answering_took_is_on_record_and_the_highest_of_a_model_counts(fake
         for name in ("batch-1", "batch-2")
     }
     (measure,) = job.measures
-    assert {one.batch: one.answering.host for one in read(folder).models(measure)} == of
+    counts = Counts()
+    for line in records(folder, Replied):
+        counts.add(line)
+    found = models(read(folder), measure, counts.memory)
+    assert {one.batch: one.answering.host for one in found} == of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
+import gc
 import json
+import weakref
 
 import pytest
 from attrs import evolve
@@ -200,3 +202,52 @@ def test_an_unfinished_run_says_which_cases_wait(fakes, tmp_path):
     judge_run(folder, job.cases, job.judging.judge, job.judging.component)
     (waiting,) = [s for s in score_run(folder, job.cases, job.measures) if s.skipped and not s.tags]
     assert dict(waiting.skipped_because) == {"not asked yet: the run is not finished": 1}
+
+
+class Passing:
+    """Cases that are read one after another; ``kept`` is how many of those before were still held at most."""
+
+    def __init__(self, cases):
+        self.cases, self.kept, self.rounds = cases, 0, 0
+
+    def __iter__(self):
+        self.rounds += 1
+        given = []
+        for case in self.cases:
+            gc.collect()
+            self.kept = max(self.kept, sum(one() is not None for one in given))
+            passing = evolve(case)
+            given.append(weakref.ref(passing))
+            yield passing
+
+
+@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=2, sequential=True, evaluate=1, of="seen")])
+def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
+    job = fakes.make_job(8, plan=plan)
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    passing = Passing(job.cases)
+    judge_run(folder, passing, job.judging.judge, job.judging.component)
+    score_run(folder, passing, job.measures)
+    assert passing.rounds == 2
+    assert passing.kept <= 6  # judged together: at most 64 lines
+    only = Passing(job.cases)
+    score_run(folder, only, job.measures)
+    assert only.kept <= 1
+
+
+def test_a_metric_sees_each_case_of_a_step_once_and_with_its_own_tags(fakes, tmp_path):
+    seen = []
+
+    class Seeing:
+        def values(self, record):
+            seen.append((record.case.id, record.batch, dict(record.case.tags)))
+            return [Value(aspect="a", value=1.0)]
+
+    job = fakes.make_job(4, plan=Plan(size=1, sequential=True, evaluate=1, of="seen"))
+    folder, _end = finished(job, tmp_path)
+    (measure,) = job.measures
+    score_run(folder, job.cases, [evolve(measure, metric=Seeing())])
+    tags = {case.id: dict(case.tags) for case in job.cases}
+    assert len(seen) == 4 + (1 + 2 + 3 + 4), "the whole run, then each step"
+    assert all(found == tags[case] for case, _batch, found in seen)

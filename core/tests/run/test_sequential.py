@@ -4,13 +4,16 @@ import pytest
 from attrs import evolve
 
 from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Failure
+from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Plan
-from ke_core.errors import EditFailed, UnsupportedChange
+from ke_core.errors import EditFailed, TooManyFailures, UnsupportedChange
+from ke_core.report.answers import answers
 from ke_core.results.folder import RunFolder
+from ke_core.results.lines import to_line
 from ke_core.run.asking import evaluate
 from ke_core.run.evaluation import run
-from ke_core.run.plan import groups, stages
+from ke_core.run.plan import Group, groups, stages
+from ke_core.run.scoring import records_of
 
 SEQUENCE = Plan(size=2, sequential=True)
 
@@ -41,7 +44,7 @@ def asked(job, path):
 def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
     plan = evolve(SEQUENCE, evaluate=evaluate, of=of)
     cases = [fakes.tower(n) for n in range(1, 6)]
-    in_file_order = [evolve(group, edited=tuple(cases[start : start + 2])) for start, group in
+    in_file_order = [Group.of(group.id, cases[start : start + 2], (), group.asked) for start, group in
                      zip((0, 2, 4), groups(cases, plan, 0, lambda _k, _seed: None), strict=True)]  # fmt: skip
     found = stages(in_file_order, plan)
     assert [sorted(stage.asked.asked) for stage in found] == expected
@@ -124,6 +127,78 @@ def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_pat
     assert sum("Rome" in texts for _batch, _case, texts in lines) == 4
 
 
+def fails_at(fakes, these):
+    """An editor whose edits of towers in ``these`` fail."""
+
+    class Sometimes(fakes.Overwrite):
+        def edit(self, session, edits):
+            if any(int(edit.after.subject.label.split()[1]) in these for edit in edits):
+                raise EditFailed("the update is larger than the weight")
+            return super().edit(session, edits)
+
+    return Sometimes()
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_an_edit_that_failed_counts_once_however_many_cases_it_fails(fakes, tmp_path, size):
+    """Every third fails: never ten edits in a row, but more than ten cases, asked one after another at the end."""
+    these = {n for n in range(1, 37) if n % 3 == 0} if size == 1 else {3, 20}
+    plan = evolve(SEQUENCE, size=size)
+    job = fakes.make_job(36, fails_at(fakes, these), plan=plan)
+    lines, steps = asked(job, tmp_path)
+    assert len(lines) == 36
+    assert len(steps) == {1: 36, 10: 4}[size]
+    assert 0 < sum(bool(step.failed) for step in steps) <= 12
+
+
+def test_ten_edits_in_a_row_that_fail_alike_stop_the_run(fakes, tmp_path):
+    job = fakes.make_job(20, fails_at(fakes, set(range(5, 15))), plan=evolve(SEQUENCE, size=1))
+    with pytest.raises(TooManyFailures, match="10 times in a row: EditFailed"):
+        asked(job, tmp_path)
+    mended, steps = asked(fakes.make_job(20, plan=evolve(SEQUENCE, size=1)), tmp_path)
+    assert len(mended) == 20
+    assert len(steps) == 20
+
+
+def growing(fakes, reply=None):
+    """An editor that takes edits on and never fails at it, whatever becomes of the questions."""
+
+    class Growing(fakes.Notes):
+        def change(self, *, add=(), remove=()):
+            pass
+
+    return Growing([], reply)
+
+
+def test_a_server_that_is_down_stops_a_run_whose_edits_need_none(fakes, tmp_path):
+    editor = growing(fakes, lambda _ask: Failure(error="ServerDown", message="the server answers 503"))
+    plan = evolve(SEQUENCE, size=1, evaluate=1, of="new")
+    with pytest.raises(TooManyFailures, match="ServerDown"):
+        asked(fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=plan), tmp_path)
+
+
+def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_last(fakes, tmp_path):
+    plan = evolve(SEQUENCE, evaluate=1, of="all")
+    sick = iter([True] * 8)  # the first step: four cases, two questions each
+
+    def once_down(_ask):
+        return Failure(error="ServerDown", message="gone") if next(sick, False) else Answer(text="Rome")
+
+    job = fakes.make_job(4, growing(fakes, once_down), editor_spec=fakes.NOTES, plan=plan)
+    folder = RunFolder.create(tmp_path, job.spec)
+    assert run(job, folder).failures == 8
+    late = growing(fakes, lambda _ask: Answer(text="Berlin"))
+    again = run(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
+    assert again.failures == 0
+    found = answers(folder, job.judging.component)
+    shown = [
+        reply.text for case in found.values() for (_q, phase, _s), reply in case.replies.items() if phase == "after"
+    ]
+    assert shown == ["Rome"] * 8
+    texts = [outcome.reply.text for record in records_of(folder, job.cases)[1] for outcome in record.outcomes.values()]
+    assert "Berlin" not in texts
+
+
 def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     editor = fakes.Overwrite(refuses=frozenset({refused}))
@@ -139,3 +214,31 @@ def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
     by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
     assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # what is not edited yet keeps its old answer
+
+
+def test_a_step_lists_of_the_cases_that_are_not_asked_its_own_alone(fakes, tmp_path):
+    _lines, steps = asked(fakes.make_job(8, plan=SEQUENCE), tmp_path / "end")
+    assert [(len(step.unasked), len(step.cases)) for step in steps] == [(2, 0), (2, 0), (2, 0), (0, 8)]
+    assert {case for step in steps for case in (*step.cases, *step.unasked)} == {str(n) for n in range(1, 9)}
+    long = fakes.make_job(80, plan=evolve(SEQUENCE, size=1, evaluate=1, of="new"))
+    assert {len(step.unasked) + len(step.cases) for step in asked(long, tmp_path / "new")[1]} == {1}
+
+
+def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fakes, tmp_path):
+    plan = evolve(SEQUENCE, evaluate=2, of="new")
+    job = fakes.make_job(8, plan=plan)
+    folder = RunFolder.create(tmp_path, job.spec)
+    scores = run(job, folder).scores
+    file = folder.path / "records.jsonl"
+    earlier, once = (), []
+    for record in folder.read():
+        if isinstance(record, Batch):
+            earlier = tuple(dict.fromkeys((*earlier, *record.unasked, *record.cases)))
+            record = evolve(record, unasked=tuple(case for case in earlier if case not in record.cases))  # noqa: PLW2901
+        once.append(to_line(record))
+    assert b"".join(once) != file.read_bytes()
+    file.write_bytes(b"".join(once))
+    (folder.path / "records.seal.json").unlink()
+    again = fakes.make_job(8, plan=plan)
+    assert run(again, folder).scores == scores
+    assert again.session.model.log == []  # nothing is edited or asked anew

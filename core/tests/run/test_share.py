@@ -5,15 +5,17 @@ from attrs import evolve
 
 from ke_core.data.queries import Case, Entity, Gold, Probe, Query
 from ke_core.data.records import Batch, Probed, Replied, Spent
-from ke_core.data.results import Answer
+from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.errors import BadConfig, ProcessLost
+from ke_core.errors import BadConfig, BadRun, ProcessLost
 from ke_core.models.world import World, expect, started
-from ke_core.results.folder import RunFolder
+from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import writing
+from ke_core.run import asking, evaluation, together
+from ke_core.run.evaluation import run
 from ke_core.run.plan import groups, stages
 from ke_core.run.share import Share
-from ke_core.run.together import PART, shared
+from ke_core.run.together import shared
 
 
 @pytest.fixture
@@ -88,7 +90,9 @@ def replied(batch, number, text="This"):
     return Replied(batch=batch, case=str(number), phase="after", style="direct", replies={"q": Answer(text=text)})
 
 
-def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_folder):
+@pytest.mark.parametrize("block", [1, together.BLOCK])
+def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_folder, monkeypatch, block):
+    monkeypatch.setattr(together, "BLOCK", block)
     to_do = made(4, size=None)
     (group,) = to_do
     batch = Batch(batch=group.id, cases=("0", "1", "2", "3"), edits=1)
@@ -117,6 +121,30 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
     with shared(run_folder, World(), to_do, "base"):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
+
+
+def test_what_was_asked_again_after_a_servers_failure_is_taken_in_once(run_folder):
+    """Before it is merged, and killed between the writing and the deleting."""
+    down = Failure(error="ServerDown", message="gone")
+    sick, probed_sick = evolve(replied("batch-1", 0), replies={"q": down}), probed({"p": down})
+    with run_folder.writing() as writer:
+        writer.append([sick, probed_sick, replied("batch-1", 1)])
+    for _start in range(2):
+        with writing(run_folder.path / PART.format(rank=1)) as writer:
+            writer.append([sick, replied("batch-1", 1, "Other")])  # of the start before
+        with shared(run_folder, World(), made(2, size=None), "base"):
+            pass
+        assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
+    for _start in range(2):
+        with writing(run_folder.path / PART.format(rank=1)) as writer:
+            writer.append([replied("batch-1", 0), probed({})])
+        with shared(run_folder, World(), made(2, size=None), "base"):
+            pass
+        assert list(run_folder.read())[3:] == [replied("batch-1", 0), probed({})]
+
+
+def probed(replies):
+    return Probed(batch="batch-1", metric="m", phase="after", replies=replies)
 
 
 def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
@@ -164,3 +192,42 @@ def test_a_launcher_that_says_no_number_is_refused(told):
         started({"WORLD_SIZE": told})
     assert started({}) == 1
     assert started({"WORLD_SIZE": "3"}) == 3
+
+
+def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
+    part = run_folder.path / PART.format(rank=1)
+    with writing(part) as writer:
+        writer.append([replied("batch-1", 0)])
+    with part.open("ab") as stream:
+        stream.write(b'{"kind":"repl\x00\x00"}\n')
+    with shared(run_folder, World(), made(2, size=None), "base"):
+        pass
+    assert list(run_folder.read()) == [replied("batch-1", 0)]
+    assert (run_folder.path / DAMAGED).read_bytes() == b'{"kind":"repl\x00\x00"}\n'
+
+
+def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
+    part = run_folder.path / PART.format(rank=1)
+    with writing(part) as writer:
+        writer.append([replied("batch-1", 0)])
+        with pytest.raises(BadRun, match="another process is writing"), shared(run_folder, World(), made(2), "base"):
+            pass
+    assert part.exists()
+
+
+@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=None), Plan(size=2, sequential=True, evaluate=1)])
+def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tmp_path, monkeypatch, plan):
+    """Processes that are not at the same run meet all the same: here the second one did nothing at all."""
+    whole = fakes.make_job(6, plan=plan)
+    folder = RunFolder.create(tmp_path, whole.spec)
+    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
+    monkeypatch.setattr(evaluation, "world", lambda: World(rank=0, size=2))
+    with pytest.raises(BadRun, match=r"all that was to be asked: \d+ are not there, the first of them base"):
+        run(whole, folder)
+    assert not (folder.path / "scores.json").exists()
+    assert not folder.finished
+    monkeypatch.undo()
+    run(fakes.make_job(6, plan=plan), folder)
+    assert folder.finished
+    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
+    asking.evaluate(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing

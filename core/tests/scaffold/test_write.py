@@ -57,6 +57,7 @@ def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Cata
     assert project["entry-points"]["ke"] == {"ke-plugin-my-own": "ke_plugin_my_own"}
     assert "ke-core>=0.1,<0.2" in project["dependencies"]
     assert ("torch>=2.6" in project["dependencies"]) == (template == "editor-weight")
+    assert {"authors", "classifiers"} <= project.keys()
     assert "## Citation" in (folder / "README.md").read_text()
     assert 'cite=""' in (folder / "src/ke_plugin_my_own/__init__.py").read_text()
 

@@ -90,9 +90,8 @@ def serving(
     token="",
     limits=None,
     window=0.005,
-    own=False,
 ):
-    from ke_core.serve.asked import Manner
+    from ke_core.serve.asked import Manner, left_aside
     from ke_core.serve.guarding import Limits
     from ke_core.serve.opening import ServeRequest, opened
     from ke_core.serve.server import Address, serve
@@ -103,7 +102,7 @@ def serving(
     limits = limits or Limits()
     ready, started = threading.Event(), {}
     with opened(request, read(TOYS.plugins()), Silence()) as served:
-        manner = Manner(model="toy", turns=served.turns, own_prompt=own, most=100, usual=60)
+        manner = Manner(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
 
         def listening(url, server):
             started.update(url=url, server=server)
@@ -153,9 +152,10 @@ def process(tmp_path):
     """``process("--edits", ...)``: the command line, as (process, site); killed at the end of the test."""
     begun = []
 
-    def begin(*arguments, token="", editor="recall"):
+    def begin(*arguments, token="", editor="recall", grace=30):
         words = (sys.executable, str(SCRIPT), "serve", "--model", "saying:one", "--editor", editor, "--port", "0")
         around = {**os.environ, "KE_SERVE_TOKEN": token, "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
+        around["TOYS_GRACE"] = str(grace)
         child = subprocess.Popen((*words, *map(str, arguments)), env=around, stderr=subprocess.PIPE, text=True)
         begun.append(child)
         said = []

@@ -152,10 +152,14 @@ def test_models_and_health(site):
     assert site.json("GET", "/health") == (200, {"status": "ok"})
 
 
-def test_an_editor_that_decodes_in_its_own_way_says_what_it_did_not_use(facts, start):
-    with start(edits=facts, own=True) as site:
+@pytest.mark.parametrize(
+    ("editor", "aside"),
+    [("stubborn", ["max_tokens", "temperature"]), ("patient", ["temperature"]), ("recall", [])],
+)
+def test_an_editor_that_decodes_in_its_own_way_says_what_it_did_not_use(facts, start, editor, aside):
+    with start(editor=editor, edits=facts) as site:
         _status, body = site.ask(("user", "Peru?"), temperature=0.5, max_tokens=9)
-    assert body["ke"]["not_used"] == ["max_tokens", "temperature"]
+    assert body["ke"]["not_used"] == aside
 
 
 def test_weight_editors_answer_and_refuse_changes(facts, start):

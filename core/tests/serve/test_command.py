@@ -123,6 +123,21 @@ def test_a_signal_ends_the_server_after_the_answers_under_way(process, facts, nu
     assert "slowly" not in err
 
 
+def test_an_answer_that_takes_too_long_is_a_503_and_the_process_ends(process, facts):
+    child, site = process("--edits", facts, grace=0.2)
+    got = []
+    asking = threading.Thread(target=lambda: got.append(site.ask(("user", "forever"))))
+    asking.start()
+    assert child.stderr.readline() == "thinking\n"
+    child.send_signal(signal.SIGTERM)
+    asking.join()
+    _out, err = child.communicate(timeout=60)  # though the model's thread never comes back
+    ((status, body),) = got
+    assert (status, body["error"]["code"], child.returncode) == (503, "server_ending", 0)
+    assert "ended; answered 0 questions" in err
+    assert "Traceback" not in err
+
+
 def test_two_clients_of_openai_at_once(process, facts):
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
     _child, site = process("--edits", facts, "--name", "toy", "--window", "50", token="sesame")

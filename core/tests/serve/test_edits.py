@@ -11,6 +11,7 @@ import pytest
 from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
 from ke_core.files import write_atomic
 from ke_core.serve import bank as banks
+from ke_core.serve import client
 from ke_core.serve.bank import read_bank
 from ke_core.serve.client import Client
 
@@ -95,10 +96,19 @@ def test_the_list_comes_in_pages(site):
     assert ([one["statement"] for one in body["data"]], body["count"]) == (["The capital of Chile is Arica"], 2)
     assert site.json("GET", "/edits?limit=0")[0] == 400
     assert site.json("GET", "/edits?offset=minus")[0] == 400
+    for length in (20, 5000):
+        status, body = site.json("GET", f"/edits?offset={'9' * length}")
+        assert (status, body["error"]["param"]) == (400, "offset")
     many = [{"statement": f"Thing {n} is thing"} for n in range(1500)]
     assert len(Client(url=f"{site.url}/v1").add(many)["added"]) == 1500
     assert [one["statement"] for one in Client(url=site.url).edits()][-1] == "Thing 1499 is thing"
     assert len(list(Client(url=site.url).edits())) == 1502
+
+
+def test_a_list_without_end_is_not_read(site, monkeypatch):
+    monkeypatch.setattr(client, "LARGEST", 50)
+    with pytest.raises(KEError, match="does not answer as ke serve does"):
+        list(Client(url=site.url).edits())
 
 
 def test_a_restart_keeps_the_edits_with_their_dates_and_foreign_fields(tmp_path, start):
@@ -147,6 +157,20 @@ def test_a_disk_that_takes_nothing_leaves_model_and_file_as_they_were(site, fact
     assert facts.read_bytes() == before
     assert sorted(statements(site)) == ["The capital of Chile is Arica", "The capital of Peru is Cusco"]
     assert "Cusco" in site.said("The capital of Peru?")
+
+
+def test_an_encoder_that_fails_leaves_model_and_list_as_they_were(site, facts, toys, monkeypatch):
+    before, listed = facts.read_bytes(), statements(site)
+
+    def full(_texts):
+        raise MemoryError("out of memory")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(toys.WORDS, "embed", full)
+        status, _body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True})
+    assert (status, statements(site), facts.read_bytes()) == (500, listed, before)
+    assert "FACT The capital of Peru is Cusco." in site.said("The capital of Peru?")
+    assert site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True})[0] == 200
 
 
 def test_edits_change_while_others_ask(site):

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
 from contextlib import contextmanager
 
@@ -82,6 +84,9 @@ def say(prompt):
         return ContextOverflow("the prompt has 9,999 tokens, and the model reads 100")
     if "slowly" in prompt:
         time.sleep(0.3)
+    if "forever" in prompt:
+        print("thinking", file=sys.stderr, flush=True)  # noqa: T201  a test waits for it
+        threading.Event().wait()
     space = "" if "plainly" in prompt else " "  # the fake counts words where a model counts tokens
     return f"{space}<<{prompt.replace(chr(10), ' / ')}>>"
 
@@ -100,6 +105,10 @@ class Toys:
             EditorSpec(name="engraver", summary="weights", config=NoConfig, build=lambda config: Engraver()),
             EditorSpec(
                 name="solo", summary="weights", config=NoConfig, build=lambda config: Engraver(), one_at_a_time=True
+            ),
+            EditorSpec(name="stubborn", summary="own prompts", config=Config, build=Recall, own_prompt=True),
+            EditorSpec(
+                name="patient", summary="own prompts", config=Config, build=Recall, own_prompt=True, asked_length=True
             ),
             EditorSpec(name="cheat", summary="gold", config=Config, build=Recall, oracle=lambda config: ("answers",)),
             EditorSpec(
@@ -128,4 +137,8 @@ def plugins():
 
 
 if __name__ == "__main__":
+    if "TOYS_GRACE" in os.environ:
+        from ke_core.serve import server
+
+        server.GRACE = float(os.environ["TOYS_GRACE"])
     sys.exit(main(sys.argv[1:], plugins=plugins()))

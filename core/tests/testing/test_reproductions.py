@@ -42,7 +42,7 @@ def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
         Part(printed=1.0, status=Status.DIFFERS, value=float("nan"), n=3),
         missing(""),
         missing("no editor is named"),
-        missing("accuracy measured no efficacy direct"),
+        missing("accuracy.efficacy has no number here: after editing, asked as direct"),
         missing("toy has no contaminated cases"),
     ],
 )
@@ -52,7 +52,7 @@ def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: Part) -> None:
 
 
 def test_a_reason_may_be_allowed_by_its_words() -> None:
-    why = "accuracy measured no efficacy direct"
+    why = "accuracy.efficacy has no number here: after editing, asked as direct"
     sound(filled(missing(why)), absent=[why])
 
 

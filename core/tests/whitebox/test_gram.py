@@ -265,7 +265,7 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
     one = 8 * 176 * 176
     together, apart = (make_session(model, root=tmp_path / name) for name in ("together", "apart"))
     Moments(SETTINGS).take(together, modules, [0, 1, 2])
-    monkeypatch.setattr(gram, "_room", lambda _device: 5.1 * one)  # four fifths of it, less two, hold two sums
+    monkeypatch.setattr(gram, "free_bytes", lambda _device: 5.1 * one)  # four fifths of it, less two, hold two sums
     assert gram.passes(modules, [0, 1, 2]) == [[0, 1], [2]]
     Moments(SETTINGS).take(apart, modules, [0, 1, 2])
     for layer in (0, 1, 2):
@@ -275,10 +275,44 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
 
 def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = module_map(tiny_model("llama").module)
-    monkeypatch.setattr(gram, "_room", lambda _device: 100_000)
+    monkeypatch.setattr(gram, "free_bytes", lambda _device: 100_000)
     with pytest.raises(KEError, match=r"176 dimensions need 0.000743 GB of memory, and 0.0001 GB are free"):
         gram.passes(modules, [1])
 
 
-def test_free_memory_is_known_here() -> None:
-    assert gram._room(torch.device("cpu")) > 10_000_000
+@pytest.mark.parametrize("at", ["at once", "after some layers"])
+def test_a_pass_that_does_not_fit_is_halved_and_no_key_counts_twice(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model("llama", dtype="float64")
+    modules, rows = module_map(model.module), rows_of(model)
+    whole = moments_of(modules, rows, [0, 1, 3], tmp_path / "whole")
+    failed: list[int] = []
+
+    def cramped(_module: Any, args: Any) -> None:
+        count = len(args[0])
+        if count > 3:
+            failed.append(count)
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    place = modules.layers[0 if at == "at once" else 3].block
+    handle = place.register_forward_pre_hook(cramped, prepend=True)
+    try:
+        found = moments_of(modules, rows, [0, 1, 3], tmp_path)
+    finally:
+        handle.remove()
+    assert failed
+    for layer in (0, 1, 3):
+        assert off(found[layer], whole[layer]) < 1e-12
+
+
+def test_a_text_that_does_not_fit_alone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    modules, rows = module_map(model.module), rows_of(model)
+
+    def full(*_args: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(gram, "see_keys", full)
+    with pytest.raises(KEError, match=r"^out of memory for a single text of the corpus$"):
+        moments_of(modules, rows, [0], tmp_path)

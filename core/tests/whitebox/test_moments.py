@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from attrs import evolve
 from safetensors import safe_open
 
 from ke_core.errors import EditFailed, KEError
+from ke_core.files import locked
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import TEXT, tiny_model
 from ke_core.whitebox import gram, moment_files
@@ -119,7 +121,7 @@ def test_activations_that_overflow_are_an_error_and_leave_nothing(tmp_path: Path
         model.module.get_parameter("model.layers.0.mlp.up_proj.weight").fill_(float("inf"))
     with pytest.raises(EditFailed, match="second moments of layer 0 hold NaN"):
         Moments(SETTINGS).take(session, modules, [0])
-    assert [path.suffix for path in (tmp_path / "moments").iterdir()] == [".json"]
+    assert {path.suffix for path in (tmp_path / "moments").iterdir()} == {".json", ".lock"}
 
 
 def test_what_is_computed_beforehand_is_what_an_editor_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,3 +196,27 @@ def test_a_text_shorter_than_asked_says_how_many_tokens_it_had(tmp_path: Path) -
     origin = moment_files.origin_of(moments.paths(session, modules, [1])[1])
     assert (origin.tokens, origin.tokens_asked) == (found.tokens, 1_000_000)
     assert found.tokens < 10_000
+
+
+def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model("llama")
+    modules, session = module_map(model.module), session_of(model, tmp_path)
+    asked: list[list[int]] = []
+
+    def seen(modules: Any, rows: Any, files: Any, progress: Any) -> Any:
+        asked.append(list(files))
+        return gram.gram_sums(modules, rows, files, progress)
+
+    monkeypatch.setattr("ke_core.whitebox.moments.gram_sums", seen)
+    first, second = (
+        threading.Thread(target=Moments(SETTINGS).take, args=(session, modules, layers)) for layers in ([1, 2], [1, 2])
+    )
+    paths = Moments(SETTINGS).paths(session, modules, [1])
+    with locked(paths[1].with_suffix(".lock")):  # neither begins before both have looked
+        first.start()
+        second.start()
+        assert asked == []
+    first.join()
+    second.join()
+    assert asked == [[1, 2]]
+    assert Moments(SETTINGS).missing(session, modules, [1, 2]) == []

@@ -3,27 +3,54 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from attrs import evolve
+from safetensors.torch import save_file
 
-from ke_core.errors import BadConfig, EditFailed
+from ke_core.errors import BadConfig, EditFailed, KEError
+from ke_core.files import locked
+from ke_core.models.hf.model import HFModel
 from ke_core.requests import Generate, Generated
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import tiny_model
 from ke_core.whitebox import targets
+from ke_core.whitebox.facts import model_facts
 from ke_core.whitebox.modules import module_map
+from ke_core.whitebox.moments import Moments, MomentSettings
 from ke_core.whitebox.optimise import ZSettings
 from ke_core.whitebox.rewrites import Rewrite
 from ke_core.whitebox.targets import optimised
 from ke_core.whitebox.templates import as_template, context_templates, explicit_templates
+from ke_core.whitebox.trace.suggestion import Suggestion, store
 
 MEMIT = ((10, 5),)
 ROME = ((5, 10), (10, 10))
 SETTINGS = ZSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+
+
+SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="not traced (8 facts, and 50 are needed)", facts=8)
+
+
+def chatty() -> HFModel:
+    """``tiny_model("llama")``, asked through a chat template."""
+    model = tiny_model("llama")
+    model.tokenizer.chat_template = "{% for turn in messages %}Q: {{ turn['content'] }}\nA:{% endfor %}"
+    return HFModel.from_parts(model.module, model.tokenizer, id="tiny:chat", chat=True)
+
+
+def names(root: Path) -> Iterator[str]:
+    """What is kept under ``root``, but for the keys and the locks beside it."""
+    return (
+        path.name
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.endswith((".key.json", ".lock"))
+    )
 
 
 def session_of(model: Any, root: Path, seed: int = 0) -> Any:
@@ -87,6 +114,40 @@ def test_templates_given_by_hand_must_end_in_their_slot() -> None:
             explicit_templates([bad])
 
 
+def test_contexts_are_of_plain_text_however_the_model_is_asked(tmp_path: Path) -> None:
+    plain, chat = tiny_model("llama"), chatty()
+    lists = [context_templates(session_of(one, tmp_path / one.id), lengths=MEMIT) for one in (plain, chat)]
+    assert lists[0] == lists[1]
+    assert list(names(tmp_path / plain.id)) == list(names(tmp_path / chat.id))
+
+
+def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    """Second moments, targets and traces; a completion's name still tells the two apart."""
+    plain, chat = tiny_model("llama"), chatty()
+    assert plain.digest == plain.plain.digest == chat.plain.digest != chat.digest
+    store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
+    for model in (plain, chat):
+        session, modules = session_of(model, tmp_path), module_map(model.module)
+        Moments(MomentSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
+        optimised(session, modules, rewrites[:1], templates, SETTINGS)
+        trace = model_facts(session, modules).trace()
+        assert trace is not None
+        assert (trace.layer, trace.traced) == (1, False)
+    assert counted == [1]
+    assert len(list(names(tmp_path))) == 3
+
+
+def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() -> None:
+    model, chat = tiny_model("llama"), chatty()
+    before = chat.plain.digest
+    for one in (model, chat):
+        with torch.no_grad():
+            one.module.get_parameter("model.layers.0.mlp.up_proj.weight").add_(0.01)
+    assert chat.plain.digest == model.digest != before
+
+
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many edits were really optimised, call by call."""
@@ -113,6 +174,37 @@ def test_e6_a_known_target_is_found_again_bit_for_bit(
         assert torch.equal(one.z, other.z)
         assert evolve(one, z=other.z).steps == other.steps
         assert (one.loss, one.nll, one.kl, one.change) == (other.loss, other.nll, other.kl, other.change)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
+def test_a_target_that_cannot_be_read_is_made_again(
+    damage: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    first = optimised(session, modules, rewrites, templates, SETTINGS)
+    path = min((tmp_path / "targets").glob("*.safetensors"))
+    whole = path.read_bytes()
+    if damage == "other":
+        save_file({"z": torch.zeros(64)}, path)
+    else:
+        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"no tensors"}[damage])
+    again = optimised(session, modules, rewrites, templates, SETTINGS)
+    assert counted == [len(rewrites), 1]
+    assert all(torch.allclose(one.z, other.z, rtol=1e-4, atol=1e-4) for one, other in zip(first, again, strict=True))
+    optimised(session, modules, rewrites, templates, SETTINGS)
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+def test_contexts_that_cannot_be_read_are_sampled_again(damage: str, tmp_path: Path) -> None:
+    session = session_of(tiny_model("llama"), tmp_path)
+    first = context_templates(session, lengths=MEMIT)
+    path = next(path for path in (tmp_path / "templates").iterdir() if not path.name.endswith(".key.json"))
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b'{"a": 1}'}[damage])
+    assert context_templates(session, lengths=MEMIT) == first
+    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize(
@@ -169,7 +261,11 @@ def test_templates_are_asked_of_the_model_with_seeds() -> None:
     asked: list[Generate] = []
 
     class Recording:
-        chat, digest, tokenizer, context = False, "0", tiny_model("gpt2").tokenizer, 100
+        digest, tokenizer = "0", tiny_model("gpt2").tokenizer
+
+        @property
+        def plain(self) -> Recording:
+            return self
 
         def generate(self, requests: list[Generate]) -> list[Generated]:
             asked.extend(requests)
@@ -187,3 +283,43 @@ def test_templates_are_asked_of_the_model_with_seeds() -> None:
     assert [request.max_tokens for request in asked[:10]] < [request.max_tokens for request in asked[10:]]
     assert len({(request.seed, request.max_tokens) for request in asked}) == 20
     assert [request.seed for request in asked[:5]] == once
+
+
+def test_out_of_memory_halves_a_group_of_edits(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model("gpt2", dtype="float64")
+    modules, tried = module_map(model.module), []
+    whole = optimised(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
+    real = targets.optimise
+
+    def cramped(modules: Any, plans: Any, settings: Any) -> Any:
+        tried.append(len(plans))
+        if len(plans) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return real(modules, plans, settings)
+
+    most = 2
+    monkeypatch.setattr(targets, "optimise", cramped)
+    parts = optimised(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
+    assert tried == [5, 2, 3, 1, 2]
+    for one, other in zip(whole, parts, strict=True):
+        assert float((one.z - other.z).norm() / one.z.norm()) < 1e-12
+    most = 0
+    with pytest.raises(KEError, match=r"^out of memory for a single edit's target$"):
+        optimised(session_of(model, tmp_path / "c"), modules, rewrites, templates, SETTINGS)
+
+
+def test_processes_that_want_the_same_targets_make_them_once(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    path = min(targets._path(session, modules, rewrite, templates, SETTINGS) for rewrite in rewrites)
+    two = [threading.Thread(target=optimised, args=(session, modules, rewrites, templates, SETTINGS)) for _ in range(2)]
+    with locked(path.with_suffix(".lock")):
+        for one in two:
+            one.start()
+    for one in two:
+        one.join()
+    assert sum(counted) == len(rewrites)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ke_core.errors import PluginConflict
+from ke_core.errors import PluginBroken
+from ke_core.plugins.faults import taken
 from ke_core.plugins.manager import Plugins
 
 if TYPE_CHECKING:
@@ -29,27 +30,34 @@ class App:
         return read(self.plugins)
 
     def add_commands(self, root: click.Group) -> None:
-        """Add the commands of every plugin, the core's among them.
+        """Add the commands of every plugin, the core's first.
 
-        Each plugin fills a group of its own, so that one that fails half-way leaves nothing behind, and two
-        that claim one name are noticed. Raises PluginConflict.
+        Each plugin fills a group of its own, so that one that fails half-way, or claims a name that is taken, leaves
+        nothing behind.
         """
-        for impl in self.plugins.manager.hook.ke_commands.get_hookimpls():
+        for impl in self.plugins.implementations("ke_commands"):
             own = click.Group("ke")
             try:
                 with self.plugins.listening(impl.plugin_name):
                     impl.function(own)
-            except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
+                self._look_at(own, impl.plugin_name)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
                 self.plugins.mark_broken(impl.plugin_name, error)
                 continue
             for name, command in own.commands.items():
-                if name in self._owners:
-                    raise PluginConflict(
-                        f"command {name!r} is offered by {self._owners[name]} and by {impl.plugin_name}",
-                        hint="uninstall one, or skip one with KE_DISABLE_PLUGINS",
-                    )
                 self._owners[name] = impl.plugin_name
-                root.add_command(command)
+                root.add_command(command, name)
+
+    def _look_at(self, own: click.Group, plugin: str) -> None:
+        """Raises PluginBroken for what is no command, PluginConflict for a name that is taken."""
+        for name, command in own.commands.items():
+            if not isinstance(command, click.Command):
+                raise PluginBroken(
+                    f"ke_commands added {command!r} as {name!r}, which is no click command",
+                    hint="add what @click.command() or @click.group() makes of a function",
+                )
+            if name in self._owners:
+                raise taken(f"command {name!r}", self._owners[name], plugin)
 
     def commands_of(self, plugin: str) -> list[str]:
         """The commands that one plugin brought."""

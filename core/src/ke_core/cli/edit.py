@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     help="Edits in JSON lines or CSV: prompt, subject, target_new; optional target_old, source, date, "
     "paraphrases, question, id.",
 )
-@click.option("--editor", default="", metavar="NAME", help="The method. [default: the first weight editor installed]")
+@click.option(
+    "--editor",
+    default="",
+    metavar="NAME",
+    help="The method. [default: the first weight editor of `ke plugins search --kind editor` that is installed]",
+)
 @shared.model_options
 @shared.component_options
 @click.option("--seed", default=0, show_default=True, help="Draws what a method samples.")

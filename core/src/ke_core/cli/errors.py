@@ -13,14 +13,15 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ke_core.errors import KEError
+from ke_core.files import FULL
 from ke_core.report.clean import clean
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
 MACHINE = frozenset({
-    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
+    *FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
     errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ETXTBSY, errno.EBUSY,
+    errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP,
 })  # fmt: skip
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
@@ -77,13 +78,22 @@ def _mendable(error: Exception) -> tuple[str, str] | None:
         return str(error), error.hint
     if isinstance(error, click.ClickException):
         return _usage(error)
-    if isinstance(error, MemoryError):
+    if _out_of_memory(error):
         return "out of memory", "take a smaller model, --dtype bfloat16, or a smaller --batch"
     if isinstance(error, OSError) and error.errno in MACHINE:
         where = f"{error.filename}: " if error.filename else ""
         hint = "free some space, or take another disk with --out" if error.errno in FULL else ""
         return f"{where}{(error.strerror or str(error)).lower()}", hint
     return None
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """On whichever device: an accelerator's lack of memory is an error of torch's, which is not loaded for this."""
+    if "torch" not in sys.modules:
+        return isinstance(error, MemoryError)
+    from ke_core.models.local.memory import out_of_memory  # noqa: PLC0415  see above
+
+    return out_of_memory(error)
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:

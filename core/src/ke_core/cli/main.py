@@ -12,11 +12,15 @@ import click
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import guarded
+from ke_core.errors import BadConfig
+from ke_core.models.world import started
 from ke_core.plugins.manager import Plugins, discover
 
 TRACEBACK = "--traceback"
 COMPLETION = "_KE_COMPLETE"
 """Set by the shell while it completes a command line."""
+SHARED = "eval"
+"""The one command whose work several processes can share."""
 EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted."
 
 
@@ -56,7 +60,8 @@ def build(app: App) -> click.Group:
     )
     @click.version_option(version("ke-core"), message="%(prog)s %(version)s")
     @click.option(TRACEBACK, is_flag=True, expose_value=False, help="Show where an error comes from.")
-    def root() -> None:
+    @click.pass_context
+    def root(context: click.Context) -> None:
         """Edit what a language model holds true, and measure what follows from it.
 
         \b
@@ -64,6 +69,16 @@ def build(app: App) -> click.Group:
         One method:     ke eval --editor memit --dataset atlas --model smollm2-135m
         What there is:  ke plugins
         """
+        _refuse_many(context.invoked_subcommand)
 
     app.add_commands(root)
     return root
+
+
+def _refuse_many(command: str | None) -> None:
+    """Raise BadConfig where a launcher has started several processes: each would do all the work of the others."""
+    if command != SHARED and (processes := started()) > 1:
+        raise BadConfig(
+            f"ke {command} works in one process, and {processes} were started",
+            hint="start it without torchrun or accelerate launch, and without WORLD_SIZE; ke eval can be shared",
+        )

@@ -12,9 +12,9 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
-from ke_core.cli.errors import DONE, FAILED
+from ke_core.cli.errors import DONE, FAILED, MENDABLE
 from ke_core.cli.options import component_options
-from ke_core.plugins.directory import distribution_of, known, matching
+from ke_core.plugins.directory import distribution_of, elsewhere, known, matching
 from ke_core.plugins.manager import disabled_by_environment
 from ke_core.report.text import literal, plain_table
 
@@ -56,8 +56,8 @@ def check_(app: App, name: str, options: tuple[str, ...]) -> int:
     """Try every promise that ke relies on, on one installed plugin, and say what to do about each that is broken.
 
     NAME is the plugin's, with or without ke-plugin-, or that of a component it brings. Exit status 1 if a promise is
-    broken. Needs pytest: pip install 'ke-core[testing]'. An editor that opens models is tried on tiny ones: give it
-    options that suit them.
+    broken; what could not be tried says what it needs. Needs pytest: pip install 'ke-core[testing]'. An editor that
+    opens models is tried on tiny ones: give it options that suit them.
 
     \b
     Examples:
@@ -66,49 +66,59 @@ def check_(app: App, name: str, options: tuple[str, ...]) -> int:
     """
     from ke_core.plugins.options import configure, reject_unused, split  # noqa: PLC0415  the specs, only when needed
     from ke_core.plugins.promises import brings, contracts, outside, plugin_called  # noqa: PLC0415  as above
+    from ke_core.reproduce.reading import tried  # noqa: PLC0415  as above
+    from ke_core.specs import ReproductionSpec, Spec  # noqa: PLC0415  as above
 
-    plugin = plugin_called(app.plugins, name).name
-    offered, given = brings(app.plugins, plugin), split(options)
+    brought, given = brings(app.plugins), split(options)
+    plugin = plugin_called(app.plugins, brought, name).name
+    specs = [(kind, spec) for kind, spec in brought[plugin] if isinstance(spec, Spec)]
     if not app.plugins.installed[plugin].broken:
-        reject_unused(given, [spec for _kind, spec in offered])
-    if _told(f"plugin {plugin}", list(outside(app.plugins, plugin))):
+        reject_unused(given, [spec for _kind, spec in specs])
+    if _told(f"plugin {plugin}", list(outside(app.plugins, brought, plugin))):
         return FAILED  # its components cannot be chosen by name as it stands
     broken = 0
-    for kind, spec in offered:
+    for kind, spec in specs:
         mine = given.get(spec.prefix, {})
-        configure(spec, mine)  # an option that is wrong is said here, and not by every test
+        if kind != "model":  # whose options are said with each model
+            configure(spec, mine)  # an option that is wrong is said here, and not by every test
         found: list[Kept] = []
         with progress(err()) as shown:
             for total, kept in contracts(kind, spec, mine):
                 found.append(kept)
                 shown.advance(f"{kind} {spec.name}", len(found), total)
         broken += _told(f"{kind} {spec.name}", found)
+    if tables := [spec for _kind, spec in brought[plugin] if isinstance(spec, ReproductionSpec)]:
+        broken += _told("published tables", list(tried(tables)))
     return FAILED if broken else DONE
 
 
 @command.command("search")
 @click.argument("words", nargs=-1)
 @click.option("--kind", type=click.Choice(sorted({entry.kind for entry in known()})), help="Of this kind only.")
+@click.option("--directory", metavar="FILE|URL", default="", help="Search this list in place of the one in ke.")
 @click.pass_obj
-def search_(app: App, words: tuple[str, ...], kind: str | None) -> int:
+def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) -> int:
     """List the plugins that are known to exist, installed or not: those in whose line every one of WORDS occurs.
 
-    The list comes with ke; nothing is asked of a network. Exit status 1 if nothing is found.
+    The list comes with ke, and nothing is asked of a network unless --directory names a newer one. Exit status 1 if
+    nothing is found.
 
     \b
     Examples:
       ke plugins search multi-hop
       ke plugins search --kind editor weights
+      ke plugins search --directory ./directory.json
     """
-    found = matching(words, kind or "")
+    found = matching(words, kind or "", elsewhere(directory) if directory else None)
     if not found:
         out().print(literal("nothing that is known has all of these words"))
         return FAILED
     table = plain_table("name", "kind", "what it does", "install with")
     for entry in found:
         here = entry.name in app.catalog.names(entry.kind)
-        how = "installed" if here else f"ke plugins install {entry.distribution.removeprefix('ke-plugin-')}"
-        table.add_row(literal(entry.name), entry.kind, literal(entry.summary), literal(how))
+        short = entry.distribution.removeprefix("ke-plugin-")
+        how = f"pip install {entry.distribution}" if directory else f"ke plugins install {short}"
+        table.add_row(literal(entry.name), entry.kind, literal(entry.summary), literal("installed" if here else how))
     out().print(table)
     return DONE
 
@@ -121,7 +131,8 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     """Install plugins that are known, with pip, beside the Python that runs ke. Shows the command first, and asks.
 
     NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Where nobody can be asked,
-    nothing is installed unless --yes is said. What is not known to ke is installed with pip itself.
+    nothing is installed unless --yes is said, and the exit status is 2. What is not known to ke is installed with
+    pip itself.
 
     \b
     Examples:
@@ -137,7 +148,7 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     err().print(literal(f"this will be run: {' '.join(line)}"), soft_wrap=True)
     if not yes and not (sys.stdin.isatty() and click.confirm("Install?", err=True)):
         err().print("nothing was installed; --yes installs without asking")
-        return DONE
+        return MENDABLE
     if subprocess.run(line, check=False, stdout=sys.stderr).returncode:  # noqa: S603  the line that was shown
         err().print("error: pip could not install that; what it says stands above", style="red")
         return FAILED
@@ -165,8 +176,12 @@ def _told(what: str, found: list[Kept]) -> int:
 
 
 def _installed(app: App) -> RenderableType:
+    from ke_core.plugins.offers import offered  # noqa: PLC0415  the specs, only when needed
+    from ke_core.specs import ReproductionSpec  # noqa: PLC0415  as above
+
     table = plain_table("plugin", "version", "brings")
-    catalog = app.catalog  # reading it may mark more plugins as broken
+    catalog = app.catalog  # reading it may mark more plugins as broken, as may asking for what is no component
+    tables = dict(offered(app.plugins, "ke_reproductions", ReproductionSpec))
     for name, plugin in sorted(app.plugins.installed.items()):
         if plugin.broken:
             brings = literal(f"broken: {plugin.broken}", "red")
@@ -176,6 +191,8 @@ def _installed(app: App) -> RenderableType:
             kinds: dict[str, list[str]] = {}
             for kind, spec in catalog.of(name):
                 kinds.setdefault("model source" if kind == "model" else kind, []).append(spec.name)
+            if name in tables:
+                kinds["reproduction"] = [spec.name for spec in tables[name]]
             if commands := app.commands_of(name):
                 kinds["command"] = commands
             brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")

@@ -36,22 +36,21 @@ def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, o
     \b
     Examples:
       ke reproduce list
-      ke reproduce mquake/table-3 --model smollm2-135m --limit 10 --data-dir ../shared/data
+      ke reproduce mquake/table-3 --model smollm2-135m --limit 10 --data-dir DIR
       ke reproduce compke/table-3 --dataset compke-atlas --limit 10
       ke reproduce mquake/table-3 --show > mine.toml
       ke reproduce ./mine.toml --dry-run
     """  # fmt: skip
     from ke_core.cli.errors import DONE  # noqa: PLC0415  light
     from ke_core.cli.reproducing import dry, listed, publish  # noqa: PLC0415  the runner imports numpy
-    from ke_core.reproduce.reading import chosen, offered  # noqa: PLC0415  as above
+    from ke_core.reproduce.reading import chosen, texts  # noqa: PLC0415  as above
 
     if names == ("list",):
         listed(app)
         return DONE
-    tables = chosen(app.plugins, names)
     if show:
-        known = offered(app.plugins)
-        for name in tables:
-            click.echo(known[name].text() if name in known else Path(name).read_text(encoding="utf-8"), nl=False)
+        for _where, text in texts(app.plugins, names).values():
+            click.echo(text, nl=False)
         return DONE
+    tables = chosen(app.plugins, names)
     return dry(app, tables, given, out) if dry_run else publish(app, tables, given, out)

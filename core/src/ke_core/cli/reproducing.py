@@ -16,7 +16,7 @@ from ke_core.files import write_atomic
 from ke_core.report.numbers import duration
 from ke_core.report.reproduced import as_json, drawn, markdown
 from ke_core.report.text import literal, plain_table
-from ke_core.reproduce.reading import offered, read
+from ke_core.reproduce.reading import read, tables
 from ke_core.reproduce.requests import Means
 from ke_core.reproduce.running import Runs, cell, planned
 from ke_core.results.lines import to_bytes
@@ -27,7 +27,7 @@ from ke_core.run.cells import Cell, Result
 def listed(app: App) -> None:
     """Every table that a plugin brings, with its title."""
     table = plain_table("name", "what it shows", "paper")
-    for name, spec in offered(app.plugins).items():
+    for name, spec in tables(app.plugins).items():
         found = read(spec.text(), where=name)
         table.add_row(literal(name), literal(found.title), literal(found.paper))
     out().print(table)

@@ -92,7 +92,10 @@ class Asked:
 
 
 def evaluate(app: App, asked: Asked) -> int:
-    """Run all, print the report, return the exit status: 1 if any reply is a failure."""
+    """Run all, print the report, return the exit status: 1 if any reply is a failure.
+
+    Where several processes share the runs, the first of them prints, and its status is theirs.
+    """
     console = err()
     with progress(console) as shown:
         jobs = _prepare(app, asked, shown)
@@ -100,13 +103,15 @@ def evaluate(app: App, asked: Asked) -> int:
         finished: list[Finished] = []
         for job, folder in zip(jobs, folders, strict=True):
             console.print(literal(_intention(job, folder)), soft_wrap=True)
-            finished.append(run(job, folder, prices=asked.prices))
+            here = RunFolder.create(folder.path, job.spec)  # while others ran, somebody may have pruned it
+            finished.append(run(job, here, prices=asked.prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
         if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):
             console.print(literal(f"  asked of the server now: {_words(usage, asked.prices)}", "dim"), soft_wrap=True)
     if world().leads:
         out().print(page([load(folder, app.catalog) for folder in folders]))
-    return FAILED if any(ended.failures for ended in finished) else DONE
+    world().meet()  # a launcher ends all processes when one has ended with another status than 0
+    return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 
 
 def _prepare(app: App, asked: Asked, shown: Progress) -> list[Job]:

@@ -105,8 +105,8 @@ def show(app: App, *, run: Path) -> None:
 def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.
 
-    An unfinished run is not lost work: the same command, given again, goes on with it. A finished one is removed only
-    if --run names it, one that a process is writing to never. Files that ke has not written stay.
+    An unfinished run is not lost work: the same command, given again, goes on with it. One that was finished once is
+    removed only if --run names it, one that a process is at work on never. Files that ke has not written stay.
 
     \b
     Examples:
@@ -125,8 +125,9 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     found = list(named_runs(named) if named else removable(folder))
     table = plain_table("run", "why", "MB")
     for each in found:
-        done = " (left: in use)" if yes and not each.remove() else ""
-        table.add_row(literal(each.path), literal(f"{each.why}{done}"), f"{each.size / 1e6:,.2f}")
+        left = each.remove() if yes else ""
+        why = f"{each.why} (left: {left})" if left else each.why
+        table.add_row(literal(each.path), literal(why), f"{each.size / 1e6:,.2f}")
     if not found:
         err().print(literal(f"nothing to remove: every run in {folder} is finished"))
         return
@@ -140,11 +141,11 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
     """The cells after the first, and what a server was asked."""
     from ke_core.errors import BadRun  # noqa: PLC0415
     from ke_core.report.spent import spent_words  # noqa: PLC0415
-    from ke_core.report.tally import tally  # noqa: PLC0415
+    from ke_core.report.tally import tally_of  # noqa: PLC0415
 
     spec, spent = folder.spec, ""
     try:
-        counted = tally(folder.read())
+        counted = tally_of(folder)
         progress = (f"{counted.done}/{counted.total}" if counted.total else str(counted.done)) + (
             f", {counted.failed} failed" if counted.failed else ""
         )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -94,7 +95,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
     from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.text import literal  # noqa: PLC0415
-    from ke_core.serve.asked import Manner  # noqa: PLC0415  the data model
+    from ke_core.serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
     from ke_core.serve.guarding import Limits  # noqa: PLC0415  starlette
     from ke_core.serve.opening import opened  # noqa: PLC0415  numpy
     from ke_core.serve.server import Address, serve  # noqa: PLC0415  uvicorn
@@ -106,7 +107,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         manner = Manner(
             model=given["name"] or _name(given["model"]),
             turns=served.turns,
-            own_prompt=served.spec.own_prompt,
+            aside=left_aside(served.spec),
             most=given["max_tokens"],
             usual=USUAL,
         )
@@ -122,6 +123,15 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
         answered = f"{counted(ended.questions, 'question')} in {counted(ended.batches, 'batch', 'batches')}"
         console.print(literal(f"ended; answered {answered}"), soft_wrap=True)
+    if ended.busy:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End the process: Python itself would wait for the model's thread."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 USUAL = 256

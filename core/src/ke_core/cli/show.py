@@ -54,9 +54,13 @@ def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) 
     with progress(err()) as shown:
         found = settings_for(editor, ModelChoice(reference=model), app.catalog, shown)
     table = plain_table("hyperparameter", "value", "why")
-    for option, setting in found.items():
+    for option, setting in found.settings.items():
         table.add_row(literal(option), literal(_told(setting.value)), literal(setting.reason))
-    return [titled(f"{name} on {model}", table)]
+    lines: list[RenderableType] = [titled(f"{name} on {model}", table)]
+    if found.refusal is not None:
+        lines += [literal(f"as it is, it would be refused: {found.refusal.message}", "red")]
+        lines += [literal(f"hint: {found.refusal.hint}")] if found.refusal.hint else []
+    return lines
 
 
 def _told(value: object) -> str:

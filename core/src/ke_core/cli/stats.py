@@ -87,7 +87,7 @@ def compute(
             err().print(f"memory holds {len(parts[0])} of {len(missing)} layers at a time: {len(parts)} passes")
         moments.take(session, modules, chosen)
     made = [one for one in stored(_folder()) if one.path in paths.values()]
-    _warn_of_few(made)
+    _warn_of_few(made, modules.inner)
     err().print(f"{len(missing)} taken, {len(chosen) - len(missing)} there already")
     _print(made, as_json=as_json)
 
@@ -198,19 +198,24 @@ def _of_model(
 
     corpus = read_corpus(text)
     session = _session(app, given, shown)
-    digest = session.model.digest
+    digest = session.model.plain.digest
     own = [one for one in every if not isinstance(one.origin, KEError) and one.origin.model_digest == digest]
     return own, comparable(own, session, module_map(session.model.module), corpus) if own else {}
 
 
-def _warn_of_few(made: list[Stored]) -> None:
-    """Say it where the text has fewer tokens than were asked for: the moments are of what there was."""
+def _warn_of_few(made: list[Stored], size: int) -> None:
+    """Say it where the text has fewer tokens than were asked for, and where they are few for ``size`` dimensions."""
     from ke_core.report.text import literal  # noqa: PLC0415  rich is for commands that print
+    from ke_core.whitebox.moments import few  # noqa: PLC0415  imports torch
 
     for origin in _origins(made)[:1]:
         if origin.tokens < origin.tokens_asked:
             words = f"{origin.corpus} has {origin.tokens:,} tokens, not {origin.tokens_asked:,}: all were taken"
             err().print(literal(words), soft_wrap=True)
+        if words := few(origin.tokens, size):
+            err().print(
+                literal(f"warning: {words} (--tokens, and a --text that has as many)", "bold red"), soft_wrap=True
+            )
 
 
 def _print(every: list[Stored], *, as_json: bool) -> None:

@@ -1,4 +1,7 @@
-"""Every answer of a case as metrics look at it: one query in one phase and style, or why there is no answer."""
+"""Every answer of a case as metrics look at it: one query in one phase and style, or why there is no answer.
+
+Reasons that several metrics have stand here once: reports count them by their words.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from attrs import frozen
 from ke_core.data.queries import EFFICACY, Phase, Probe, Query, expected
 from ke_core.data.results import Answer, CaseRecord, Failure, Outcome, Value
 
-ABSENT = "a question has no answer on record"
+NOT_ON_RECORD = "a question has no answer on record"
+EDITS_WITHHELD = "a control: its edits were not made"
+JUDGE_UNSURE = "the judge could not say"
 NO_TEXT = "there is no answer in words: "
 
 
@@ -78,5 +83,5 @@ def observed(record: CaseRecord, *phases: Phase) -> Iterator[Observed]:
                         style=style,
                         unit=unit,
                         outcome=outcome,
-                        missing=record.skipped or ("" if outcome else ABSENT),
+                        missing=record.skipped or ("" if outcome else NOT_ON_RECORD),
                     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
 
 from attrs import Attribute, evolve, field, frozen, validators
 
@@ -11,7 +11,10 @@ from ke_core.data.facts import Edit, Entity, Fact
 
 Form = Literal["question", "cloze"]
 Phase = Literal["before", "after"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 EFFICACY = "efficacy"
+CONDITION = "condition"
+"""The aspect of what is put to the unedited model as a probe's condition."""
 
 
 def _spaced(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
@@ -30,6 +33,11 @@ class Gold:
 
     entities: tuple[Entity, ...] = ()
     require: Literal["all", "any", "ordered", "number"] = "all"
+
+    def words(self, named: Callable[[Entity], str]) -> str:
+        """What must be named, each entity as ``named`` has it: "Rome and Oslo", "Rome or Oslo", "Rome, then Oslo"."""
+        joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[self.require]
+        return joint.join(map(named, self.entities)) or "nothing"
 
 
 @frozen(kw_only=True)

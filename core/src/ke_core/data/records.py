@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from ke_core.data.codec import OMITTED
 from ke_core.data.queries import Phase
-from ke_core.data.results import Judgement, Passes, Peak, Reply
+from ke_core.data.results import Failure, Judgement, Passes, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component
 
 
@@ -22,7 +22,7 @@ class Batch:
 
     ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
     editor wants on record (context templates, update norms): JSON values. ``unasked`` are cases whose edits
-    were made but which the plan does not ask. ``first``: nothing was edited before in that process, so that what is
+    were made now but which the plan does not ask. ``first``: nothing was edited before in that process, so that what is
     computed once (statistics, templates) is in its ``seconds``. ``memory``: what making the edits took. ``passes``: how
     often the model was run meanwhile; None where that cannot be told (a server's model).
     ``failed``: why the edits could not be made after all.
@@ -63,6 +63,11 @@ class Replied:
     seconds: float = 0.0
     memory: Peak = field(factory=Peak, metadata=OMITTED)
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What was asked of whom: of two lines with the same the later counts."""
+        return self.batch, self.case, self.phase, self.style
+
 
 @frozen(kw_only=True)
 class Judged:
@@ -76,6 +81,11 @@ class Judged:
     style: str
     judge: Component
     judgements: Mapping[str, Judgement]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """That of the line which is judged."""
+        return self.batch, self.case, self.phase, self.style
 
 
 @frozen(kw_only=True)
@@ -92,6 +102,11 @@ class Probed:
     phase: Phase
     replies: Mapping[str, Reply]
     seconds: float = 0.0
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What was asked of whom: of two lines with the same the later counts."""
+        return self.batch, self.metric
 
 
 @frozen(kw_only=True)
@@ -125,3 +140,8 @@ class Spent:
 
 
 Record = Batch | Replied | Judged | Probed | Spent
+
+
+def unanswered(record: Replied | Probed) -> bool:
+    """Whether a reply is a server's trouble that may be over by now: a run that is started again asks this again."""
+    return any(isinstance(reply, Failure) and reply.passing for reply in record.replies.values())

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from ke_core.data.queries import Case, Phase, Query
-from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood
+from ke_core.data.queries import Case, Phase, Probe, Query
+from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood, ServerDown, ServerRefused
 
 
 @frozen(kw_only=True)
@@ -82,6 +82,11 @@ class Failure:
         """Whether it is about this one prompt (too long, refused): many in a row are no sign of a dead server."""
         return self.error in (ContextOverflow.__name__, ContentRefused.__name__)
 
+    @property
+    def passing(self) -> bool:
+        """Whether a server was down, or refused everybody: it says nothing of the question, and may be over later."""
+        return self.error in (ServerDown.__name__, ServerRefused.__name__)
+
 
 Reply = Answer | Scored | Failure
 
@@ -124,6 +129,12 @@ class Item:
     reply: Reply
     facts: tuple[str, ...] = ()
 
+    @property
+    def answer(self) -> Answer:
+        """The reply in words: a judge that is not ``scored`` is given no other."""
+        assert isinstance(self.reply, Answer)
+        return self.reply
+
 
 @frozen(kw_only=True)
 class Outcome:
@@ -150,6 +161,11 @@ class CaseRecord:
     def styles(self, phase: Phase) -> tuple[str, ...]:
         """The styles this case was asked in, in that phase, in order of first use."""
         return tuple(dict.fromkeys(style for at, style, _query in self.outcomes if at == phase))
+
+    def styles_of(self, probe: Probe, phase: Phase) -> tuple[str, ...]:
+        """Those in which any query of ``probe`` was asked."""
+        names = [query.id for query in probe.queries]
+        return tuple(s for s in self.styles(phase) if any((phase, s, name) in self.outcomes for name in names))
 
 
 @frozen(kw_only=True)
@@ -225,11 +241,15 @@ class Interval:
     level: float = 0.95
 
 
+SHARE = "%"
+"""The measure of a share of 1, which is shown in per cent."""
+
+
 @frozen(kw_only=True)
 class Score:
     """A metric's value over n observations. ``tags`` names the slice; empty for all.
 
-    ``measure``: what the value is measured in (``s``, ``MiB``); a share of 1 where it is ``%``.
+    ``measure``: what the value is measured in (``s``, ``MiB``); a share of 1 where it is ``SHARE``.
     """
 
     metric: str
@@ -243,7 +263,7 @@ class Score:
     interval: Interval | None = None
     note: str = ""
     tags: Mapping[str, str] = field(factory=dict)
-    measure: str = "%"
+    measure: str = SHARE
 
 
 QUERY_TAG = "query"

@@ -50,7 +50,7 @@ class Variant:
     def find(self, data_dir: str | None) -> Path:
         """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""
         explicit = self._folder(data_dir)
-        return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256)
+        return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256, size=self.size)
 
     def here(self, data_dir: str | None) -> Path | None:
         """The file if it is on this machine; nothing is fetched."""

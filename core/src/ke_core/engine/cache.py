@@ -17,13 +17,15 @@ from pathlib import Path
 
 from ke_core.data.codec import canonical, digest, from_json, to_json
 from ke_core.data.results import Scored
-from ke_core.errors import KEError
+from ke_core.errors import ContentRefused, KEError
 from ke_core.files import explained, locked
 from ke_core.requests import Generate, Generated, Score
 
 SCHEMA = 1
-Completion = Generated | Scored
+Completion = Generated | Scored | ContentRefused
+"""A refusal that was charged for is one as well: asked again, it would be charged for again."""
 KINDS: Mapping[str, type[Generated | Scored]] = {"generated": Generated, "scored": Scored}
+REFUSED = "refused"
 TABLE = "CREATE TABLE IF NOT EXISTS completion (key TEXT PRIMARY KEY, value TEXT, checksum TEXT) WITHOUT ROWID"
 AT_ONCE = 500  # variables in one statement; SQLite's oldest limit is 999
 PATIENCE = 60.0  # seconds for another process to finish its writing
@@ -108,18 +110,25 @@ class CompletionCache:
 
 def _row(key: str, completion: Completion) -> tuple[str, str, str] | None:
     """The row of a completion; None where it is not JSON (a log-probability of minus infinity)."""
-    kind = "scored" if isinstance(completion, Scored) else "generated"
     try:
-        value = canonical({kind: to_json(completion)})
+        value = canonical(_tagged(completion))
     except ValueError:
         return None
     return key, value, _checksum(key, value)
+
+
+def _tagged(completion: Completion) -> dict[str, object]:
+    if isinstance(completion, ContentRefused):
+        return {REFUSED: completion.message}
+    return {"scored" if isinstance(completion, Scored) else "generated": to_json(completion)}
 
 
 def _read(key: str, value: object, checksum: object) -> Completion | None:
     if not isinstance(value, str) or checksum != _checksum(key, value):
         return None
     ((kind, raw),) = json.loads(value).items()
+    if kind == REFUSED:
+        return ContentRefused(raw, charged=True)
     return from_json(raw, KINDS[kind], of="a cached completion")
 
 

@@ -49,7 +49,12 @@ class LocateEditor(ABC):
         """Write the edits into ``work.weights``; what goes on record. Raises EditFailed if the numbers go wrong."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+
+        Without edits: raises a KEError for a model that cannot be edited with these options.
+        """
+        if not edits:
+            self.grounds.look(session)
         return self.grounds.unmakeable(session, edits)
 
     @contextmanager

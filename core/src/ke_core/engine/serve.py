@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
-from attrs import define
+from attrs import define, evolve
 
+from ke_core.data.results import Scored
 from ke_core.engine.advance import NOT_AN_ANSWER
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.protocols import LanguageModel, Progress, RemoteModel
@@ -52,13 +54,21 @@ class Server:
             Embed: _embed,
             Nearest: _nearest,
             Generate: self._complete,
-            Score: self._complete,
+            Score: self._score,
         }
         for kind, serve in by_kind.items():
             places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
             if places:
                 _put(results, places, serve([requests[place] for place in places]))
         return results
+
+    def _score(self, requests: Sequence[Score]) -> list[Any]:
+        """Behind a server each continuation is a request that is paid for and kept by itself."""
+        if not isinstance(self.model, RemoteModel):
+            return self._complete(requests)
+        parts = [evolve(request, continuations=(text,)) for request in requests for text in request.continuations]
+        rest = iter(self._complete(parts))
+        return [_joined(list(islice(rest, len(request.continuations)))) for request in requests]
 
     def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
         """From the cache, or from the model; equal requests are asked once."""
@@ -100,6 +110,17 @@ class Server:
                 self.cache.put({keys[place]: completion})
 
         return dict(zip(keys, model.complete(asked, keep), strict=True))
+
+
+def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
+    """The scores of all continuations of a request; what is wrong with one is wrong with it."""
+    logprobs, tokens = list[float](), list[int]()
+    for part in parts:
+        if isinstance(part, Exception):
+            return part
+        logprobs += part.logprobs
+        tokens += part.tokens
+    return Scored(logprobs=tuple(logprobs), tokens=tuple(tokens))
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:

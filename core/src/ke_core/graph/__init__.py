@@ -1,11 +1,30 @@
-"""Knowledge graphs: what benchmarks are made from. The embedded one is the atlas. No torch here."""
+"""Knowledge graphs: what benchmarks are made from. The embedded one is the atlas. No torch here.
+
+What opens graphs is imported when it is first asked for: every ``ke`` command imports this package, because plugins
+say here which benchmarks they build, and few read TOML or speak HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ke_core.graph.atlas import load_atlas
 from ke_core.graph.base import LITERALS, KnowledgeGraph, Link, Node, literal
 from ke_core.graph.build import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record
 from ke_core.graph.graph import Graph, parse
-from ke_core.graph.opening import Opened, open_graph
 from ke_core.graph.store import StoredGraph
+
+if TYPE_CHECKING:
+    from ke_core.graph.opening import Opened, open_graph
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ke_core.graph import opening  # noqa: PLC0415  as said above
+
+    return getattr(opening, name)
+
 
 __all__ = [
     "LITERALS",

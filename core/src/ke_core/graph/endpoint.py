@@ -20,8 +20,10 @@ from typing import Any
 from ke_core.errors import BadData
 from ke_core.graph.rdf import BLANK, FOREIGN, TYPED
 from ke_core.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
+from ke_core.web import beginning, read_at_most
 
 PAGE, BATCH, RELATIONS = 5_000, 200, 200
+LARGEST = 64 << 20  # bytes of an answer: a page has a few hundred bytes for each of its facts
 TRIES, TIMEOUT, LONGEST_WAIT = 4, 120, 60.0
 BUSY = (429, 502, 503, 504)
 AGENT = "ke-core (knowledge editing benchmarks; SPARQL client)"
@@ -103,7 +105,7 @@ def _ask(url: str, query: str) -> list[dict[str, Any]]:
             return _bindings(_post(url, query), url)
         except urllib.error.HTTPError as error:
             with error:
-                said = f"{error.code} {error.reason}: {_first_line(error.read())}".rstrip(": ")
+                said = f"{error.code} {error.reason}: {_first_line(beginning(error))}".rstrip(": ")
             if error.code not in BUSY:
                 break
             _wait(attempt, error.headers)
@@ -124,8 +126,7 @@ def _post(url: str, query: str) -> bytes:
         headers={"Accept": "application/sparql-results+json", "User-Agent": AGENT},
     )
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310  as above
-        body: bytes = answer.read()
-    return body
+        return read_at_most(answer, LARGEST)
 
 
 def _bindings(body: bytes, url: str) -> list[dict[str, Any]]:

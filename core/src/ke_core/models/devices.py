@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from attrs import frozen
 
-from ke_core.models.local.memory import free_bytes
+from ke_core.models.local.free import free_bytes
 
 DRIVER = Path("/proc/driver/nvidia/version")
 """There where the driver of an NVIDIA GPU is loaded (Linux)."""

@@ -10,8 +10,9 @@ from attrs import field, frozen
 
 from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
 from ke_core.plugins.directory import known
+from ke_core.plugins.faults import taken
 from ke_core.plugins.manager import Installed, Plugins
-from ke_core.plugins.offers import returned
+from ke_core.plugins.offers import offered
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -33,10 +34,14 @@ class Offer:
 
 @frozen(kw_only=True)
 class Catalog:
-    """Every component of every plugin that could be loaded."""
+    """Every component of every plugin that could be loaded.
+
+    ``clashes``: what two plugins offer, by kind and name. Whoever asks for it might get the other one: nobody does.
+    """
 
     offers: Mapping[str, Mapping[str, Offer]]
     broken: Mapping[str, Installed] = field(factory=dict)
+    clashes: Mapping[tuple[str, str], PluginConflict] = field(factory=dict)
 
     def names(self, kind: str) -> list[str]:
         """The names of a kind, sorted."""
@@ -53,6 +58,8 @@ class Catalog:
 
     def offer(self, kind: str, name: str) -> Offer:
         """The component of that kind and name, or an error that says what to type or install instead."""
+        if (kind, name) in self.clashes:
+            raise self.clashes[kind, name]
         offers = self.offers[kind]
         if name in offers:
             return offers[name]
@@ -81,32 +88,20 @@ class Catalog:
 
 
 def read(plugins: Plugins) -> Catalog:
-    """Ask every plugin what it offers; one whose hook fails or returns a wrong type is marked broken."""
+    """Ask every plugin what it offers; one whose hook fails, or that claims a taken name, is marked broken."""
     offers: dict[str, dict[str, Offer]] = {kind: {} for kind in KINDS}
+    clashes: dict[tuple[str, str], PluginConflict] = {}
     for kind, expected in KINDS.items():
-        for impl in getattr(plugins.manager.hook, f"ke_{kind}s").get_hookimpls():
-            hook = f"ke_{kind}s"
-            try:
-                with plugins.listening(impl.plugin_name):
-                    specs = returned(hook, impl.function(), expected)
-            except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
-                plugins.mark_broken(impl.plugin_name, error)
-                continue
+        for name, specs in offered(plugins, f"ke_{kind}s", expected):
             for spec in specs:
-                _add(offers[kind], kind, spec, plugins.installed[impl.plugin_name])
+                if spec.name in offers[kind]:
+                    clash = taken(f"{kind} {spec.name!r}", offers[kind][spec.name].plugin.name, name)
+                    clashes[kind, spec.name] = clash
+                    plugins.mark_broken(name, clash)
+                    break
+                offers[kind][spec.name] = Offer(spec=spec, plugin=plugins.installed[name])
     alive = {
         kind: {name: offer for name, offer in found.items() if offer.plugin.name not in plugins.broken}
         for kind, found in offers.items()
     }
-    return Catalog(offers=alive, broken=plugins.broken)
-
-
-def _add(offers: dict[str, Offer], kind: str, spec: Spec[Any], plugin: Installed) -> None:
-    if spec.name in offers:
-        other = offers[spec.name].plugin.name
-        twice = f"twice by {other}" if other == plugin.name else f"by {other} and by {plugin.name}"
-        raise PluginConflict(
-            f"{kind} {spec.name!r} is offered {twice}",
-            hint="uninstall one, or skip one with KE_DISABLE_PLUGINS=NAME; the author of one gives it another name",
-        )
-    offers[spec.name] = Offer(spec=spec, plugin=plugin)
+    return Catalog(offers=alive, broken=plugins.broken, clashes=clashes)

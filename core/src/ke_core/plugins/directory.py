@@ -1,16 +1,28 @@
-"""Components that are known to exist, installed or not: so that an unknown name gets the pip command for it."""
+"""Components that are known to exist, installed or not: so that an unknown name gets the pip command for it.
+
+The directory comes with ke (``directory.json``); the documentation site publishes it, and a newer one can be read from
+there, or from a file.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
-from ke_core.errors import BadConfig, UnknownComponent
+from ke_core.errors import BadConfig, BadData, UnknownComponent
+
+KINDS = ("editor", "dataset", "metric", "judge", "model")
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")  # as in ke_core.specs, which would bring the whole data model along
+LIMIT = 4 << 20  # bytes: what is endless must not fill the memory
+SECONDS = 30
 
 
 @frozen(kw_only=True)
@@ -28,12 +40,25 @@ def known(kind: str = "") -> tuple[Known, ...]:
     return tuple(entry for entry in _directory() if kind in ("", entry.kind))
 
 
-def matching(words: Sequence[str], kind: str = "") -> tuple[Known, ...]:
+def elsewhere(where: str) -> tuple[Known, ...]:
+    """The directory in a file, or behind an ``https`` address. Raises BadData for what is none."""
+    try:
+        text = _behind(where) if "://" in where else Path(where).read_bytes()
+        return _entries(json.loads(text))
+    except (OSError, ValueError) as error:
+        raise BadData(
+            f"{where} is no directory of plugins: {error}",
+            hint='a JSON file such as {"editor": {"mine": ["ke-plugin-mine", "what it does"]}}',
+        ) from error
+
+
+def matching(words: Sequence[str], kind: str = "", among: Sequence[Known] | None = None) -> tuple[Known, ...]:
     """Those entries in which every word occurs, in any case: in the kind, the name, the distribution, the summary."""
     return tuple(
         entry
-        for entry in known(kind)
-        if all(
+        for entry in (known() if among is None else among)
+        if kind in ("", entry.kind)
+        and all(
             word.lower() in f"{entry.kind} {entry.name} {entry.distribution} {entry.summary}".lower() for word in words
         )
     )
@@ -63,9 +88,36 @@ def distribution_of(name: str) -> str:
 
 @cache
 def _directory() -> tuple[Known, ...]:
-    raw = json.loads(files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8"))
-    return tuple(
-        Known(kind=kind, name=name, distribution=distribution, summary=summary)
-        for kind, entries in raw.items()
-        for name, (distribution, summary) in entries.items()
-    )
+    return _entries(json.loads(files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")))
+
+
+def _entries(raw: Any) -> tuple[Known, ...]:
+    """Kind to name to distribution and summary. Raises ValueError for anything else: pip will be told these names."""
+    found = [(kind, name, entry) for kind, named in _object(raw).items() for name, entry in _object(named).items()]
+    for kind, name, entry in found:
+        well = isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)
+        if not (well and kind in KINDS and NAME.match(name) and NAME.match(entry[0])):
+            raise ValueError(f"{kind} {name} is {json.dumps(entry)}, not a kind, a name, a distribution and a summary")
+    return tuple(Known(kind=kind, name=name, distribution=entry[0], summary=entry[1]) for kind, name, entry in found)
+
+
+def _object(raw: Any) -> Mapping[str, Any]:
+    if not isinstance(raw, dict):
+        raise ValueError(f"{json.dumps(raw)[:40]} stands where an object should")  # noqa: TRY004  of a file's content
+    return raw
+
+
+def _behind(url: str) -> bytes:
+    from http.client import HTTPException  # noqa: PLC0415  only who asks for it pays for it
+    from urllib.request import urlopen  # noqa: PLC0415  as above
+
+    if not url.startswith("https://"):
+        raise ValueError("an address begins with https://")
+    try:
+        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  https alone
+            body: bytes = answer.read(LIMIT + 1)
+    except HTTPException as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if len(body) > LIMIT:
+        raise ValueError(f"it has more than {LIMIT >> 20} MiB")
+    return body

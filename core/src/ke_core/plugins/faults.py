@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pluggy import PluginValidationError
 
-from ke_core.errors import KEError, PluginBroken
+from ke_core.errors import KEError, PluginBroken, PluginConflict
 
 CORE = "ke-core"
 
@@ -38,13 +38,27 @@ def step(error: BaseException, module: str) -> str:
             f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: mend it, or say requires-python"
         )
     if isinstance(error, SystemExit):
-        return "importing it must not end the process: move what a script does under if __name__ == '__main__'"
+        return (
+            "neither importing it nor calling a hook may end the process: raise an error, and move what a script does "
+            "under if __name__ == '__main__'"
+        )
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
+
+
+def taken(what: str, owner: str, newcomer: str) -> PluginConflict:
+    """Why ``newcomer`` is broken: it offers ``what``, which ``owner`` has offered before it."""
+    if owner == newcomer:
+        return PluginConflict(f"{what} is offered twice by {owner}", hint="its author offers it once")
+    return PluginConflict(
+        f"{what} is offered by {owner} and by {newcomer}",
+        hint=f"uninstall {newcomer}, or leave it out with KE_DISABLE_PLUGINS={newcomer}; "
+        "its author gives what it offers another name",
+    )
 
 
 def must_fit(requires: Iterable[str]) -> None:
     """Raises PluginBroken where a distribution of those requirements was built for an older or newer ke-core."""
-    here = version(CORE)
+    here = _own_version()
     for wanted in map(_core_range, requires):
         if wanted is not None and not wanted.specifier.contains(here, prereleases=True):
             raise PluginBroken(
@@ -56,6 +70,12 @@ def must_fit(requires: Iterable[str]) -> None:
 def declares_core(requires: Iterable[str]) -> bool:
     """Whether a range of versions of ke-core stands among the requirements."""
     return any(found is not None and str(found.specifier) for found in map(_core_range, requires))
+
+
+@cache
+def _own_version() -> str:
+    """Looked up once a process: every look-up lists all folders of the path, and every plugin is compared with it."""
+    return version(CORE)
 
 
 @cache

@@ -15,10 +15,12 @@ from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
 from attrs import define, evolve, field, frozen
+from pluggy import HookImpl
 
 from ke_core import hookspecs
 from ke_core.errors import PluginConflict
-from ke_core.plugins.faults import must_fit, reason, step
+from ke_core.plugins.directory import known
+from ke_core.plugins.faults import CORE, must_fit, reason, step
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"
@@ -55,6 +57,18 @@ class Plugins:
     def broken(self) -> dict[str, Installed]:
         """The plugins that could not be loaded, by name."""
         return {name: plugin for name, plugin in self.installed.items() if plugin.broken}
+
+    def implementations(self, hook: str) -> list[HookImpl]:
+        """Those of ``hook``: the core's, then those of known plugins, then the others as they were found.
+
+        So a name belongs to whoever is known for it, and who claims it too is the newcomer.
+        """
+        listed = {entry.distribution for entry in known()}
+
+        def rank(impl: HookImpl) -> tuple[bool, bool]:
+            return impl.plugin_name != CORE, self.installed[impl.plugin_name].distribution not in listed
+
+        return sorted(getattr(self.manager.hook, hook).get_hookimpls(), key=rank)
 
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin object by hand (tests)."""
@@ -113,7 +127,10 @@ def disabled_by_environment() -> frozenset[str]:
 
 
 def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[str] | None = None) -> Plugins:
-    """Load every installed plugin. A broken one is kept with its reason; a clash of names is an error."""
+    """Load every installed plugin. A broken one is kept with its reason, as are two of one name.
+
+    Raises PluginConflict where one is called as the core is: nothing works without that.
+    """
     plugins = bare()
     skip = disabled_by_environment() if disabled is None else disabled
     for point in entry_points(group=GROUP) if found is None else found:
@@ -123,11 +140,14 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
         if other is not None:
             if other.module == point.value:
                 continue  # one distribution on the path twice, as an editable install and a copy
-            raise PluginConflict(
+            conflict = PluginConflict(
                 f"two installed plugins are called {point.name!r}: {other.module} and {point.value}",
-                hint=f"uninstall one, or skip both with {DISABLE}={point.name}; "
-                "its author calls the entry point like the distribution",
+                hint="uninstall one; its author calls the entry point like the distribution",
             )
+            if point.name == CORE:
+                raise conflict
+            plugins.mark_broken(point.name, conflict)
+            continue
         _load(plugins, point)
     return plugins
 

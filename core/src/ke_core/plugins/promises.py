@@ -21,9 +21,12 @@ from ke_core.plugins.catalog import KINDS
 from ke_core.plugins.directory import known
 from ke_core.plugins.faults import CORE, declares_core
 from ke_core.plugins.manager import Installed, Plugins
-from ke_core.plugins.offers import returned
-from ke_core.specs import Spec
+from ke_core.plugins.offers import offered
+from ke_core.specs import ReproductionSpec, Spec
 
+Brought = tuple[str, Spec[Any] | ReproductionSpec]
+"""A kind, and what is offered of it."""
+OFFERED: Mapping[str, type[Spec[Any] | ReproductionSpec]] = {**KINDS, "reproduction": ReproductionSpec}
 LAST = 2000  # characters of what a process said before it died
 
 
@@ -38,12 +41,21 @@ class Kept:
     do: str = ""
 
 
-def plugin_called(plugins: Plugins, name: str) -> Installed:
+def brings(plugins: Plugins) -> dict[str, list[Brought]]:
+    """What each plugin offers, taken names included. One whose hook fails is marked broken, and offers nothing."""
+    found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
+    for kind, expected in OFFERED.items():
+        for name, specs in offered(plugins, f"ke_{kind}s", expected):
+            found[name] += [(kind, spec) for spec in specs]
+    return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
+
+
+def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
     """The installed plugin, by its own name, without ``ke-plugin-``, or by a component it brings. Raises KEErrors."""
     for called in (name, f"ke-plugin-{name}"):
         if called in plugins.installed:
             return plugins.installed[called]
-    owners = [plugin for plugin in plugins.installed if any(spec.name == name for _, spec in brings(plugins, plugin))]
+    owners = [plugin for plugin, offers in brought.items() if any(spec.name == name for _, spec in offers)]
     if len(owners) == 1:
         return plugins.installed[owners[0]]
     if owners:
@@ -51,25 +63,8 @@ def plugin_called(plugins: Plugins, name: str) -> Installed:
     raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists what is")
 
 
-def brings(plugins: Plugins, name: str) -> list[tuple[str, Spec[Any]]]:
-    """(kind, spec) of everything one plugin offers, taken names included. One whose hook fails is marked broken."""
-    found: list[tuple[str, Spec[Any]]] = []
-    for kind, expected in KINDS.items():
-        for impl in getattr(plugins.manager.hook, f"ke_{kind}s").get_hookimpls():
-            if impl.plugin_name != name:
-                continue
-            try:
-                with plugins.listening(name):
-                    found += [(kind, spec) for spec in returned(f"ke_{kind}s", impl.function(), expected)]
-            except Exception as error:  # noqa: BLE001  a plugin may fail in any way
-                plugins.mark_broken(name, error)
-                return []
-    return found
-
-
-def outside(plugins: Plugins, name: str) -> Iterator[Kept]:
+def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[Kept]:
     """What can be told of a plugin without running it."""
-    offered = brings(plugins, name)
     plugin = plugins.installed[name]
     yield _kept("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
     if plugin.broken:
@@ -96,13 +91,13 @@ def outside(plugins: Plugins, name: str) -> Iterator[Kept]:
     )
     yield _kept(
         "it offers something",
-        "" if offered or _commands(plugins, name) else "no hook returns anything",
+        "" if brought[name] or _commands(plugins, name) else "no hook returns anything",
         "implement a hook, such as ke_editors, and mark it with @hookimpl",
     )
-    for kind, spec in offered:
+    for kind, spec in brought[name]:
         yield _kept(
             f"no other plugin has a {kind} called {spec.name}",
-            _taken(plugins, plugin, kind, spec.name),
+            _taken(brought, plugin, kind, spec.name),
             "give it another name in its spec",
         )
 
@@ -134,19 +129,15 @@ def _kept(promise: str, wrong: str, do: str) -> Kept:
     return Kept(promise=promise, outcome="broken", found=wrong, do=do) if wrong else Kept(promise=promise)
 
 
-def _taken(plugins: Plugins, plugin: Installed, kind: str, name: str) -> str:
+def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: str, name: str) -> str:
     """Who else has that name; empty for nobody."""
-    for other in plugins.installed:
-        if other != plugin.name and any(found == (kind, name) for found in _names(plugins, other)):
+    for other, offers in brought.items():
+        if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
             return f"{other} offers it too"
     for entry in known(kind):
         if entry.name == name and entry.distribution != plugin.distribution:
             return f"{entry.distribution} is known for it"
     return ""
-
-
-def _names(plugins: Plugins, name: str) -> Sequence[tuple[str, str]]:
-    return [(kind, spec.name) for kind, spec in brings(plugins, name)]
 
 
 def _commands(plugins: Plugins, name: str) -> bool:

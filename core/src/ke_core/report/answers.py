@@ -54,23 +54,27 @@ def answers(folder: RunFolder, judge: Component | None) -> dict[str, Answered]:
 
     As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
     """
-    found: dict[str, Answered] = {}
+    lines: dict[tuple[str, ...], Replied] = {}
+    judged: dict[tuple[str, ...], Judged] = {}
     batches: dict[str, Batch] = {}
     for record in folder.read():
         match record:
             case Batch():
                 batches[record.batch] = record
             case Replied():
-                case = found.setdefault(record.case, Answered())
-                case.replies |= {(query, record.phase, record.style): reply for query, reply in record.replies.items()}
+                lines[record.place] = record
+                judged.pop(record.place, None)  # it was asked again: what was said is of an earlier reply
             case Judged():
                 if record.judge == judge:
-                    case = found.setdefault(record.case, Answered())
-                    case.judgements |= {
-                        (query, record.phase, record.style): verdict for query, verdict in record.judgements.items()
-                    }
+                    judged[record.place] = record
             case Probed() | Spent():
                 continue
+    found: dict[str, Answered] = {}
+    for place, line in lines.items():
+        case = found.setdefault(line.case, Answered())
+        case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
+        said = judged[place].judgements if place in judged else {}
+        case.judgements |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
     for batch in batches.values():
         for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
             case = found.setdefault(name, Answered())

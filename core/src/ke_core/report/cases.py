@@ -8,7 +8,8 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Case, Probe, Query
 from ke_core.protocols import Dataset
 from ke_core.report.text import literal
 
@@ -33,17 +34,12 @@ def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Grou
 
 def _query(query: Query) -> Iterator[str]:
     yield query.texts[0]
-    stale = f"; before the edit: {_names(query.stale)}" if query.stale is not None else ""
-    yield f"  -> {_names(query.gold)}{stale}"
+    stale = f"; before the edit: {query.stale.words(_named)}" if query.stale is not None else ""
+    yield f"  -> {query.gold.words(_named)}{stale}"
 
 
-def _names(gold: Gold) -> str:
-    joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[gold.require]
-    return joint.join(_with_aliases(entity.label, entity.aliases) for entity in gold.entities) or "nothing"
-
-
-def _with_aliases(label: str, aliases: tuple[str, ...]) -> str:
-    return f"{label} (also {', '.join(aliases)})" if aliases else label
+def _named(entity: Entity) -> str:
+    return f"{entity.label} (also {', '.join(entity.aliases)})" if entity.aliases else entity.label
 
 
 def _when(probe: Probe) -> str:

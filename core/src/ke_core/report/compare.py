@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ke_core.data.codec import to_json
+from ke_core.data.results import SHARE
 from ke_core.report.clean import one_line
 from ke_core.report.footer import WARNING, component_words
-from ke_core.report.numbers import SHARE, counted, interval, number
+from ke_core.report.numbers import counted, interval, number
 from ke_core.report.run import plan_words, without_model
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.results.agreement import warning

@@ -14,12 +14,13 @@ from ke_core.report.clean import one_line
 from ke_core.report.footer import component_words, model_words
 from ke_core.report.load import load
 from ke_core.report.numbers import duration
-from ke_core.report.run import plan_words, without_model
+from ke_core.report.run import Reported, plan_words, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.table import score_tables
-from ke_core.report.tally import Tally, tally
+from ke_core.report.tally import Tally, tally_of
 from ke_core.report.text import literal, plain_table
-from ke_core.results.folder import SCORES, RunFolder
+from ke_core.results.folder import PART, SCORES, RunFolder
+from ke_core.results.lines import whole_lines
 
 GIB = 2**30
 LISTED = 10  # reasons of a kind
@@ -29,18 +30,14 @@ REASON = 160  # characters of one
 def course_page(folder: RunFolder, catalog: Catalog) -> Group:
     """As it is printed. Raises BadRun for damaged records."""
     lines = folder.logged()
-    parts: list[RenderableType] = [_facts(folder), literal("")]
-    counted = tally(folder.read())
-    parts.append(_progress(folder, lines, counted))
+    run, scores = _scores(folder, catalog)
+    counted = tally_of(folder) if run is None else run.tally
+    parts: list[RenderableType] = [_facts(folder), literal(""), _progress(folder, lines, counted)]
+    parts += _waiting(folder)
     parts += _losses(counted, lines)
     if phases := [line for line in lines if line["event"] == "phase"]:
         parts += [literal(""), _phases(phases)]
-    if (folder.path / SCORES).exists():
-        try:
-            parts += score_tables([load(folder, catalog)])[:1]
-        except BadRun as error:
-            parts.append(literal(f"scores: {error.message}", "red"))
-    return Group(*parts)
+    return Group(*parts, *scores)
 
 
 def _facts(folder: RunFolder) -> Table:
@@ -64,6 +61,17 @@ def _facts(folder: RunFolder) -> Table:
     return shown
 
 
+def _scores(folder: RunFolder, catalog: Catalog) -> tuple[Reported | None, list[RenderableType]]:
+    """The run as reports see it, and its first table; without it, why its scores cannot be read."""
+    if not (folder.path / SCORES).exists():
+        return None, []
+    try:
+        run = load(folder, catalog)
+    except BadRun as error:
+        return None, [literal(f"scores: {error.message}", "red")]
+    return run, [*score_tables([run])[:1]]
+
+
 def _progress(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally) -> RenderableType:
     cases = f"{counted.done}/{counted.total} cases" if counted.total else f"{counted.done} cases"
     judge = f"judged by {counted.judge.name}" if counted.judge else "not judged"
@@ -71,6 +79,13 @@ def _progress(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally)
     words = f"{_state(folder, lines)}: {cases}, {counted.edits:,} edits, {counted.answers:,} answers, {judge}, {scored}"
     words += f"; its server was asked: {spent_words(counted.spent)}" if counted.spent else ""
     return literal(words, "bold")
+
+
+def _waiting(folder: RunFolder) -> Iterator[RenderableType]:
+    """What processes that shared the run have recorded, and nothing above counts yet."""
+    if lines := sum(1 for part in folder.parts() for _line in whole_lines(part)):
+        words = f"{lines:,} lines in {PART.format(rank='*')} wait to be put together: start the same run again"
+        yield literal(words, "yellow")
 
 
 def _state(folder: RunFolder, lines: list[Mapping[str, Any]]) -> str:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from attrs import define
 
 from ke_core.data.records import Replied
-from ke_core.data.results import Answer, Failure, Score
-from ke_core.report.numbers import SHARE
+from ke_core.data.results import SHARE, Answer, Failure, Score
 
 CORE = ""
 """What stands in place of a metric's name: no metric computes these."""

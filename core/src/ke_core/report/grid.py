@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import Score
+from ke_core.data.results import SHARE, Score
 from ke_core.report.effort import CORE
-from ke_core.report.numbers import SHARE
-from ke_core.report.run import Column, Reported, columns, labels, without_model
+from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 from ke_core.results.aggregate import BUCKET, PART, TESTED
 
 AFTER: Phase = "after"
@@ -104,12 +103,11 @@ def score_grids(runs: Sequence[Reported]) -> list[Grid]:
     """The main tables, one a metric, then those under them. The unedited model stands first, once if all runs found
     the same of it.
     """
-    return [score_grid(runs, group) for group in _grouped(columns(runs))] or [score_grid(runs, [])]
+    return [_score_grid(runs, group) for group in by_table(columns(runs))] or [_score_grid(runs, [])]
 
 
-def score_grid(runs: Sequence[Reported], shown: Sequence[Column] | None = None) -> Grid:
-    """One table, of the columns given, else of all."""
-    shown = columns(runs) if shown is None else shown
+def _score_grid(runs: Sequence[Reported], shown: Sequence[Column]) -> Grid:
+    """One table, of the columns given."""
     rows = [*_unedited(runs, shown), *edited(runs)]
     if shown:
         rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
@@ -140,7 +138,7 @@ def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
     return _part_grids(runs) + [
         _slice_grid(runs, tag, group, sliced)
         for tag in tags
-        for group in _grouped(columns(runs))
+        for group in by_table(columns(runs))
         if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
     ]
 
@@ -207,14 +205,6 @@ def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sli
     )
 
 
-def _grouped(shown: Sequence[Column]) -> list[list[Column]]:
-    """The columns of each table."""
-    groups: dict[tuple[str, str], list[Column]] = {}
-    for column in shown:
-        groups.setdefault((column.table, column.metric), []).append(column)
-    return list(groups.values())
-
-
 def _is_in(score: Score, group: Sequence[Column]) -> bool:
     return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
 
@@ -226,14 +216,14 @@ def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
         for label, run in zip(labels(runs), runs, strict=True)
         for style in run.styles("before")
     ]
+    found = [(row, _numbers(row, shown)) for row in rows]
     most = sorted(runs, key=lambda run: -len(run.styles("before")))
-    fullest = [
-        max((row for row in rows if row.style == style), key=lambda row: len(_numbers(row, shown)))
+    fullest = {
+        style: max((one for one in found if one[0].style == style), key=lambda one: len(one[1]))
         for style in dict.fromkeys(style for run in most for style in run.styles("before"))
-    ]
-    told = {row.style: _numbers(row, shown).items() for row in fullest}
-    if all(_numbers(row, shown).items() <= told[row.style] for row in rows):
-        return [evolve(row, label="unedited") for row in fullest]
+    }
+    if all(own.items() <= fullest[row.style][1].items() for row, own in found):
+        return [evolve(row, label="unedited") for row, _own in fullest.values()]
     return rows
 
 

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from rich.console import Group, RenderableType
 
 from ke_core.data.codec import to_json
-from ke_core.data.results import Score
+from ke_core.data.results import SHARE, Score
 from ke_core.data.runspec import DataRef, ModelRef
 from ke_core.errors import BadConfig, BadRun
 from ke_core.models.absent import NO_MODEL
@@ -18,10 +18,10 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.report.clean import one_line
 from ke_core.report.footer import WARNING, warnings
 from ke_core.report.load import load
-from ke_core.report.numbers import SHARE, interval, number
+from ke_core.report.numbers import interval, number
 from ke_core.report.run import Column, Reported, columns
 from ke_core.report.text import literal, plain_table, titled
-from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.folder import runs_in
 from ke_core.results.ranking import Rank, ranks
 from ke_core.run.summary import failed_in
 
@@ -145,22 +145,13 @@ def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str],
         try:
             if isinstance(found, BadRun):
                 raise found
-            if not found.finished and (found.logged() or not _scored(found)):
+            if not found.finished:
                 unfinished.append(name)
                 continue
             runs.append(load(found, catalog))
         except BadRun as error:
             damaged[name] = str(error)
     return runs, damaged, unfinished
-
-
-def _scored(folder: RunFolder) -> bool:
-    """Of a run by a ke that kept no log, and of an imported one: whether it has got as far as scores."""
-    try:
-        folder.scores()
-    except BadRun:
-        return False
-    return True
 
 
 def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[Reported]]]:

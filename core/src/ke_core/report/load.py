@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ke_core.data.codec import from_json
-from ke_core.data.runspec import IMPORTED, Component
-from ke_core.errors import BadRun
+from ke_core.data.runspec import IMPORTED
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.effort import effort_scores
 from ke_core.report.run import Reported
-from ke_core.report.tally import tally
+from ke_core.report.tally import tally_of
 from ke_core.results.folder import SCORES, RunFolder
-from ke_core.results.measured import scores_of
+from ke_core.results.measured import read_scores
 from ke_core.run.evaluation import score
 
 
@@ -21,25 +19,19 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
     """The report of one run; a run without scores is scored from its records first. Raises BadRun."""
     if not (folder.path / SCORES).exists():
         score(folder, catalog, data_dir=data_dir)
-    raw = folder.scores()
-    where = str(folder.path / SCORES)
-    try:
-        judge = raw["judge"]
-        names = [metric["component"]["name"] for metric in raw["metrics"]]
-    except (KeyError, TypeError) as error:
-        raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
-    counted = tally(folder.read())
-    counted.judge = from_json(judge, Component, of=where, error=BadRun)
+    found = read_scores(folder)
+    counted = tally_of(folder)
+    counted.judge = found.judge
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
         scores=(
-            *scores_of(folder),
+            *found.scores,
             *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts)),
         ),
-        columns={name: columns_of(name, catalog) for name in names},
-        tables={name: tables_of(name, catalog) for name in names},
-        less=frozenset(name for name in names if not _more_is_better(name, catalog)),
+        columns={name: columns_of(name, catalog) for name in found.metrics},
+        tables={name: tables_of(name, catalog) for name in found.metrics},
+        less=frozenset(name for name in found.metrics if not _more_is_better(name, catalog)),
         tally=counted,
     )
 

@@ -40,14 +40,15 @@ def escaped(text: str) -> str:
 
 
 def _table(grid: Grid) -> Iterator[str]:
-    yield _row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)])
-    yield _row([*("---" for _name in grid.names), *("---:" for _head in grid.heads)])
+    yield table_row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)])
+    yield table_row([*("---" for _name in grid.names), *("---:" for _head in grid.heads)])
     for line in grid.lines:  # each with all its names: a reader may sort or filter them
         cells = [_cell(score, head) for score, head in zip(line.scores, grid.heads, strict=True)]
-        yield _row([*map(escaped, line.names), *cells])
+        yield table_row([*map(escaped, line.names), *cells])
 
 
-def _row(cells: Sequence[str]) -> str:
+def table_row(cells: Sequence[str]) -> str:
+    """A line of a table: cells that are escaped already."""
     return f"| {' | '.join(cells)} |"
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ke_core.data.results import Score
+from ke_core.data.results import SHARE, Score
 
 NOTHING = "-"
-SHARE = "%"
-"""The measure of a share of 1, which is shown in per cent."""
 
 
 def number(score: Score | None) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ke_core.data.codec import to_json
 from ke_core.data.reproductions import Printed
-from ke_core.report.markdown import escaped
+from ke_core.report.markdown import escaped, table_row
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.reproduce.filled import FilledTable, Part, Status
 
@@ -103,10 +103,10 @@ def drawn(filled: FilledTable) -> Group:
 def markdown(filled: FilledTable) -> str:
     """As GitHub shows it."""
     sheet, labels = Sheet.of(filled), filled.table.labels
-    rows = [_row([*map(escaped, labels), *map(escaped, sheet.headings)])]
+    rows = [table_row([*map(escaped, labels), *map(escaped, sheet.headings)])]
     rows.append("|" + " --- |" * len(labels) + " ---: |" * len(sheet.headings))
     rows += [
-        _row([*map(escaped, names), *("<br>".join(map(escaped, lines)) for lines in cells)])
+        table_row([*map(escaped, names), *("<br>".join(map(escaped, lines)) for lines in cells)])
         for names, cells in sheet.rows
     ]
     return "\n".join([f"### {escaped(sheet.title)}", "", *rows, "", *(f"- {escaped(line)}" for line in sheet.foot), ""])
@@ -136,10 +136,6 @@ def as_json(filled: FilledTable) -> dict[str, Any]:
 def _json(part: Part) -> dict[str, Any]:
     raw: dict[str, Any] = to_json(part)
     return {**raw, "difference": part.difference}
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _piece(filled: FilledTable, sheet: Sheet, columns: Sequence[int]) -> Table:

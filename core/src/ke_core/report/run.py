@@ -70,6 +70,14 @@ def columns(runs: Sequence[Reported]) -> list[Column]:
     return [found[name] for name in dict.fromkeys((c.metric, c.aspect) for c in every) if name in measured]
 
 
+def by_table(shown: Sequence[Column]) -> list[list[Column]]:
+    """The columns of each table."""
+    groups: dict[tuple[str, str], list[Column]] = {}
+    for column in shown:
+        groups.setdefault((column.table, column.metric), []).append(column)
+    return list(groups.values())
+
+
 def _main(run: Reported) -> Iterator[Column]:
     for metric, named in run.columns.items():
         all_ = {score.aspect: score.aspect for score in run.scores if score.metric == metric}

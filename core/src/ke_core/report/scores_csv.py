@@ -12,13 +12,13 @@ from ke_core.report.effort import CORE, TITLE
 from ke_core.report.footer import component_words
 from ke_core.report.run import Reported, labels, plan_words
 from ke_core.results.agreement import warning
+from ke_core.results.sheets import harmless
 
 HEADINGS = (
     "run", "path", "id", "editor", "dataset", "model", "protocol", "edited_together", "seed", "judge",
     "metric", "aspect", "phase", "style", "tag", "tag_value", "value", "measure", "n", "low", "high", "level",
     "skipped", "skipped_because", "note", "warning",
 )  # fmt: skip
-FORMULA = ("=", "+", "-", "@")
 LONG = 10_000  # of a text in one line: nothing is cut
 
 
@@ -65,5 +65,4 @@ def _inert(cell: object) -> object:
     """A cell as it is, but a text in one line and never a formula; none is empty."""
     if not isinstance(cell, str):
         return "" if cell is None else cell
-    text = one_line(cell, LONG)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return harmless(one_line(cell, LONG))

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ke_core.data.results import Score
-from ke_core.report.grid import Grid, Head, score_grid, score_grids, slice_grids
+from ke_core.report.grid import Grid, Head, score_grids, slice_grids
 from ke_core.report.numbers import NOTHING, interval, number
-from ke_core.report.run import Column, Reported
+from ke_core.report.run import Reported
 from ke_core.report.text import literal, plain_table, titled
 
 NARROW = 9
@@ -23,11 +23,6 @@ def score_tables(runs: Sequence[Reported]) -> list[Group]:
     in the heading where all agree.
     """
     return [_drawn(grid) for grid in score_grids(runs)]
-
-
-def score_table(runs: Sequence[Reported], shown: Sequence[Column] | None = None) -> Group:
-    """One table, of the columns given, else of all."""
-    return _drawn(score_grid(runs, shown))
 
 
 def slice_tables(runs: Sequence[Reported]) -> list[Group]:

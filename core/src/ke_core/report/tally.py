@@ -13,6 +13,8 @@ from ke_core.data.results import Answer, Cost, Failure, Reply
 from ke_core.data.runspec import Component
 from ke_core.report.clean import one_line
 from ke_core.report.effort import Effort
+from ke_core.results.folder import RECORDS, RunFolder
+from ke_core.results.index import Index
 
 REASON = 100  # characters of a reason; the records hold the whole
 
@@ -50,38 +52,40 @@ class Tally:
         return self.failures.total()
 
 
+def tally_of(folder: RunFolder) -> Tally:
+    """Count what ``folder`` has on record; of what was asked again (its server had failed) the last reply."""
+    return tally(Index.of(folder.path / RECORDS).records())
+
+
 def tally(records: Iterable[Record]) -> Tally:
-    """Count ``records``. A reply that stands twice (asked again after a kill) counts once, as last recorded."""
+    """Count ``records``, each place once: those of a run as ``tally_of`` reads them."""
     made = Tally()
-    batches: dict[tuple[int, str], Batch] = {}
-    replies: dict[tuple[int, str, str, str, str], Replied] = {}
+    edited: set[str] = set()
+    controls: set[str] = set()
+    skipped: set[str] = set()
+    asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
+    begun = False
     for record in records:
         match record:
             case Batch():
-                batches[record.step, record.batch] = record
+                begun = True
+                edited.update(record.cases)
+                controls.update(record.controls)
+                skipped.update(record.skipped)
+                _add_batch(made, record)
             case Replied():
-                replies[record.step, record.batch, record.case, record.phase, record.style] = record
+                asked[record.phase].add(record.case)
+                _add_replies(made, record)
             case Judged():
                 made.judge = record.judge
             case Spent():
                 made.spent.append(record)
             case Probed():
                 _add_failures(made, record.replies.values())
-    edited: set[str] = set()
-    controls: set[str] = set()
-    for batch in batches.values():
-        edited.update(batch.cases)
-        controls.update(batch.controls)
-        _add_batch(made, batch)
     made.cases = len(edited)
     made.controls = len(controls - edited)  # of a sequential run's later cases, which are edited in their turn
-    asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
-    for replied in replies.values():
-        asked[replied.phase].add(replied.case)
-        _add_replies(made, replied)
-    skipped = {case for batch in batches.values() for case in batch.skipped}
     made.done = len(asked["after"] | skipped)
-    made.total = len(asked["before"] | asked["after"] | skipped) if batches and asked["before"] else 0
+    made.total = len(asked["before"] | asked["after"] | skipped) if begun and asked["before"] else 0
     return made
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from attrs import frozen
 
 from ke_core.data.reproductions import Pick, Printed, Reproduction
-from ke_core.data.results import Interval, Score
+from ke_core.data.results import SHARE, Interval, Score
 from ke_core.results.aggregate import PART, TESTED
 
-SHARE = "%"
-ALIKE = "all alike: the exact binomial interval"
 HALF_A_DIGIT = 0.05
 """Tables print one decimal: two numbers that round alike are the same."""
 
@@ -90,7 +88,7 @@ def picked(scores: Sequence[Score], pick: Pick) -> Measured:
     for score in scores:
         if (score.metric, score.aspect, score.style, score.phase, dict(score.tags)) == wanted:
             return _of(score, pick)
-    return Measured(value=None, n=0, why=f"{pick.metric} measured no {' '.join(filter(None, _words(pick)))}")
+    return Measured(value=None, n=0, why=f"{pick.metric}.{pick.aspect} has no number here: {', '.join(_words(pick))}")
 
 
 def mean(found: Sequence[Measured]) -> Measured:
@@ -139,11 +137,9 @@ def _of(score: Score, pick: Pick) -> Measured:
         reasons = ", ".join(f"{why} ({n})" for why, n in score.skipped_because.items())
         return Measured(value=None, n=0, why=f"nothing was left to measure: {reasons or 'no case has it'}")
     scale = _scale(score, pick)
-    found, notes = score.interval, (score.note,) if score.note else ()
-    if found is not None and score.measure == SHARE and found.low == found.high and score.value in (0.0, 1.0):
-        found, notes = _exact(score.value, score.n), (*notes, ALIKE)
-    ends = sorted((scale * found.low, scale * found.high)) if found else []
+    ends = sorted((scale * score.interval.low, scale * score.interval.high)) if score.interval else []
     interval = Interval(low=ends[0], high=ends[1]) if ends else None
+    notes = (score.note,) if score.note else ()
     return Measured(value=scale * score.value, n=score.n, interval=interval, notes=notes)
 
 
@@ -154,12 +150,8 @@ def _scale(score: Score, pick: Pick) -> float:
     return -printed if pick.what == "negative" else printed
 
 
-def _exact(value: float, n: int) -> Interval:
-    """Of n answers that are all wrong or all right: a bootstrap of them has no width, and says more than they do."""
-    bound = 1 - 0.025 ** (1 / n)
-    return Interval(low=0.0, high=bound) if value == 0.0 else Interval(low=1 - bound, high=1.0)
-
-
-def _words(pick: Pick) -> tuple[str, ...]:
-    tags = " ".join(f"{name} {value}" for name, value in pick.tags.items())
-    return (pick.aspect, pick.style, tags, "of the unedited model" if pick.phase == "before" else "")
+def _words(pick: Pick) -> Iterator[str]:
+    yield "before editing" if pick.phase == "before" else "after editing"
+    if pick.style:
+        yield f"asked as {pick.style}"
+    yield from (f"{name} {value}" for name, value in pick.tags.items())

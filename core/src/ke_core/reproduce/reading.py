@@ -5,14 +5,17 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attrs import frozen
 
 from ke_core.data.reproductions import ColumnLayout, Pick, Printed, Reproduction, RowLayout, Setup
 from ke_core.datasets.reading import fitted
 from ke_core.errors import BadData, UnknownComponent
+from ke_core.plugins.faults import reason
 from ke_core.plugins.manager import Plugins
+from ke_core.plugins.offers import offered
+from ke_core.plugins.promises import Kept
 from ke_core.specs import ReproductionSpec
 
 HINT = "docs/reproducing.md explains every field; ke reproduce NAME --show prints a file to start from"
@@ -40,45 +43,59 @@ class CellPlan:
     notes: tuple[str, ...] = ()
 
 
-def offered(plugins: Plugins) -> dict[str, ReproductionSpec]:
+def tables(plugins: Plugins) -> dict[str, ReproductionSpec]:
     """What every plugin offers, by name. A plugin whose hook fails is marked broken; the others still work."""
-    found: dict[str, ReproductionSpec] = {}
-    for impl in plugins.manager.hook.ke_reproductions.get_hookimpls():
-        try:
-            specs: list[ReproductionSpec] = list(cast("Iterable[ReproductionSpec]", impl.function()))
-        except Exception as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
-            plugins.mark_broken(impl.plugin_name, error)
-            continue
-        found |= {spec.name: spec for spec in specs}
+    found = {
+        spec.name: spec for _plugin, specs in offered(plugins, "ke_reproductions", ReproductionSpec) for spec in specs
+    }
     return dict(sorted(found.items(), key=lambda pair: _by_number(pair[0])))
 
 
-def chosen(plugins: Plugins, names: Sequence[str]) -> dict[str, Reproduction]:
-    """Those of the names (``all``: every one); one that ends in ``.toml`` is a file.
-
-    Raises UnknownComponent, BadData.
-    """
-    known = offered(plugins)
-    found: dict[str, Reproduction] = {}
-    for name in known if "all" in names else names:
-        if name.endswith(".toml"):
-            found[Path(name).stem] = read_file(Path(name))
-        elif name in known:
-            found[name] = read(known[name].text(), where=name)
+def tried(specs: Iterable[ReproductionSpec]) -> Iterator[Kept]:
+    """Whether each table is one: what ``ke plugins check`` says of those that a plugin offers."""
+    for spec in specs:
+        promise = f"{spec.name} can be read"
+        try:
+            read(spec.text(), where=spec.name)
+        except Exception as error:  # noqa: BLE001  a plugin may fail in any way
+            yield Kept(promise=promise, outcome="broken", found=reason(error), do=getattr(error, "hint", "") or HINT)
         else:
-            raise UnknownComponent(f"no reproduction called {name!r}", hint="ke reproduce list names them all")
+            yield Kept(promise=promise)
+
+
+def chosen(plugins: Plugins, names: Sequence[str]) -> dict[str, Reproduction]:
+    """The tables of those names, read. Raises as ``texts`` does, and BadData for a faulty one."""
+    return {name: read(text, where=where) for name, (where, text) in texts(plugins, names).items()}
+
+
+def texts(plugins: Plugins, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Where each table comes from, and its text, by the table's name. ``all``: every one that plugins bring.
+
+    A name that ends in ``.toml`` is a user's own file, whose table is called as the file is, without folder and ending.
+    Raises UnknownComponent, and BadData for a file that cannot be read, or a second one of the same name.
+    """
+    known = tables(plugins)
+    found: dict[str, tuple[str, str]] = {}
+    for given in dict.fromkeys(known if "all" in names else names):
+        name = Path(given).stem if given.endswith(".toml") else given
+        if name in found:
+            raise BadData(f"{found[name][0]} and {given} are both called {name!r}", hint="rename one of the files")
+        if given.endswith(".toml"):
+            found[name] = given, _text(Path(given))
+        elif given in known:
+            found[name] = given, known[given].text()
+        else:
+            raise UnknownComponent(f"no reproduction called {given!r}", hint="ke reproduce list names them all")
     return found
 
 
-def read_file(path: Path) -> Reproduction:
-    """A user's own file. Raises BadData."""
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadData(
             f"{path} cannot be read: {error}", hint="name a TOML file, or one of ke reproduce list"
         ) from error
-    return read(text, where=str(path))
 
 
 def read(text: str, *, where: str) -> Reproduction:

@@ -20,7 +20,7 @@ from ke_core.reproduce.reading import ABSENT
 from ke_core.reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
 from ke_core.results.agreement import warning
 from ke_core.results.folder import RunFolder
-from ke_core.results.measured import judge_of, scores_of
+from ke_core.results.measured import read_scores
 from ke_core.run.cells import Cell, CellRunner, Result, Told
 from ke_core.run.evaluation import judge, score
 from ke_core.run.judges import Asking
@@ -96,7 +96,7 @@ class Runs:
             cells=[[tuple(self._part(plan, one) for one in cell) for cell in row] for row in plan.rows],
             notes=(
                 *plan.planner.table.notes,
-                *([f"at most {limit} cases of each dataset, drawn with the seed"] if limit else []),
+                *([f"at most {limit} cases of each dataset, drawn with the seed"] if limit and plan.needs() else []),
             ),
         )
 
@@ -108,8 +108,8 @@ class Runs:
         try:
             if need.judge:
                 self._judge(folder, need)
-            self._scores[key] = tuple(scores_of(folder))
-            self._warned[key] = warning(judge_of(folder))
+            found = read_scores(folder)
+            self._scores[key], self._warned[key] = found.scores, warning(found.judge)
         except KEError as error:
             self._why[key] = _reason(str(error), error.hint)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import CaseRecord, ModelRecord, Score, Value
+from ke_core.data.results import SHARE, CaseRecord, ModelRecord, Score, Value
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Metric, ModelMetric
+from ke_core.results.columns import Columns, Names
 from ke_core.results.intervals import Sample, bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
 
@@ -23,12 +25,13 @@ BUCKET, TESTED = "bucket", "in the published score"
 
 @frozen(kw_only=True)
 class _Group:
-    """What one score is of, and what its bootstrap draws."""
+    """What one score is of, and what its bootstrap draws: the values' own units, or ``batches`` of cases."""
 
     aspect: str
     phase: Phase
     style: str
     unit: str
+    batches: bool = False
 
 
 @frozen(kw_only=True)
@@ -41,6 +44,125 @@ class Observed:
     own: str
     value: Value
     unit: str
+
+
+@define
+class Population:
+    """What is known of all records together once they have passed by."""
+
+    controls: bool = False
+    buckets: bool = False
+    _sizes: Counter[str] = field(factory=Counter)
+
+    def add(self, record: CaseRecord) -> None:
+        """Take note of one more."""
+        self.controls |= not record.edited
+        self.buckets |= BUCKET in record.case.tags
+        if record.skipped is None:
+            self._sizes[record.batch] += 1
+
+    def shares(self, batch: str | None = None) -> bool:
+        """Whether some batch (``batch``: that one) holds several cases. The bootstrap then draws whole batches for the
+        edited model: cases that shared it depend on one another; before editing they do not.
+        """
+        return any(size > 1 for size in self._sizes.values()) if batch is None else self._sizes[batch] > 1
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """By these scores are broken down whatever the metric: where there are controls, or a dataset's buckets."""
+        return (*((PART,) if self.controls else ()), *((BUCKET, TESTED) if self.buckets else ()))
+
+
+@define(kw_only=True)
+class Values:
+    """The values of one metric, taken in record by record, and the scores of them."""
+
+    metric: Metric | ModelMetric
+    spec: MetricSpec
+    columns: Columns
+
+    @classmethod
+    def of(
+        cls, metric: Metric | ModelMetric, spec: MetricSpec, *, by: Sequence[str] | None = None, names: Names
+    ) -> Values:
+        """None so far. ``by``: the tags to break down by, without it the metric's and those of a population."""
+        kept = dict.fromkeys((PART, BUCKET, TESTED, *spec.by) if by is None else by)
+        return cls(metric=metric, spec=spec, columns=Columns(by=tuple(kept), names=names))
+
+    def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
+        """What the metric says of a case. ``tags``: in place of the case's own. Raises PluginBroken."""
+        if isinstance(self.metric, Metric):
+            for own, value in _observed(self.metric, self.spec.name, record):
+                kept = value.tags if tags is None else tags
+                self.columns.add(value, unit=own, batch=record.batch, tags=kept, word="unit")
+
+    def add_models(self, models: Iterable[ModelRecord]) -> None:
+        """What it says of models. Raises PluginBroken."""
+        if not isinstance(self.metric, ModelMetric):
+            return
+        for record in models:
+            for value in self.metric.model_values(record):
+                _check(value, self.spec.name, f"batch {record.batch}")
+                unit, word = value.unit or record.batch, "batch" if value.phase == "after" else "model"
+                self.columns.add(value, unit=unit, batch=record.batch, tags=value.tags, word=word)
+
+    def scores(
+        self, by: Sequence[str], *, shares: bool, seed: int, rows: Iterable[int] | None = None
+    ) -> Iterator[Score]:
+        """Over all values and by each tag of ``by``; then the averages. ``rows``: of these alone, in their order.
+
+        ``shares``: as ``Population`` says.
+        """
+        groups: dict[_Group, array[int]] = {}
+        for (aspect, phase, style, word), some in self.columns.by_source(rows).items():
+            batches = shares and phase == "after" and word == "unit"
+            unit = "batch" if batches else word
+            groups[_Group(aspect=aspect, phase=phase, style=style, unit=unit, batches=batches)] = some
+        for group, some in groups.items():
+            for tags, part in self._slices(some, by):
+                yield evolve(self._score(group, part, seed=seed), tags=tags)
+        yield from self._averages(groups, by, seed=seed)
+
+    def _slices(self, rows: array[int], by: Sequence[str]) -> Iterator[tuple[Mapping[str, str], array[int]]]:
+        """All rows, then those of each value of each tag, sorted (2 before 10)."""
+        yield {}, rows
+        for tag in by:
+            found = self.columns.by_tag(tag, rows)
+            for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
+                yield {tag: name}, found[name]
+
+    def _score(self, group: _Group, rows: array[int], *, seed: int) -> Score:
+        measure = self.spec.measures.get(group.aspect, SHARE)
+        numbers, units = self.columns.sample(rows, batches=group.batches)
+        reasons = self.columns.reasons(rows)
+        interval = bootstrap(numbers, units, seed=seed, share=measure == SHARE) if numbers else None
+        return Score(
+            metric=self.spec.name,
+            aspect=group.aspect,
+            phase=group.phase,
+            style=group.style,
+            value=math.fsum(numbers) / len(numbers) if numbers else None,
+            n=len(numbers),
+            skipped=reasons.total(),
+            skipped_because=dict(sorted(reasons.items())),
+            interval=interval,
+            note=f"one {group.unit}, no interval" if numbers and interval is None else "",
+            measure=measure,
+        )
+
+    def _averages(self, groups: Mapping[_Group, array[int]], by: Sequence[str], *, seed: int) -> Iterator[Score]:
+        """The plain means of aspects that the metric has; of those that were observed, and the note says how many."""
+        for aspect, parts in self.spec.averages.items():
+            whole = {group: rows for group, rows in groups.items() if group.aspect in parts}
+            for key in dict.fromkeys(evolve(group, aspect=aspect) for group in whole):
+                slices: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+                for group, rows in whole.items():
+                    for tags, some in self._slices(rows, by) if evolve(group, aspect=aspect) == key else ():
+                        sample = self.columns.sample(some, batches=group.batches)
+                        if sample[0]:
+                            slices.setdefault(tuple(tags.items()), []).append(sample)
+                for tags_, samples in slices.items():
+                    yield evolve(_average(self.spec, key, samples, seed=seed), tags=dict(tags_))
 
 
 def aggregate(
@@ -59,21 +181,13 @@ def aggregate(
     ``seed`` draws the bootstrap. Raises PluginBroken for a value of NaN and for a missing value without a reason:
     nothing is dropped in silence.
     """
-    cases = list(records)
-    groups: dict[_Group, list[Value]] = {}
-    if isinstance(metric, Metric):
-        for seen in observations(metric, spec.name, cases):
-            _add(groups, seen.value, unit=seen.unit)
-    if isinstance(metric, ModelMetric):
-        _take_models(groups, metric, spec, models)
-    always = (*((PART,) if any(not record.edited for record in cases) else ()), *_buckets(cases))
-    by = tuple(dict.fromkeys((*always, *spec.by)))
-    scores = [
-        evolve(_score(spec.name, group, some, seed=seed), tags=tags, measure=spec.measures.get(group.aspect, "%"))
-        for group, values in groups.items()
-        for tags, some in _slices(values, by)
-    ]
-    return [*scores, *_averages(spec, groups, by, seed=seed)]
+    population, values = Population(), Values.of(metric, spec, names=Names())
+    for record in records:
+        population.add(record)
+        values.add(record)
+    values.add_models(models)
+    by = tuple(dict.fromkeys((*population.tags, *spec.by)))
+    return [*values.scores(by, shares=population.shares(), seed=seed)]
 
 
 def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observed]:
@@ -81,101 +195,30 @@ def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iter
 
     Raises PluginBroken for a value of NaN and for a missing value without a reason.
     """
-    together = _together(cases)
+    population = Population()
     for record in cases:
-        for value in metric.values(record):
-            _check(value, name, f"case {record.case.id}")
-            batch = together and value.phase == "after"
-            tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
-            own = value.unit or record.case.id
+        population.add(record)
+    shares = population.shares()
+    for record in cases:
+        for own, value in _observed(metric, name, record):
+            batch = shares and value.phase == "after"
+            unit = record.batch if batch else own
             yield Observed(
-                case=record.case.id,
-                own=own,
-                value=evolve(value, unit=record.batch if batch else own, tags=tags),
-                unit="batch" if batch else "unit",
+                case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
             )
 
 
-def _take_models(
-    groups: dict[_Group, list[Value]], metric: ModelMetric, spec: MetricSpec, models: Iterable[ModelRecord]
-) -> None:
-    for record in models:
-        for value in metric.model_values(record):
-            _check(value, spec.name, f"batch {record.batch}")
-            unit = "batch" if value.phase == "after" else "model"
-            _add(groups, evolve(value, unit=value.unit or record.batch), unit=unit)
-
-
-def _add(groups: dict[_Group, list[Value]], value: Value, *, unit: str) -> None:
-    group = _Group(aspect=value.aspect, phase=value.phase, style=value.style, unit=unit)
-    groups.setdefault(group, []).append(value)
-
-
-def _buckets(records: Sequence[CaseRecord]) -> tuple[str, ...]:
-    return (BUCKET, TESTED) if any(BUCKET in record.case.tags for record in records) else ()
-
-
-def _together(records: Sequence[CaseRecord]) -> bool:
-    """Whether some batch holds several cases. The bootstrap then draws whole batches for the edited model.
-
-    Cases that shared one edited model depend on one another; before editing they do not.
-    """
-    sizes = Counter(record.batch for record in records if record.skipped is None)
-    return any(size > 1 for size in sizes.values())
-
-
-def _slices(values: Sequence[Value], by: Sequence[str]) -> Iterator[tuple[Mapping[str, str], Sequence[Value]]]:
-    """All values, then those of each value of each tag, sorted (2 before 10)."""
-    yield {}, values
-    for tag in by:
-        found: dict[str, list[Value]] = {}
-        for value in values:
-            if tag in value.tags:
-                found.setdefault(value.tags[tag], []).append(value)
-        for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
-            yield {tag: name}, found[name]
-
-
-def _score(metric: str, group: _Group, values: Sequence[Value], *, seed: int) -> Score:
-    seen = [(value.value, value.unit) for value in values if value.value is not None]
-    reasons = Counter(value.skipped_because for value in values if value.value is None)
-    numbers, units = [number for number, _unit in seen], [unit for _number, unit in seen]
-    interval = bootstrap(numbers, units, seed=seed) if numbers else None
-    return Score(
-        metric=metric,
-        aspect=group.aspect,
-        phase=group.phase,
-        style=group.style,
-        value=math.fsum(numbers) / len(numbers) if numbers else None,
-        n=len(numbers),
-        skipped=reasons.total(),
-        skipped_because=dict(sorted(reasons.items())),
-        interval=interval,
-        note=f"one {group.unit}, no interval" if numbers and interval is None else "",
-    )
-
-
-def _averages(
-    spec: MetricSpec, groups: Mapping[_Group, Sequence[Value]], by: Sequence[str], *, seed: int
-) -> Iterator[Score]:
-    """The plain means of aspects that the metric has; of those that were observed, and the note says how many."""
-    for aspect, parts in spec.averages.items():
-        whole = {group: values for group, values in groups.items() if group.aspect in parts}
-        for key in dict.fromkeys(evolve(group, aspect=aspect) for group in whole):
-            own = [(group, values) for group, values in whole.items() if evolve(group, aspect=aspect) == key]
-            slices: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
-            for _group, values in own:
-                for tags, some in _slices(values, by):
-                    seen = [(value.value, value.unit) for value in some if value.value is not None]
-                    if seen:
-                        sample = ([number for number, _unit in seen], [unit for _number, unit in seen])
-                        slices.setdefault(tuple(tags.items()), []).append(sample)
-            for tags_, samples in slices.items():
-                yield evolve(_average(spec, key, samples, seed=seed), tags=dict(tags_))
+def _observed(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
+    """Each value with its own unit, and with the tags of its case."""
+    for value in metric.values(record):
+        _check(value, name, f"case {record.case.id}")
+        tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
+        yield value.unit or record.case.id, evolve(value, tags=tags)
 
 
 def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> Score:
-    interval = bootstrap_average(samples, seed=seed)
+    measure = spec.measures.get(group.aspect, SHARE)
+    interval = bootstrap_average(samples, seed=seed, share=measure == SHARE)
     parts = len(spec.averages[group.aspect])
     notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
     return Score(
@@ -187,6 +230,7 @@ def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed
         n=len({unit for _values, units in samples for unit in units}),
         interval=interval,
         note="; ".join([*notes, *([] if interval else [f"one {group.unit}, no interval"])]),
+        measure=measure,
     )
 
 

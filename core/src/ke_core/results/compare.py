@@ -14,7 +14,7 @@ from fractions import Fraction
 from attrs import evolve, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import QUERY_TAG, Interval
+from ke_core.data.results import QUERY_TAG, SHARE, Interval
 from ke_core.results.aggregate import Observed
 from ke_core.results.intervals import bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
@@ -55,7 +55,7 @@ class Difference:
     unpaired: int = 0
     interval: Interval | None = None
     note: str = ""
-    measure: str = "%"
+    measure: str = SHARE
     lost: int | None = None
     gained: int | None = None
     p: float | None = None
@@ -92,7 +92,7 @@ def differences(
             if not pairs:
                 continue
             made = _difference(pairs, seed=seed)
-            measure = spec.measures.get(aspect, "%")
+            measure = spec.measures.get(aspect, SHARE)
             found.append(
                 evolve(
                     made,
@@ -116,7 +116,7 @@ def differences(
                 aspect=average,
                 phase=phase,
                 styles=styles,
-                measure=spec.measures.get(average, "%"),
+                measure=spec.measures.get(average, SHARE),
             )
         )
     return found

@@ -1,12 +1,12 @@
 """A run is a folder: ``run.json`` (what was asked for), ``records.jsonl`` (what happened), ``scores.json``, a log.
 
 ``run.json`` is canonical JSON written once; the hash of its ``spec`` is the run's id. ``records.jsonl`` is
-only ever appended. ``scores.json`` can be deleted: it is computed from the records. ``log.jsonl`` says when and how.
+only ever appended. ``scores.json`` can be deleted: it is computed from the records. ``log.jsonl`` says when and how,
+for people. Whether a run is finished, records, seal and scores say.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Iterator, Mapping
@@ -16,23 +16,24 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.data.codec import digest, from_json, to_json
 from ke_core.data.records import Record
-from ke_core.data.runspec import RunSpec
+from ke_core.data.runspec import IMPORTED, RunSpec
 from ke_core.errors import BadRun
-from ke_core.files import write_atomic
-from ke_core.results.lines import MEND, from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
+from ke_core.files import explained, write_atomic
+from ke_core.results.lines import from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
 from ke_core.results.log import LOG, read_log, write_log
+from ke_core.results.seal import SEAL, Seal
 from ke_core.results.writer import Writer, writing
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
-SEAL = "records.seal.json"
-"""What the records were when they were scored: bytes and SHA-256. Beside the scores, which say nothing of times."""
+PART = "records.part-{rank}.jsonl"
+"""What one of several processes has recorded, until the first of them takes it into ``records.jsonl``."""
+DAMAGED = "records.damaged"
+"""Lines that could not be read any more, and were asked again."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
-DONE = "done"
-"""How a process that did all it was to do ends its part of the log."""
 ELSEWHERE = "choose another folder with --out"
 
 
@@ -114,16 +115,34 @@ class RunFolder:
         return self.spec.id
 
     @contextmanager
-    def writing(self) -> Iterator[Writer]:
-        """The only way to append records. Raises BadRun if another process is writing."""
+    def writing(self, held: Writer | None = None) -> Iterator[Writer]:
+        """The only way to append records. Raises BadRun if another process is writing.
+
+        ``held``: the writer of a caller that is writing already.
+        """
+        if held is not None:
+            yield held
+            return
         with writing(self.path / RECORDS) as writer:
             yield writer
 
     def read(self) -> Iterator[Record]:
         """Every record, in order. A torn last line (a killed process) is left out; another one is BadRun."""
-        file = self.path / RECORDS
-        for number, line in whole_lines(file):
-            yield from_line(line, of=f"{file}, line {number}")
+        return read_records(self.path / RECORDS)
+
+    def parts(self) -> list[Path]:
+        """What processes that shared this run have recorded, and the first of them has not taken in yet."""
+        return sorted(self.path.glob(PART.format(rank="*")))
+
+    def set_aside(self, writer: Writer) -> None:
+        """Move a last line that is not JSON (a failing disk) out of the records, so that it is asked again.
+
+        The scores go too: they may rest on it.
+        """
+        if moved := writer.set_aside(self.path / DAMAGED):
+            self._remove(SCORES, SEAL)
+            what = f"the last {moved} bytes of {RECORDS} were not JSON: they lie in {DAMAGED}, and are asked again"
+            self.log("warning", what="damaged records", message=what)
 
     def log(self, event: str, **facts: Any) -> None:
         """Append an event to ``log.jsonl``, which is for people: nothing is computed from it."""
@@ -134,20 +153,49 @@ class RunFolder:
         return list(read_log(self.path / LOG))
 
     @property
+    def complete(self) -> bool:
+        """Whether everything planned was on record, judged and scored; an imported run holds what its file held.
+
+        Scored by an earlier ke, which did not say, it counts as complete.
+        """
+        try:
+            seal = Seal.read(self.path)
+        except BadRun:
+            return False
+        if seal is None:
+            return (self.path / SCORES).exists()
+        said = seal.complete or self.spec.model.source == IMPORTED
+        return said and not seal.shorter(self.path / RECORDS)
+
+    @property
     def finished(self) -> bool:
-        """Whether the last process that worked on this run came to its end, and left scores."""
-        ends = [line.get("ended") for line in self.logged() if line["event"] in ("start", "end")]  # a start has none
-        return ends[-1:] == [DONE] and (self.path / SCORES).exists()
+        """Whether it is complete, and its scores are of all that was asked."""
+        if not (self.complete and (self.path / SCORES).exists()) or self.parts():
+            return False
+        seal = Seal.read(self.path)
+        return seal is None or not seal.outgrown(self.path / RECORDS)
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
         """Write ``scores.json``, whole or not at all; the same scores give the same bytes.
 
-        Beside it stands what the records were: from now on they may grow, and not change.
+        Beside it stands what the records were. Written first, and without scores until they are: killed in between,
+        no scores stand beside the seal of other records.
         """
-        size, sha256 = _sealed(self.path / RECORDS)
-        (self.path / SEAL).unlink(missing_ok=True)  # else a process killed here would leave the seal of other records
+        seal = Seal.of(self.path / RECORDS, complete=self.complete)
+        self._remove(SCORES)
+        seal.write(self.path)
         write_atomic(self.path / SCORES, to_bytes(raw))
-        write_atomic(self.path / SEAL, to_bytes({"bytes": size, "sha256": sha256}))
+
+    def _remove(self, *names: str) -> None:
+        for name in names:
+            with explained(f"cannot remove {self.path / name}"):
+                (self.path / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Say that everything planned is on record, judged and scored: from now on the run is finished."""
+        seal = Seal.read(self.path)
+        assert seal is not None, "a run is closed once it is scored"
+        evolve(seal, complete=True).write(self.path)
 
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds. Raises BadRun if the run has not been scored, or its records changed since."""
@@ -161,24 +209,15 @@ class RunFolder:
         if not isinstance(raw, dict):
             raise BadRun(f"{file} holds no scores", hint=f"delete it and run ke score {self.path}")
         refuse_other(raw.get("schema"), of=str(file))
-        self._refuse_changed()
+        if seal := Seal.read(self.path):  # an earlier ke wrote none
+            seal.refuse_changed(self.path / RECORDS)
         return raw
 
-    def _refuse_changed(self) -> None:
-        """Raise BadRun if the records are not, up to where they were scored, what they were then."""
-        try:
-            seal = json.loads((self.path / SEAL).read_bytes())
-            size, sha256 = int(seal["bytes"]), str(seal["sha256"])
-        except FileNotFoundError:
-            return  # scored by an earlier ke
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadRun(f"{self.path / SEAL} was changed by hand", hint=f"ke score {self.path}") from error
-        if _sealed(self.path / RECORDS, size) != (size, sha256):
-            raise BadRun(
-                f"{self.path / RECORDS} was changed by hand after it was scored: its first {size} bytes are not what "
-                "they were",
-                hint=f"{MEND}; ke score {self.path} takes it as it is now",
-            )
+
+def read_records(file: Path) -> Iterator[Record]:
+    """Every record of a file that is only appended to. A torn last line is left out; another one is BadRun."""
+    for number, line in whole_lines(file):
+        yield from_line(line, of=f"{file}, line {number}")
 
 
 def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
@@ -188,19 +227,6 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
             yield file.parent, RunFolder.open(file.parent)
         except BadRun as error:
             yield file.parent, error
-
-
-def _sealed(file: Path, size: int | None = None) -> tuple[int, str]:
-    """Bytes and SHA-256 of the whole lines of a file; ``size``: of at most so many bytes of it."""
-    content = hashlib.sha256()
-    read = 0
-    for _number, line in whole_lines(file):
-        part = line if size is None else line[: size - read]
-        content.update(part)
-        read += len(part)
-        if read == size:
-            break
-    return read, content.hexdigest()
 
 
 def _torn(file: Path) -> bool:

@@ -1,8 +1,13 @@
-"""Confidence intervals: the percentile bootstrap over units that are independent of one another."""
+"""Confidence intervals over units that are independent of one another: the percentile bootstrap.
+
+Of a share it cannot say anything where all units are alike: every resample is the same, and an interval without width
+says more than a few observations do. There the exact binomial interval stands (Clopper and Pearson 1934), of the units.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +16,7 @@ from ke_core.data.results import Interval
 
 RESAMPLES = 1_000
 LEVEL = 0.95
-AT_ONCE = 2_000_000  # numbers drawn together: bounds the memory, not the result
+AT_ONCE = 250_000  # numbers drawn together: bounds the memory, not the result
 DIGITS = 6  # beyond these, sums differ between machines
 
 
@@ -19,32 +24,37 @@ Sample = tuple[Sequence[float], Sequence[str]]
 """Observations, and the unit of each."""
 
 
-def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int) -> Interval | None:
+def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False) -> Interval | None:
     """A 95 % interval of the mean of ``values``; None where all share one unit.
 
     Observations of one unit (the questions of a case, the cases of a batch) stand and fall together, so
     whole units are drawn with replacement, 1,000 times, and each time the mean is taken over all
     observations drawn (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
-    same interval.
+    same interval. ``share``: the mean is a share of 1; all 0 or all 1, the interval is the exact one.
     """
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
         return None
+    if share and _alike(values):
+        return _exact(values[0], [len(names)])
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     counts = np.bincount(index).astype(np.float64)
     return between(_means(sums, counts, seed))
 
 
-def bootstrap_average(samples: Sequence[Sample], *, seed: int) -> Interval | None:
+def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = False) -> Interval | None:
     """A 95 % interval of the plain mean of several means; None where all observations share one unit.
 
     The same units are drawn for every sample, since a unit has observations in several. A resample that leaves some
-    sample without any is passed over.
+    sample without any is passed over. ``share``: as in ``bootstrap``.
     """
     every = [unit for _values, units in samples for unit in units]
     names = np.unique(np.asarray(every, dtype=object).astype(str))
     if len(names) < 2:
         return None
+    numbers = [value for values, _units in samples for value in values]
+    if share and _alike(numbers):
+        return _exact(numbers[0], [len(set(units)) for _values, units in samples])
     sums, counts = np.zeros((len(samples), len(names))), np.zeros((len(samples), len(names)))
     for row, (values, units) in enumerate(samples):
         at = np.searchsorted(names, np.asarray(units, dtype=object).astype(str))
@@ -64,6 +74,21 @@ def between(means: NDArray[np.float64]) -> Interval:
     """The middle ``LEVEL`` of what was found in the resamples."""
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
+
+
+def _alike(values: Sequence[float]) -> bool:
+    return set(values) in ({0.0}, {1.0})
+
+
+def _exact(value: float, counts: Sequence[int]) -> Interval:
+    """The mean of shares that are all 0 or all 1, each of so many units.
+
+    With a share p of other units, n of them are alike with probability (1 - p)^n: the bound is where that is half of
+    what the level leaves out. A mean of shares beyond the mean of their bounds has some share beyond its own.
+    """
+    far = round(fmean(1 - ((1 - LEVEL) / 2) ** (1 / n) for n in counts), DIGITS)
+    low, high = (0.0, far) if value == 0 else (round(1 - far, DIGITS), 1.0)
+    return Interval(low=low, high=high, level=LEVEL)
 
 
 def _means(sums: NDArray[np.float64], counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:

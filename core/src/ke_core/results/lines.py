@@ -53,15 +53,21 @@ def whole_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 def from_line(line: bytes, *, of: str) -> Record:
     """The record in ``line``. Raises BadRun that says what is wrong with ``of``."""
+    raw = json_line(line, of=of)
+    found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=MEND)
+    return found
+
+
+def json_line(line: bytes, *, of: str) -> dict[str, Any]:
+    """The same as JSON, of a known kind and of this schema; its fields are as they stand."""
     try:
         raw = json.loads(line)
     except ValueError as error:
-        raise BadRun(f"{of} is not JSON: {error}", hint=MEND) from error
+        raise BadRun(f"{of} is not JSON: {error}", hint=AGAIN) from error
     if not isinstance(raw, dict) or raw.get("kind") not in KINDS:
         raise BadRun(f"{of} is not a record", hint=MEND)
     refuse_other(raw.get("schema"), of=of)
-    found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=MEND)
-    return found
+    return raw
 
 
 def refuse_other(schema: object, *, of: str) -> None:
@@ -82,6 +88,7 @@ def refuse_other(schema: object, *, of: str) -> None:
         )
 
 
+AGAIN = "start the same run again: a last line is set aside and asked again; of any other, take the file from a backup"
 MEND = "records are only ever appended: take the file from a backup, or start again with another --out"
 
 

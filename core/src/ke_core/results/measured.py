@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import frozen
+
 from ke_core.data.codec import from_json
 from ke_core.data.results import Score
 from ke_core.data.runspec import Component
@@ -9,21 +11,27 @@ from ke_core.errors import BadRun
 from ke_core.results.folder import SCORES, RunFolder
 
 
-def scores_of(folder: RunFolder) -> list[Score]:
-    """Every score of every metric. Raises BadRun if the run has none, or they are not as ke writes them."""
-    where = folder.path / SCORES
+@frozen(kw_only=True)
+class Scored:
+    """The scores of a run, the metrics that they are of, by name, and the judge that they rest on."""
+
+    judge: Component
+    metrics: tuple[str, ...]
+    scores: tuple[Score, ...]
+
+
+def read_scores(folder: RunFolder) -> Scored:
+    """All of it, from one reading. Raises BadRun if the run has no scores, or they are not as ke writes them."""
+    where = str(folder.path / SCORES)
+    raw = folder.scores()
     try:
-        scores = [score for metric in folder.scores()["metrics"] for score in metric["scores"]]
+        judge = raw["judge"]
+        metrics = [metric["component"]["name"] for metric in raw["metrics"]]
+        scores = [score for metric in raw["metrics"] for score in metric["scores"]]
     except (KeyError, TypeError) as error:
         raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
-    return from_json(scores, list[Score], of=str(where), error=BadRun)
-
-
-def judge_of(folder: RunFolder) -> Component:
-    """The judge that the scores rest on. Raises BadRun as ``scores_of`` does."""
-    where = folder.path / SCORES
-    try:
-        raw = folder.scores()["judge"]
-    except KeyError as error:
-        raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
-    return from_json(raw, Component, of=str(where), error=BadRun)
+    return Scored(
+        judge=from_json(judge, Component, of=where, error=BadRun),
+        metrics=tuple(metrics),
+        scores=tuple(from_json(scores, list[Score], of=where, error=BadRun)),
+    )

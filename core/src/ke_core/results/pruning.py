@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 
 from attrs import frozen
@@ -11,43 +12,50 @@ from attrs import frozen
 from ke_core.data.records import Batch, Replied
 from ke_core.errors import BadRun
 from ke_core.files import explained
-from ke_core.results.folder import RECORDS, RUN, SCORES, SEAL, RunFolder, runs_in
+from ke_core.results.folder import DAMAGED, PART, RECORDS, RUN, SCORES, RunFolder, read_records, runs_in
 from ke_core.results.log import LOG
+from ke_core.results.seal import SEAL
 from ke_core.results.writer import writing
 
-OURS = (SCORES, SEAL, RECORDS, LOG, RUN)
+OURS = (SCORES, SEAL, DAMAGED, PART.format(rank="*"), RECORDS, LOG, RUN)
 """``run.json`` goes last: a folder that is left half-way is still one that can be removed."""
 
 
 @frozen(kw_only=True)
 class Removable:
-    """A run folder, why it may go, and the bytes that go with it."""
+    """A run folder, why it may go, and the bytes that go with it. ``named``: whatever it is."""
 
     path: Path
     why: str
     size: int
+    named: bool = False
 
-    def remove(self) -> bool:
-        """Delete our files, and the folder if nothing else is in it; false where a process is writing to it.
+    def remove(self) -> str:
+        """Delete our files, and the folder if nothing else is in it; if it is left, why.
 
-        Raises KEError where a file cannot be deleted.
+        It is left where a process is writing to it, or has finished it meanwhile. Raises KEError where a file cannot
+        be deleted.
         """
-        try:
-            with writing(self.path / RECORDS), explained(f"cannot remove {self.path}"):
-                for name in (*OURS, *_torn(self.path)):
-                    (self.path / name).unlink(missing_ok=True)
-        except BadRun:
-            return False
+        with ExitStack() as held:
+            try:
+                for file in (self.path / RECORDS, *self.path.glob(PART.format(rank="*"))):
+                    held.enter_context(writing(file))
+            except BadRun:
+                return "in use"
+            if not (self.named or _why(self.path)):
+                return "finished meanwhile"
+            with explained(f"cannot remove {self.path}"):
+                for file in _files(self.path):
+                    file.unlink(missing_ok=True)
         with suppress(OSError):  # somebody's own files are in it: they stay
             self.path.rmdir()
-        return True
+        return ""
 
 
 def removable(root: Path) -> Iterator[Removable]:
     """The unfinished and the damaged runs under ``root``."""
-    for path, found in runs_in(root):
-        why = f"damaged: {found.message}" if isinstance(found, BadRun) else unfinished(found)
-        if why:
+    for path, _found in runs_in(root):
+        if why := _why(path):
             yield _made(path, why)
 
 
@@ -56,32 +64,39 @@ def named_runs(paths: Iterable[Path]) -> Iterator[Removable]:
     for path in paths:
         if not RunFolder.is_one(path):
             raise BadRun(f"{path} is not a run folder: it has no {RUN}", hint="ke runs lists the runs there are")
-        yield _made(path, "named")
+        yield _made(path, "named", named=True)
 
 
 def unfinished(folder: RunFolder) -> str:
-    """How far an unfinished run got; empty for a finished one.
-
-    One that kept no log (of an earlier ke, or imported) counts as finished once it has been scored.
-    """
-    if folder.finished or (not folder.logged() and (folder.path / SCORES).exists()):
+    """How far an unfinished run got; empty for one that was complete, be it that something was asked since."""
+    if folder.complete:
         return ""
-    edits, asked = 0, set()
+    edits: dict[str, int] = {}  # by batch: of several processes each may have made the same
+    asked: set[str] = set()
     try:
-        for record in folder.read():
-            edits += record.edits if isinstance(record, Batch) else 0
+        for record in chain(folder.read(), *map(read_records, folder.parts())):
+            if isinstance(record, Batch):
+                edits[record.batch] = record.edits
             if isinstance(record, Replied) and record.phase == "after":
                 asked.add(record.case)
     except BadRun as error:
         return f"damaged: {error.message}"
-    return f"unfinished: {edits:,} edits made, {len(asked):,} cases asked after them"
+    return f"unfinished: {sum(edits.values()):,} edits made, {len(asked):,} cases asked after them"
 
 
-def _made(path: Path, why: str) -> Removable:
-    sizes = (file.stat().st_size for name in (*OURS, *_torn(path)) if (file := path / name).is_file())
-    return Removable(path=path, why=why, size=sum(sizes))
+def _why(path: Path) -> str:
+    """Why a run may go, as it is now; empty if it may not."""
+    try:
+        return unfinished(RunFolder.open(path))
+    except BadRun as error:
+        return f"damaged: {error.message}"
 
 
-def _torn(path: Path) -> list[str]:
-    """What a process that was killed while it wrote one of our files left behind."""
-    return [file.name for file in path.glob(".*") if file.name.startswith(tuple(f".{name}." for name in OURS))]
+def _made(path: Path, why: str, *, named: bool = False) -> Removable:
+    return Removable(path=path, why=why, size=sum(file.stat().st_size for file in _files(path)), named=named)
+
+
+def _files(path: Path) -> list[Path]:
+    """Our own, in the order in which they go, and first what a process killed while it wrote one left behind."""
+    torn = [file for name in OURS for file in path.glob(f".{name}.*")]
+    return [file for file in (*torn, *(file for name in OURS for file in path.glob(name))) if file.is_file()]

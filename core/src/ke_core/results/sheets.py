@@ -62,4 +62,4 @@ def harmless(text: str) -> str:
     """``text`` as a cell that is shown and not run: cut to what a cell holds, without control characters."""
     shown = "".join(mark if mark in "\n\t" or mark.isprintable() else " " for mark in text)
     cut = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
-    return f"'{cut}" if cut.lstrip()[:1] in RISKY and cut.strip() else cut
+    return f"'{cut}" if cut.lstrip()[:1] in RISKY and len(cut.strip()) > 1 else cut  # a sign alone says nothing

@@ -81,7 +81,7 @@ class TraceFolder:
     def writing(self) -> Iterator[Appender]:
         """The only way to add facts. Raises BadRun if another process is writing."""
         with writing(self.path / FACTS) as writer:
-            yield lambda facts: writer.append_lines(b"".join(to_bytes(to_json(fact)) for fact in facts))
+            yield lambda facts: writer.append_lines([b"".join(to_bytes(to_json(fact)) for fact in facts)])
 
     def write(self, results: Mapping[str, Any]) -> None:
         """Write ``trace.json``, whole or not at all."""

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 from attrs import define
 
-from ke_core.data.queries import EFFICACY, Phase
+from ke_core.data.observed import JUDGE_UNSURE
+from ke_core.data.queries import CONDITION, EFFICACY, PHASES, Phase
 from ke_core.data.results import QUERY_TAG, CaseRecord, Value, Verdict
 from ke_core.specs import MetricSpec
 
 VERDICTS = "verdicts"
-PHASES: tuple[Phase, ...] = ("before", "after")
-CONDITION = "condition"
-"""The aspect of what is put to the unedited model as a probe's condition."""
 
 
 @define
@@ -50,7 +48,7 @@ class Verdicts:
                 style=style,
                 unit=unit,
                 tags={QUERY_TAG: query},
-                skipped_because="the judge could not say" if unsure else "",
+                skipped_because=JUDGE_UNSURE if unsure else "",
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from ke_core.data.records import Record
 from ke_core.errors import BadRun, KEError
-from ke_core.files import explained
+from ke_core.files import FULL, explained
 from ke_core.results.lines import to_line
 
 try:
@@ -31,31 +31,48 @@ class Writer:
 
     def append(self, records: Iterable[Record]) -> None:
         """All of ``records`` are on the disk when this returns. Raises KEError as ``append_lines`` does."""
-        self.append_lines(b"".join(to_line(record) for record in records))
+        self.append_lines([b"".join(to_line(record) for record in records)])
 
-    def append_lines(self, lines: bytes) -> None:
-        """``lines``, each with its end, are on the disk when this returns.
+    def append_lines(self, blocks: Iterable[bytes]) -> None:
+        """``blocks`` of lines, each with its end, are on the disk when this returns.
 
         Raises KEError when they cannot be written, with the file as it was before.
         """
         end = self._stream.seek(0, os.SEEK_END)
         try:
-            self._write(lines)
+            for block in blocks:
+                self._write(block)
+            os.fsync(self._stream.fileno())
         except OSError as error:
             with suppress(OSError):
                 self._stream.truncate(end)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            full = error.errno in FULL
             raise KEError(
                 f"cannot write {self._path}: {(error.strerror or str(error)).lower()}",
                 hint=f"{'free some space and ' if full else ''}start the same run again: it goes on where it stopped",
             ) from error
 
-    def _write(self, lines: bytes) -> None:
+    def set_aside(self, to: Path) -> int:
+        """Move the last line to the end of the file ``to`` if it is not JSON; how many bytes that were."""
+        end = self._stream.seek(0, os.SEEK_END)
+        start = _whole(self._stream, end - 1)
+        self._stream.seek(start)
+        line = self._stream.read(end - start)
+        if not line or _is_json(line):
+            return 0
+        with explained(f"cannot write {to}"):
+            with to.open("ab") as stream:
+                stream.write(line)
+                stream.flush()
+                os.fsync(stream.fileno())
+            self._stream.truncate(start)
+        return len(line)
+
+    def _write(self, block: bytes) -> None:
         """Unbuffered: a short write is followed by the error that explains it."""
-        rest = memoryview(lines)
+        rest = memoryview(block)
         while rest:
             rest = rest[self._stream.write(rest) :]
-        os.fsync(self._stream.fileno())
 
 
 @contextmanager
@@ -68,21 +85,48 @@ def writing(path: Path) -> Iterator[Writer]:
         stream = path.open("ab+", buffering=0)
     with stream:
         if fcntl is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BadRun(
-                    f"another process is writing to {path.parent}",
-                    hint="wait until it has finished, or choose another folder with --out",
-                ) from error
+            _lock(stream, path)
         with explained(f"cannot write {path}"):
-            stream.truncate(_whole(stream))
+            stream.truncate(_whole(stream, stream.seek(0, os.SEEK_END)))
         yield Writer(stream, path)
 
 
-def _whole(stream: BinaryIO) -> int:
-    """The length in bytes of the part of the file that ends with its last line end."""
-    end = stream.seek(0, os.SEEK_END)
+def _lock(stream: BinaryIO, path: Path) -> None:
+    """Have the file for oneself, until it is closed."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BadRun(
+            f"another process is writing to {path.parent}",
+            hint="wait until it has finished, or choose another folder with --out",
+        ) from error
+    except OSError as error:  # some network mounts have no locks
+        raise KEError(
+            f"cannot lock {path}: {(error.strerror or str(error)).lower()}",
+            hint="choose a folder on a local disk with --out, or one on a file system that has locks (flock)",
+        ) from error
+    if not _is_there(stream, path):
+        raise BadRun(f"another process has removed {path} just now", hint="start the same run again")
+
+
+def _is_there(stream: BinaryIO, path: Path) -> bool:
+    """Whether the open file still has that name; what is written to one that was removed is lost."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(stream: BinaryIO, end: int) -> int:
+    """The length in bytes of the part of the file's first ``end`` bytes that ends with a line end."""
     while end > 0:
         start = max(0, end - BLOCK)
         stream.seek(start)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ke_core.retrieval.context import Choice, InContext, Shown, before_prompt, sentence
 from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.given import Given, Hop, Way, given_hops
-from ke_core.retrieval.memory import FactMemory
+from ke_core.retrieval.memory import FactMemory, best_rows
 from ke_core.retrieval.steps import answered, looked_up
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = [
     "Way",
     "answered",
     "before_prompt",
+    "best_rows",
     "given_hops",
     "load_encoder",
     "looked_up",

@@ -45,8 +45,7 @@ class Remembering(ABC):
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take facts out of the memory and put others in, in their order (M3: never that of a set)."""
-        self.memory.remove(remove)
-        self.memory.add((edit.id, edit.statement) for edit in add)
+        self.memory.change(add=((edit.id, edit.statement) for edit in add), remove=remove)
 
 
 class MemoryEditor(ABC):

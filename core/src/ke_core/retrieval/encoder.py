@@ -6,7 +6,7 @@ Plain transformers gives the vectors of the sentence-transformers package to 2e-
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,17 +15,24 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import cached_file
 
 from ke_core.errors import ModelUnavailable
 from ke_core.models.fingerprint import digest_of
 from ke_core.models.known import SOURCES
+from ke_core.models.local.memory import halved
 from ke_core.models.quiet import quiet
 from ke_core.models.sources import pull
+from ke_core.models.world import world
 
 Pooling = Literal["mean", "cls"]
 LONGEST = 512  # tokens, for an encoder that names no limit
+MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # what an encoder of sentence-transformers may be made of
+ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU": nn.GELU}
+OTHERS = "take minilm-l6, a local folder or a hub id"
 
 
 @define(kw_only=True, eq=False)
@@ -33,6 +40,7 @@ class SentenceEncoder:
     """Texts to float32 vectors.
 
     ``pooling``: the mean of the last hidden states over the tokens attended to, or the first token's state.
+    ``dense``: layers that the pooled state goes through then; most encoders have none.
     ``normalised``: vectors have length 1, so that a dot product is a cosine; without it scores are raw dot
     products, as Contriever's are. Texts are cut at ``longest`` tokens.
     """
@@ -43,11 +51,20 @@ class SentenceEncoder:
     normalised: bool = True
     longest: int = LONGEST
     batch: int = 32
+    dense: nn.Sequential = field(factory=nn.Sequential)
     id: str = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.model.eval()
         self.id = f"{digest_of(self.model)}:{self.pooling}{':unit' if self.normalised else ''}:{self.longest}"
+        if len(self.dense):
+            self.id += f":{digest_of(self.dense)}"
+
+    @property
+    def width(self) -> int:
+        """How long a vector is."""
+        linear = [part for part in self.dense.modules() if isinstance(part, nn.Linear)]
+        return linear[-1].out_features if linear else int(self.model.config.hidden_size)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors, float32 [n, d], in the order of ``texts``. Equal texts are read once.
@@ -58,10 +75,13 @@ class SentenceEncoder:
         distinct = list(dict.fromkeys(texts))
         encoded = self.tokenizer(distinct, truncation=True, max_length=self.longest)["input_ids"] if distinct else []
         order = sorted(range(len(distinct)), key=lambda row: len(encoded[row]))
-        vectors: NDArray[np.float32] = np.zeros((len(distinct), self.model.config.hidden_size), dtype=np.float32)
-        for start in range(0, len(order), self.batch):
-            rows = order[start : start + self.batch]
+        vectors: NDArray[np.float32] = np.zeros((len(distinct), self.width), dtype=np.float32)
+
+        def read(rows: Sequence[int]) -> None:
             vectors[rows] = self._pooled([encoded[row] for row in rows])
+
+        for start in range(0, len(order), self.batch):
+            halved(order[start : start + self.batch], read, "text to embed")
         place = {text: row for row, text in enumerate(distinct)}
         return vectors[[place[text] for text in texts]] if texts else vectors
 
@@ -80,6 +100,7 @@ class SentenceEncoder:
         else:
             weights = attended.unsqueeze(-1).float()
             pooled = (states * weights).sum(1) / weights.sum(1).clamp(min=1)  # an empty text is the zero vector
+        pooled = self.dense(pooled)
         if self.normalised:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
         found: NDArray[np.float32] = pooled.cpu().numpy()
@@ -89,8 +110,9 @@ class SentenceEncoder:
 def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
     """The encoder called ``name``: a local folder, a known name (pulled at its first use) or a hub id.
 
-    Pooling and length limit are those the folder declares in the files of sentence-transformers; where there
-    are none, the mean of all tokens and no normalisation (Contriever). Raises ModelUnavailable.
+    Pooling, length limit and dense layers are those the folder declares in the files of sentence-transformers; where
+    there are none, the mean of all tokens and no normalisation (Contriever). ``device``: where it computes, beside the
+    model that is edited; else on this process's accelerator, if there is one. Raises ModelUnavailable.
     """
     where = _where(name)
     try:
@@ -98,17 +120,18 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
             tokenizer = AutoTokenizer.from_pretrained(where)
             model = AutoModel.from_pretrained(where, dtype=torch.float32)
             parts = _declared(where, "modules.json") or []
+            dense = _dense_layers(name, where, parts)
             pools = _declared(where, "1_Pooling/config.json") or {"pooling_mode_mean_tokens": True}
             reads = _declared(where, "sentence_bert_config.json") or {}
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         why = " ".join(str(error).split())[:300]
-        raise ModelUnavailable(
-            f"cannot load the sentence encoder {name}: {why}", hint="take minilm-l6, a local folder or a hub id"
-        ) from error
+        raise ModelUnavailable(f"cannot load the sentence encoder {name}: {why}", hint=OTHERS) from error
     if hasattr(model, "pooler"):  # a head of BERT's that no sentence vector goes through, often untrained
         model.pooler = None
+    place = device or _accelerator()
     return SentenceEncoder(
-        model=model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        model=model.to(place),
+        dense=dense.to(place),
         tokenizer=tokenizer,
         pooling=_pooling(name, pools),
         normalised=any(part["type"].endswith("Normalize") for part in parts),
@@ -118,12 +141,17 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
     )
 
 
+def _accelerator() -> str:
+    """Processes of one machine take turns at its accelerators."""
+    return f"cuda:{world().local_rank % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
+
+
 def _where(name: str) -> str:
     source = SOURCES.get(name)
     if source is None or Path(name).is_dir():  # a folder of that name comes first
         return str(Path(name).expanduser())
     if source.model.kind != "sentence-encoder":
-        raise ModelUnavailable(f"{name} is not a sentence encoder", hint="take minilm-l6, a local folder or a hub id")
+        raise ModelUnavailable(f"{name} is not a sentence encoder", hint=OTHERS)
     return str(pull(name))
 
 
@@ -139,3 +167,31 @@ def _pooling(name: str, declared: dict[str, Any]) -> Pooling:
     if declared.get("pooling_mode_cls_token"):
         return "cls"
     raise ModelUnavailable(f"{name} pools in a way that is not known here", hint="take one that pools by mean or cls")
+
+
+def _dense_layers(name: str, where: str, parts: Sequence[Mapping[str, Any]]) -> nn.Sequential:
+    """The Dense modules in order. Raises ModelUnavailable for modules that vectors would be wrong without."""
+    kinds = [part["type"].rpartition(".")[2] for part in parts]
+    if not set(kinds) <= set(MODULES) or kinds != sorted(kinds, key=MODULES.index):
+        raise ModelUnavailable(
+            f"{name} is made of {', '.join(kinds)}; known here are {', '.join(MODULES)}, in this order", hint=OTHERS
+        )
+    return nn.Sequential(
+        *(_dense(where, part["path"]) for part, kind in zip(parts, kinds, strict=True) if kind == "Dense")
+    )
+
+
+def _dense(where: str, folder: str) -> nn.Sequential:
+    """act(W x + b), as sentence-transformers saves it."""
+    about = _declared(where, f"{folder}/config.json") or {}
+    linear = nn.Linear(about["in_features"], about["out_features"], bias=about.get("bias", True))
+    file = cached_file(where, f"{folder}/model.safetensors", _raise_exceptions_for_missing_entries=False)
+    if file is None:
+        saved = torch.load(cached_file(where, f"{folder}/pytorch_model.bin"), map_location="cpu", weights_only=True)
+    else:
+        saved = load_file(file)
+    linear.load_state_dict({key.removeprefix("linear."): tensor for key, tensor in saved.items()})
+    act = about["activation_function"].rpartition(".")[2]
+    if act not in ACTIVATIONS:
+        raise ValueError(f"the activation {act} of its {folder} is not known here")
+    return nn.Sequential(linear, ACTIVATIONS[act]()).requires_grad_(requires_grad=False)

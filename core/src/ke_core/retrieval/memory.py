@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +16,7 @@ from ke_core.errors import BadData
 from ke_core.files import write_atomic
 from ke_core.requests import Encoder, Hit
 
+Vectors = NDArray[np.float32]
 SCORES = 2**24  # scores computed at once (64 MiB): bounds the table of queries times facts
 DECIMALS = 6  # of a score, when scores are compared
 GROUP = 64  # rows whose best is compared first: most groups hold none of the k best
@@ -24,6 +25,8 @@ SPARE = 1.25  # by how much the matrix grows when a fact does not fit: n additio
 
 class FactMemory:
     """Facts by id, in the order they came; each id once, its first text counts.
+
+    A memory of another kind says in ``compare`` how near a fact is, or goes by the ``scores`` of all in ``search``.
 
     The vectors are one float32 matrix [n, d]. Insertion order decides ties, so that nothing depends on the
     hash seed of the process. A fact that is taken out leaves an empty row behind; once half the rows are empty
@@ -35,7 +38,7 @@ class FactMemory:
         self._row: dict[str, int] = {}  # of the facts that are there, in order
         self._facts: list[tuple[str, str]] = []  # by row, empty rows included
         self._empty: list[int] = []
-        self._matrix: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)  # with room at its end
+        self._matrix: Vectors = np.zeros((0, 0), dtype=np.float32)  # with room at its end
         self.add(edits)
 
     def __len__(self) -> int:
@@ -48,21 +51,25 @@ class FactMemory:
 
     def add(self, edits: Iterable[tuple[str, str]]) -> None:
         """Append facts; only they are embedded. One whose id is there already is left as it is."""
-        fresh: dict[str, str] = {}
-        for name, text in edits:
-            if name not in self._row:
-                fresh.setdefault(name, text)
-        if fresh:
-            self._append(list(fresh.items()), self.encoder.embed(list(fresh.values())))
+        self.change(add=edits)
 
     def remove(self, ids: Iterable[str]) -> None:
         """Take facts out; ids that are not there are ignored."""
-        for name in ids:
-            row = self._row.pop(name, None)
-            if row is not None:
-                self._empty.append(row)
+        self.change(remove=ids)
+
+    def change(self, *, add: Iterable[tuple[str, str]] = (), remove: Iterable[str] = ()) -> None:
+        """Take facts out and then append others. All of it or, where the encoder fails, nothing: it comes first."""
+        gone = dict.fromkeys(remove)
+        fresh: dict[str, str] = {}
+        for name, text in add:
+            if name in gone or name not in self._row:
+                fresh.setdefault(name, text)
+        vectors = self.encoder.embed(list(fresh.values())) if fresh else None
+        self._empty += [row for name in gone if (row := self._row.pop(name, None)) is not None]
         if 2 * len(self._empty) > len(self._facts):
             self._pack()
+        if vectors is not None:
+            self._append(list(fresh.items()), vectors)
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
         """The ``k`` facts with the highest dot product for each text, best first, without its hidden ids.
@@ -72,22 +79,44 @@ class FactMemory:
         """
         if not self or not texts:
             return [() for _ in texts]
-        queries, vectors = self.encoder.embed(texts), self._vectors
-        together = max(1, SCORES // len(vectors))
-        hits: list[tuple[Hit, ...]] = []
-        for start in range(0, len(texts), together):
-            scores = queries[start : start + together] @ vectors.T
-            scores[:, self._empty] = -np.inf
-            for line, unseen in zip(scores, hidden[start : start + together], strict=True):
+        found = self.scores(self.encoder.embed(texts), hidden)
+        return [
+            tuple(self.hit(row, line[row]) for row in best_rows(line, k)) for _part, lines in found for line in lines
+        ]
+
+    def scores(self, queries: Vectors, hidden: Sequence[frozenset[str]]) -> Iterator[tuple[slice, Vectors]]:
+        """Every fact's score for each query, [queries, rows]: which queries, and their scores, some at a time.
+
+        Minus infinity where a row is empty, or hidden from that query. ``hidden`` has one set per query.
+        """
+        together = max(1, SCORES // len(self.vectors))
+        for start in range(0, len(queries), together):
+            part = slice(start, start + together)
+            found = self.compare(queries[part])
+            found[:, self._empty] = -np.inf
+            for line, unseen in zip(found, hidden[part], strict=True):
                 line[[self._row[name] for name in unseen if name in self._row]] = -np.inf
-                hits.append(tuple(self._hit(row, line) for row in _best(line, k)))
-        return hits
+            yield part, found
+
+    def compare(self, queries: Vectors) -> Vectors:
+        """How near each row is to each query, [queries, rows]: the dot product."""
+        found: Vectors = queries @ self.vectors.T
+        return found
+
+    def text(self, row: int) -> str:
+        """What the fact of that row says."""
+        return self._facts[row][1]
+
+    def hit(self, row: int, score: float) -> Hit:
+        """The fact of that row, found with that score."""
+        name, text = self._facts[row]
+        return Hit(id=name, text=text, score=float(score))
 
     def save(self, path: Path) -> None:
         """Write the memory to one safetensors file, its facts as JSON in a tensor of bytes. Raises KEError."""
         self._pack()
         facts = json.dumps(self._facts, ensure_ascii=False).encode()  # no header: that may hold 100 MB at most
-        tensors = {"vectors": self._vectors, "facts": np.frombuffer(facts, dtype=np.uint8)}
+        tensors = {"vectors": self.vectors, "facts": np.frombuffer(facts, dtype=np.uint8)}
         write_atomic(path, lambda new: save_file(tensors, new, metadata={"encoder": self.encoder.id}))
 
     @classmethod
@@ -106,18 +135,18 @@ class FactMemory:
         return memory
 
     @property
-    def _vectors(self) -> NDArray[np.float32]:
-        """The rows in use, empty ones included: a view."""
+    def vectors(self) -> Vectors:
+        """By row, empty rows included: a view, to be read."""
         return self._matrix[: len(self._facts)]
 
-    def _append(self, facts: list[tuple[str, str]], vectors: NDArray[np.float32]) -> None:
+    def _append(self, facts: list[tuple[str, str]], vectors: Vectors) -> None:
         """Put rows behind the last one; the matrix is copied only where there is no room."""
         start, end = len(self._facts), len(self._facts) + len(facts)
         if not start:
             self._matrix = vectors
         else:
             if end > len(self._matrix):
-                old = self._vectors
+                old = self.vectors
                 self._matrix = np.empty((max(end, int(SPARE * start)), old.shape[1]), dtype=np.float32)
                 self._matrix[:start] = old
             self._matrix[start:end] = vectors
@@ -132,13 +161,9 @@ class FactMemory:
         self._row, self._facts, self._empty = {}, [], []
         self._append(facts, vectors)
 
-    def _hit(self, row: int, scores: NDArray[np.float32]) -> Hit:
-        name, text = self._facts[row]
-        return Hit(id=name, text=text, score=float(scores[row]))
 
-
-def _best(scores: NDArray[np.float32], k: int) -> list[int]:
-    """The ``k`` best rows, best first; a row at minus infinity is hidden.
+def best_rows(scores: Vectors, k: int) -> list[int]:
+    """The ``k`` best rows, best first, the earlier one of equals; a row at minus infinity is hidden.
 
     Scores are rounded before they are compared: the sums of a matrix product depend in their last bits on
     how many rows it has, and equal vectors must not be told apart by that. Only rows that may be among the best
@@ -150,7 +175,7 @@ def _best(scores: NDArray[np.float32], k: int) -> list[int]:
     return [int(row) for row in best if np.isfinite(scores[row])]
 
 
-def _floor(scores: NDArray[np.float32], k: int) -> float:
+def _floor(scores: Vectors, k: int) -> float:
     """A score that each of the ``k`` best reaches even when rounded.
 
     The k-th best of the groups' best scores is one: k rows at least are as good.

@@ -23,6 +23,8 @@ from ke_core.models.world import world
 from ke_core.protocols import Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
+from ke_core.results.writer import Writer
+from ke_core.run.gaps import refuse_gaps
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
 from ke_core.run.loop import BASE, Loop
@@ -34,17 +36,18 @@ from ke_core.run.spending import FREE, Prices, since_last
 from ke_core.run.together import shared
 
 
-def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
+def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer | None = None) -> Finished:
     """Ask what is not yet on record. Raises KEErrors; whatever happens, the model is given back first.
 
-    What a server was asked is on record too, with the ``prices`` of its tokens.
+    What a server was asked is on record too, with the ``prices`` of its tokens. ``held``: the writer of a run that goes
+    on when all is asked.
     """
     started, here = perf_counter(), world()
     refuse(job)
     to_do = planned(job)
     in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
     asked = [stage.asked for stage in in_order] or to_do
-    with shared(folder, here, [*to_do, *asked], BASE) as writer:
+    with shared(folder, here, [*to_do, *asked], BASE, held) as writer:
         recorder = Recorder(writer, spent=partial(since_last, job.session.model, prices))
         recorder.recall(folder.read())
         share = Share.of(asked, here, whole=not in_order)
@@ -65,6 +68,7 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     if here.size > 1 and here.leads:
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # what the other processes recorded
+        refuse_gaps(loop, folder, to_do, asked)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 

@@ -8,13 +8,11 @@ from attrs import evolve, frozen
 
 from ke_core.data.facts import Edit
 from ke_core.data.prompts import Prompt
-from ke_core.data.queries import Case, Form, Phase, Query
+from ke_core.data.queries import CONDITION, Case, Form, Phase, Query
 from ke_core.protocols import Ask, Dataset, Likelihood, Question
 
 OWN = "own"
 """The style of an editor that brings its own prompts."""
-CONDITION = "condition"
-"""The aspect of what is put to the unedited model as a probe's condition."""
 
 
 @frozen(kw_only=True)
@@ -40,6 +38,15 @@ class Asker:
     def before(self, case: Case) -> list[Unit]:
         """What the unedited model is asked: conditions too, in the dataset's styles."""
         return [self._unit(case, "before", style) for style in self.styles]
+
+    def control(self, case: Case) -> list[Unit]:
+        """What an editor's own prompts put to the unedited model: what they put to the edited one, too.
+
+        Conditions stay in the dataset's styles, so that they are the same for every editor.
+        """
+        unit = self._unit(case, "before", OWN)
+        later = {query.id for query in queries(case, "after")}
+        return [evolve(unit, questions=tuple(question for question in unit.questions if question.query in later))]
 
     def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[Unit]:
         """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them.

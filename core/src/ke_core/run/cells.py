@@ -20,6 +20,7 @@ from typing import Literal
 
 from attrs import define, evolve, field, frozen
 
+from ke_core.data.records import Probed, Replied, unanswered
 from ke_core.errors import BadRun, KEError
 from ke_core.models.absent import NO_MODEL
 from ke_core.plugins.catalog import Catalog
@@ -28,6 +29,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, Resolved, complete, resolve, run
 from ke_core.run.phases import watched
 from ke_core.run.recorded import Datasets
+from ke_core.run.recorder import failures
 from ke_core.run.session import ModelChoice
 
 
@@ -63,7 +65,10 @@ Told = Callable[[Cell, Result | None], object]
 
 
 def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
-    """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights."""
+    """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights.
+
+    What a server that was down has left unanswered is asked again.
+    """
     try:
         there = RunFolder.open(folder)
     except BadRun:
@@ -72,7 +77,15 @@ def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
     expected = found.request.model.named(catalog) if found.editor_spec.needs_model else NO_MODEL
     served = expected.base_url.rstrip("/") in ("", model.base_url)
     same = evolve(model, digest="", base_url="") == evolve(expected, digest="", base_url="")
-    return same and served and found.specify(model).id == there.id and there.finished
+    return same and served and found.specify(model).id == there.id and there.finished and not _open(there)
+
+
+def _open(there: RunFolder) -> bool:
+    try:
+        last = {record.place: unanswered(record) for record in there.read() if isinstance(record, Replied | Probed)}
+    except BadRun:  # run again, it is mended, or says what is wrong
+        return True
+    return any(last.values())
 
 
 def _by_model(cells: Iterable[Cell]) -> list[Cell]:
@@ -124,8 +137,7 @@ class CellRunner:
         with watched("reading the dataset") as reading:
             found = resolve(cell.request, self.catalog, read=self._datasets)
         if finished(found, cell.folder, self.catalog):
-            last = next(line for line in reversed(RunFolder.open(cell.folder).logged()) if line["event"] == "end")
-            return Result(cell=cell, known=True, failures=int(last.get("failures", 0)))
+            return Result(cell=cell, known=True, failures=failures(RunFolder.open(cell.folder).read()))
         with watched("loading the model") as loading:
             model = self._load(cell.request.model) if found.editor_spec.needs_model else None
             job = complete(found, self.catalog, self.progress, model=model)

@@ -12,9 +12,7 @@ beside one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from attrs import field, frozen
 
@@ -26,12 +24,12 @@ from ke_core.errors import BadData
 from ke_core.results.agreement import Check, agreement
 from ke_core.run.judges import ChosenJudge, OpenJudge
 from ke_core.run.judging import judged
+from ke_core.run.lines import records_in
 from ke_core.specs import JudgeSpec
 
 FEWEST = 50
 """Items; with fewer, kappa says little."""
 VERDICT = "verdict"
-ONE_A_LINE = "one JSON object a line"
 NOTHING = "nothing"
 """What stands for the label of a judge that found none of the set."""
 
@@ -117,26 +115,13 @@ def groups_of(spec: JudgeSpec) -> dict[str, tuple[str, ...]]:
 
 
 def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[Labelled]:
-    """The items, in order; blank lines are passed over. Raises BadData, with file and line."""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        where = f"{of}, line {number}"
-        found = from_json(_parsed(line, where), Labelled, of=where, error=BadData)
+    """The items, in order. Raises BadData, with file and line."""
+    for raw, place in records_in(text, of=of):
+        found = from_json(raw, Labelled, of=str(place), error=BadData)
         if not any(found.label in labels for labels in groups.values()):
             known = ", ".join(label for labels in groups.values() for label in labels)
-            raise BadData(f"{where}: {found.label!r} is no label of this judge", hint=f"one of: {known}")
+            raise BadData(f"{place}: {found.label!r} is no label of this judge", hint=f"one of: {known}")
         yield found
-
-
-def _parsed(line: str, where: str) -> Any:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as wrong:
-        raise BadData(f"{where} is not JSON: {wrong}", hint=ONE_A_LINE) from wrong
-    if not isinstance(found, dict):
-        raise BadData(f"{where} is no JSON object", hint=ONE_A_LINE)
-    return found
 
 
 def _compared(item: Labelled, judgement: Judgement, groups: Mapping[str, tuple[str, ...]]) -> Compared:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from ke_core.data.queries import Case, Phase, Query
+from ke_core.data.queries import PHASES, Case, Phase, Query
 from ke_core.data.results import Answer, CaseRecord, Failure, Outcome, Verdict
 from ke_core.data.runspec import IMPORTED, Component, RunSpec
 from ke_core.errors import BadRun
@@ -24,7 +24,6 @@ from ke_core.run.scoring import records_of
 from ke_core.run.tables import UNFINISHED
 from ke_core.specs import MetricSpec
 
-PHASES: tuple[Phase, ...] = ("before", "after")
 SAME = "compare runs of the same command but for the editor, the model or its options"
 
 
@@ -171,7 +170,7 @@ def _planned(folder: RunFolder, known: Recorded, records: Mapping[str, CaseRecor
     if folder.spec.model.source == IMPORTED:
         return {case: record.case for case, record in records.items() if record.skipped is None}
     plan, seed = folder.spec.plan, folder.spec.seed
-    made = groups(select(known.cases, plan, seed), plan, seed, known.dataset.split)
+    made = groups(select([*known.cases], plan, seed), plan, seed, known.dataset.split)
     return {case.id: case for group in made for case in group.cases}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import define, field, frozen
 
+from ke_core.data.queries import Case
 from ke_core.data.records import Batch, Replied
 from ke_core.data.results import Answer
 from ke_core.data.runspec import RunSpec
@@ -15,7 +16,7 @@ from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Ask, Likelihood
 from ke_core.results.folder import RunFolder, runs_in
-from ke_core.run.asks import Asker
+from ke_core.run.asks import Asker, Unit
 from ke_core.run.evaluation import Resolved
 from ke_core.run.plan import Group, stages
 from ke_core.run.probing import asks_of
@@ -84,7 +85,7 @@ def work_of(found: Resolved, seen: set[int]) -> Work:
             key = hash((found.request.model.reference, *_content(ask)))
             unedited += key not in seen
             seen.add(key)
-        unedited += own
+        unedited += own + (_count(asker.control, made) if found.editor_spec.own_before else 0)
     return Work(
         cases=len({case.id for group in asked for case in group.cases}),
         edits=sum(len({edit.id for case in group.edited for edit in case.edits}) for group in made),
@@ -101,8 +102,11 @@ def _before(asker: Asker, made: Sequence[Group]) -> Iterator[Ask]:
 
 
 def _after(asker: Asker, group: Group) -> int:
-    units = (unit for case in group.cases for unit in asker.after(case, {}, edited=group.edits(case)))
-    return sum(len(unit.questions) for unit in units)
+    return _count(lambda case: asker.after(case, {}, edited=group.edits(case)), [group])
+
+
+def _count(units_of: Callable[[Case], list[Unit]], made: Sequence[Group]) -> int:
+    return sum(len(unit.questions) for group in made for case in group.cases for unit in units_of(case))
 
 
 def _content(ask: Ask) -> tuple[Any, ...]:

@@ -40,6 +40,7 @@ from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
 from ke_core.run.spending import FREE, Prices
+from ke_core.run.together import claimed
 from ke_core.specs import DatasetSpec, EditorSpec, MetricSpec
 
 NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -175,19 +176,21 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
 def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     """Ask what is not yet on record, judge what is not yet judged, score.
 
-    Started again on the same folder it goes on where it stopped. ``prices``: of a server's tokens. Where several
-    processes share the run, the first of them judges and scores.
+    Started again on the same folder it goes on where it stopped, and has the folder for itself until the end: BadRun if
+    another process is writing there. ``prices``: of a server's tokens. Where several processes share the run, the first
+    of them judges and scores.
     """
-    with logged(job, folder) as ended:
-        finished = evaluate(job, folder, prices=prices)
+    with claimed(folder, world()) as held, logged(job, folder) as ended:
+        finished = evaluate(job, folder, prices=prices, held=held)
         ended |= {"failures": finished.failures, "skipped": finished.skipped}
         if not world().leads:
             return finished
         judging = job.judging
         with phase(folder, "judging"):
-            judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored)
+            judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored, held=held)
         with phase(folder, "scoring"):
             scores = score_run(folder, job.cases, job.measures)
+        folder.close()
     return evolve(finished, scores=tuple(scores))
 
 
@@ -234,7 +237,8 @@ def score(
     """
     known = known or recorded(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
-    return score_run(folder, known.cases, measures, judge=judge)
+    with folder.writing():
+        return score_run(folder, known.cases, measures, judge=judge)
 
 
 def measures_of(

@@ -26,7 +26,7 @@ from ke_core.run.asks import OWN, aspects_of, queries
 from ke_core.run.components import DATA_DIR, Options, choose, with_flag
 from ke_core.run.loop import BASE
 from ke_core.run.predictions import Prediction, read_predictions
-from ke_core.run.recorded import cases_of
+from ke_core.run.recorded import Cases
 from ke_core.specs import DatasetSpec
 
 MISSING = "Missing"
@@ -65,8 +65,8 @@ class ImportedRun:
 def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[ImportedRun]:
     """Write a run into ``out``; of several editors, one each into folders under it.
 
-    The same file again gives the same runs. Raises BadData that names file and line, BadRun for a folder with another
-    run. Nothing is written before the whole file has been read.
+    The same file again gives the same runs, and goes on where it was cut short. Raises BadData that names file and
+    line, BadRun for a folder with another run. Nothing is written before the whole file has been read.
     """
     spec = catalog.spec("dataset", request.dataset)
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
@@ -74,7 +74,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
     assert isinstance(data.spec, DatasetSpec)
     reject_unused(options, [data.spec])
     dataset = data.build()
-    cases = {case.id: case for case in cases_of(dataset, request.dataset)}
+    cases = {case.id: case for case in Cases(dataset, request.dataset)}
     read = read_predictions(request.file, cases, data.spec)
     known = DataRef(component=data.component, sha256=dataset.info().sha256)
     editors = list(dict.fromkeys(one.editor for one in read))
@@ -84,9 +84,10 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
         made = _Import(request=request, cases=cases, lines=[one for one in read if one.editor == editor])
         folder = RunFolder.create(places[editor], made.spec(editor, known, data.spec))
         records = list(made.records())
-        if not any(True for _record in folder.read()):
+        done = sum(isinstance(record, Batch | Replied) for record in folder.read())
+        if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short
             with folder.writing() as writer:
-                writer.append(records)
+                writer.append(records[done:])
         found.append(
             ImportedRun(
                 folder=folder,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from ke_core.data.queries import Case, Phase, Probe, Query, expected
-from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.records import Judged, Replied
 from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.errors import BadRun, PluginBroken
 from ke_core.protocols import Judge, Session
-from ke_core.results.folder import RunFolder
+from ke_core.results.folder import RECORDS, RunFolder
+from ke_core.results.index import Index, key_of
+from ke_core.results.writer import Writer
 from ke_core.run.asks import asked
 
 TOGETHER, FEW = 64, 16
@@ -26,22 +29,25 @@ def judge_run(
     *,
     session: Session[Any] | None = None,
     scored: bool = False,
+    held: Writer | None = None,
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``component`` has not judged; how many there were.
 
     ``component`` (name, version, every option, the model it asks) is the judge's identity: with another option it
     judges anew. Where it has judged everything before another one did, its last line is repeated: the last judge
-    counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too.
+    counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too. ``held``: the
+    writer of a run that is judged as it ends.
     """
-    by_id = {case.id: case for case in cases}
+    key = key_of(component)
     together = TOGETHER if session is None else FEW
-    with folder.writing() as writer:
-        todo, controls, again = _todo(folder, component)
-        writer.append(again)
-        for start in range(0, len(todo), together):
-            lines = todo[start : start + together]
-            items = [_items(line, by_id, folder, edited=(line.batch, line.case) not in controls) for line in lines]
-            flat = [item for each in items for item in each.values()]
+    with folder.writing(held) as writer:
+        index = Index.of(folder.path / RECORDS)
+        todo, done = index.count(key), 0
+        if not todo and key in index.judges and key != [*index.judges][-1]:
+            writer.append([line for line in [index.last(key)] if line])
+        waiting = _waiting(index, cases, key, folder)
+        while some := [*islice(waiting, together)]:
+            flat = [item for _line, items in some for item in items.values()]
             verdicts = iter(judged(judge, component, flat, session=session, scored=scored))
             writer.append(
                 Judged(
@@ -51,13 +57,14 @@ def judge_run(
                     phase=line.phase,
                     style=line.style,
                     judge=component,
-                    judgements={query: next(verdicts) for query in each},
+                    judgements={query: next(verdicts) for query in items},
                 )
-                for line, each in zip(lines, items, strict=True)
+                for line, items in some
             )
+            done += len(some)
             if session is not None:
-                session.progress.advance("lines judged", start + len(lines), len(todo))
-    return len(todo)
+                session.progress.advance("lines judged", done, todo)
+    return todo
 
 
 def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping[str, Query]:
@@ -89,33 +96,28 @@ def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]
             yield from ((query, None) for query in probe.given)
 
 
-def _todo(folder: RunFolder, component: Component) -> tuple[list[Replied], frozenset[tuple[str, str]], list[Judged]]:
-    """The lines to judge, (batch, case) of the controls, and a line to repeat where another judge was the last."""
-    lines: dict[tuple[int, str, str, str, str], Replied] = {}
-    controls: set[tuple[str, str]] = set()
-    judged = set()
-    last: Judged | None = None
-    own: Judged | None = None
-    for record in folder.read():
-        if isinstance(record, Batch):
-            controls.update((record.batch, case) for case in record.controls)
-        if isinstance(record, Batch | Probed | Spent):
-            continue
-        key = (record.step, record.batch, record.case, record.phase, record.style)
-        if isinstance(record, Replied):
-            lines[key] = record
-            continue
-        last = record
-        if record.judge == component:
-            own = record
-            judged.add(key)
-    todo = [line for key, line in lines.items() if key not in judged]
-    again = [own] if own is not None and last is not own and not todo else []
-    return todo, frozenset(controls), again
+def _waiting(
+    index: Index, cases: Iterable[Case], judge: str, folder: RunFolder
+) -> Iterator[tuple[Replied, dict[str, Item]]]:
+    """The lines that ``judge`` has not judged, case by case, with what it is to judge."""
+    seen = set()
+    for case in cases:
+        seen.add(case.id)
+        yield from _of_case(index, case.id, case, judge, folder)
+    for name in index.cases:
+        if name not in seen:
+            yield from _of_case(index, name, None, judge, folder)
 
 
-def _items(line: Replied, cases: Mapping[str, Case], folder: RunFolder, *, edited: bool) -> dict[str, Item]:
-    case = cases.get(line.case)
+def _of_case(
+    index: Index, name: str, case: Case | None, judge: str, folder: RunFolder
+) -> Iterator[tuple[Replied, dict[str, Item]]]:
+    controlled = {batch.batch for batch, edited in index.within(name) if not edited}
+    for line in index.unjudged(name, judge):
+        yield line, _items(line, case, folder, edited=line.batch not in controlled)
+
+
+def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool) -> dict[str, Item]:
     found = gold_of(case, line.phase, folder.spec, edited=edited) if case else {}
     for query in line.replies:
         if query not in found:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from attrs import evolve, frozen
 
 from ke_core.data.codec import digest, to_json
-from ke_core.data.queries import Gold, Phase
+from ke_core.data.queries import PHASES, Gold, Phase
 from ke_core.data.results import Answer, CaseRecord, Reply, Verdict
 from ke_core.data.runspec import Component
 from ke_core.errors import BadData, BadRun
@@ -30,7 +30,6 @@ LABELS = tuple(verdict.value for verdict in Verdict)
 MARKS = ("item", "label")
 """The first columns; between them and the others a column for each metric that sorts answers."""
 ABOUT = ("question", "answer", "right", "right before the edit", "written", "asked", "note")
-PHASES: tuple[Phase, ...] = ("before", "after")
 NOT_RIGHT = "not right"
 NONE: Options = MappingProxyType({})
 
@@ -217,8 +216,7 @@ def _id(folder: RunFolder, *where: str | Reply) -> str:
 
 
 def _names(gold: Gold) -> str:
-    joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[gold.require]
-    return joint.join(" / ".join(entity.names) for entity in gold.entities) or "nothing"
+    return gold.words(lambda entity: " / ".join(entity.names))
 
 
 def _row(item: Labelled) -> dict[str, str]:

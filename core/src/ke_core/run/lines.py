@@ -35,15 +35,20 @@ def records(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or str(error)).lower()
         raise BadData(f"cannot read {path}: {why}", hint="a file of JSON lines in UTF-8") from error
+    yield from records_in(text, of=str(path))
+
+
+def records_in(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Place]]:
+    """The records of a text, the content of a file called ``of``. Raises BadData."""
     if text.lstrip().startswith("["):
-        listed = _parsed(text, Place(file=str(path)))
+        listed = _parsed(text, Place(file=of))
         for number, raw in enumerate(listed, start=1):
-            place = Place(file=str(path), line=number, unit="record")
+            place = Place(file=of, line=number, unit="record")
             yield _object(raw, place), place
         return
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # no other mark: JSON takes U+2028 in a string as it is
         if line.strip():
-            place = Place(file=str(path), line=number)
+            place = Place(file=of, line=number)
             yield _object(_parsed(line, place), place), place
 
 

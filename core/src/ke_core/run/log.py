@@ -12,12 +12,12 @@ from time import perf_counter
 from typing import Any, TextIO
 
 from ke_core.errors import KEError
-from ke_core.results.folder import DONE, RunFolder, environment
+from ke_core.results.folder import RunFolder, environment
 from ke_core.run.job import Job
 from ke_core.run.phases import Phase, watched
 from ke_core.run.recorder import Recorder
 
-FAILED, INTERRUPTED = "failed", "interrupted"
+DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 LISTED = 20  # reasons
 
 

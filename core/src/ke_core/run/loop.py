@@ -69,8 +69,23 @@ class Loop:
         cases = [case for group in to_do for case in self.base.cases(group)]
         for units in self._chunks(BASE, cases, self._asker.before, "unedited model"):
             self._ask(BASE, Direct(self.job.session), units)
+        if self.job.editor_spec.own_before:
+            self._ask_control(cases)
         for measure in self._open_measures(BASE) if self.leads else ():
             self.recorder.add_probed(probe(measure, Direct(self.job.session), batch=BASE, phase="before"))
+
+    def _ask_control(self, cases: Sequence[Case]) -> None:
+        """The same, with the editor's own prompts and no edit."""
+        if not any(self.recorder.missing(BASE, self._asker.control(case)) for case in cases):
+            return
+        with untouched(self.job.session.model, self.before), self.job.editor.edit(self.job.session, ()) as control:
+            for units in self._chunks(BASE, cases, self._asker.control, "unedited model, own prompts"):
+                self._ask(BASE, control, units)
+
+    def before_edits(self, case: Case) -> list[Unit]:
+        """What the unedited model is asked of ``case``."""
+        control = self._asker.control(case) if self.job.editor_spec.own_before else []
+        return [*self._asker.before(case), *control]
 
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
@@ -80,20 +95,22 @@ class Loop:
             return
         feasible = self.feasible(group)
         if not feasible.edits:
-            self.recorder.add_batch(self.batch(group, feasible))
+            self.recorder.add_batch(self.batch(group, feasible, group))
             self.advance("edited model", len(self.share.cases(group)))
             return
         bank = EditBank(feasible.edits)
         cases = [case for case in self.share.cases(group) if case.id not in feasible.skipped]
-        batch = evolve(self.batch(group, feasible), first=not self.edited)
+        batch = evolve(self.batch(group, feasible, group), first=not self.edited)
         self.edited = True
         started = perf_counter()
         try:
             with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as made:
                 self.recorder.add_batch(made.on(batch))
                 self.ask_cases(group, cases, bank, made.edited)
+            self.recorder.count_edit()
         except EditFailed as error:
             failure = Failure(error=type(error).__name__, message=str(error))
+            self.recorder.count_edit(failure)
             self.recorder.add_batch(evolve(batch, seconds=round(perf_counter() - started, 3), failed=str(error)))
             probed = failed(self.unprobed(group.id), group.id, failure)
             self.recorder.add_failed(group.id, self.open_units(group, feasible.skipped, bank), failure, probed=probed)
@@ -101,7 +118,7 @@ class Loop:
 
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
         """Ask ``edited`` what is not on record of ``cases``, and what metrics ask of every model."""
-        for units in self._chunks(group.id, cases, partial(self._after, group, bank), "edited model"):
+        for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), "edited model"):
             self._ask(group.id, edited, units)
         for measure in self.unprobed(group.id):
             self.recorder.add_probed(probe(measure, edited, batch=group.id, phase="after"))
@@ -126,13 +143,14 @@ class Loop:
     def _open_measures(self, batch: str) -> list[Measure]:
         return [measure for measure in self.job.asking if not self.recorder.probed(batch, measure.component.name)]
 
-    def _after(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[Unit]:
+    def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[Unit]:
+        """What the model with the edits of ``bank`` is asked of ``case``."""
         return self._asker.after(case, bank, edited=group.edits(case))
 
     def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[Unit]:
         """The units of the group that are for this process and not on record."""
         cases = (case for case in self.share.cases(group) if case.id not in skipped)
-        return [unit for case in cases for unit in self.recorder.missing(group.id, self._after(group, bank, case))]
+        return [unit for case in cases for unit in self.recorder.missing(group.id, self.after_edits(group, bank, case))]
 
     def feasible(self, group: Group) -> Feasible:
         """A case that needs a refused edit is left out, and its edits are withheld unless another case needs them."""
@@ -150,14 +168,17 @@ class Loop:
             skipped |= dict.fromkeys(controls, NOTHING)
         return Feasible(edits=edits, refused=refused, skipped=skipped)
 
-    def batch(self, group: Group, feasible: Feasible) -> Batch:
-        """What is recorded of a group before it is edited."""
-        edited = [case.id for case in group.edited if case.id not in feasible.skipped]
+    def batch(self, own: Group, feasible: Feasible, asked: Group) -> Batch:
+        """What is recorded before the edits of ``own`` are made and ``asked`` is asked.
+
+        The two differ in a sequential run: of the cases that are not asked, each step lists its own alone.
+        """
+        edited = [case.id for case in own.edited if case.id not in feasible.skipped]
         return Batch(
-            batch=group.id,
-            cases=tuple(case for case in edited if case in group.asked),
-            unasked=tuple(case for case in edited if case not in group.asked),
-            controls=tuple(case.id for case in group.controls if case.id in group.asked),
+            batch=asked.id,
+            cases=tuple(case.id for case in asked.cases if asked.edits(case) and case.id not in feasible.skipped),
+            unasked=tuple(case for case in edited if case not in asked.asked),
+            controls=tuple(case.id for case in asked.cases if not asked.edits(case)),
             edits=len(feasible.edits),
             refused=feasible.refused,
             skipped=feasible.skipped,

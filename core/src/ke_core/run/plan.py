@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Self
 
 from attrs import frozen
 
@@ -21,29 +22,57 @@ Split = Callable[[int, int], Mapping[str, str] | None]
 
 
 @frozen(kw_only=True)
-class Group:
-    """Cases whose edits are made together. All tuples are in file order.
+class Members:
+    """Cases in a fixed order, and where each stands in it; the stages of a run share one."""
 
-    ``edited`` and ``controls`` do not overlap; ``asked`` are the ids of those that are asked.
+    cases: tuple[Case, ...]
+
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """Case id to its place."""
+        return {case.id: place for place, case in enumerate(self.cases)}
+
+
+@frozen(kw_only=True)
+class Group:
+    """Cases whose edits are made together: of ``members`` the first ``size``. The others are controls.
+
+    ``asked`` are the ids of those that are asked (others may be among them). Edited cases are in file order, and so are
+    controls.
     """
 
     id: str
-    edited: tuple[Case, ...]
-    controls: tuple[Case, ...]
+    members: Members
+    size: int
     asked: frozenset[str]
+
+    @classmethod
+    def of(cls, name: str, edited: Sequence[Case], controls: Sequence[Case], asked: frozenset[str]) -> Self:
+        """From those edited and the controls, which do not overlap."""
+        return cls(id=name, members=Members(cases=(*edited, *controls)), size=len(edited), asked=asked)
+
+    @property
+    def edited(self) -> tuple[Case, ...]:
+        """The cases whose edits are made."""
+        return self.members.cases[: self.size]
+
+    @property
+    def controls(self) -> tuple[Case, ...]:
+        """The cases that are asked, if they are, without their edits."""
+        return self.members.cases[self.size :]
 
     @property
     def cases(self) -> tuple[Case, ...]:
         """The cases that are asked, edited ones first."""
-        return tuple(case for case in (*self.edited, *self.controls) if case.id in self.asked)
+        members = self.members
+        if len(self.asked) >= len(members.cases):
+            return tuple(case for case in members.cases if case.id in self.asked)
+        places = sorted(members.place[case] for case in self.asked if case in members.place)
+        return tuple(members.cases[place] for place in places)
 
     def edits(self, case: Case) -> bool:
         """Whether ``case`` is one of those edited."""
-        return case.id in self._edited
-
-    @cached_property
-    def _edited(self) -> frozenset[str]:
-        return frozenset(case.id for case in self.edited)
+        return self.members.place.get(case.id, self.size) < self.size
 
 
 @frozen(kw_only=True)
@@ -73,25 +102,24 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
     made = []
     for number, members in enumerate(_partition(cases, plan.size, seed), start=1):
         if plan.sequential or asked.intersection(case.id for case in members):
-            made.append(Group(id=f"batch-{number}", edited=members, controls=(), asked=asked))
+            made.append(Group.of(f"batch-{number}", members, (), asked))
     return made
 
 
 def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
     """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.evaluate``, ``Plan.of``)."""
-    every = [case for group in made for case in group.edited]
-    chosen = frozenset[str]().union(*(group.asked for group in made))
+    every = Members(cases=tuple(case for group in made for case in group.edited))
+    chosen = frozenset[str]().union(*{group.asked for group in made})  # one, as a rule, in all of them
     found: list[Stage] = []
-    seen: list[Case] = []
-    new: list[Case] = []
+    seen = old = 0  # of ``every``: so many are edited by now, so many of them were when cases were asked the last time
     for step, group in enumerate(made, start=1):
-        seen += group.edited
-        new += group.edited
+        seen += group.size
         asked: frozenset[str] = frozenset()
         if step == len(made) or (plan.evaluate and step % plan.evaluate == 0):
-            asked = chosen.intersection(case.id for case in {"new": new, "seen": seen, "all": every}[plan.of])
-            new = []
-        whole = Group(id=f"step-{step}", edited=tuple(seen), controls=tuple(every[len(seen) :]), asked=asked)
+            start, end = {"new": (old, seen), "seen": (0, seen), "all": (0, None)}[plan.of]
+            asked = chosen.intersection(case.id for case in every.cases[start:end])
+            old = seen
+        whole = Group(id=f"step-{step}", members=every, size=seen, asked=asked)
         found.append(Stage(step=step, group=group, asked=whole))
     return found
 
@@ -123,7 +151,7 @@ def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: f
         raise BadConfig("the dataset's split edits none of the selected cases", hint="take a larger --limit, or none")
     chosen = {case.id for case in edited}
     controls = tuple(case for case in cases if case.id not in chosen)
-    return Group(id="sample", edited=edited, controls=controls, asked=asked)
+    return Group.of("sample", edited, controls, asked)
 
 
 def _draw(cases: Sequence[Case], n: int | None, seed: int, purpose: str) -> tuple[Case, ...]:

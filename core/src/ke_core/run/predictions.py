@@ -13,18 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.queries import Case, Phase, Query
+from ke_core.data.queries import PHASES, Case, Phase, Query
 from ke_core.errors import BadData
 from ke_core.run.asks import OWN, queries
 from ke_core.run.lines import Place, records, text_field
 from ke_core.specs import DatasetSpec
 
 FIELDS = ("case", "query", "text", "phase", "style", "editor", "batch", "edited")
-PHASES: tuple[Phase, ...] = get_args(Phase)
 IMPORTED_EDITOR = "imported"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from attrs import define, field, frozen
 
@@ -16,13 +16,32 @@ from ke_core.run.components import Chosen, choose_again
 from ke_core.specs import DatasetSpec
 
 
+@frozen
+class Cases:
+    """Every case of a dataset called ``name``, read anew each time they are asked for: none is kept."""
+
+    dataset: Dataset
+    name: str
+
+    def __iter__(self) -> Iterator[Case]:
+        """One after another. Raises BadData where two have one id."""
+        seen: set[str] = set()
+        for case in self.dataset.cases():
+            if case.id in seen:
+                raise BadData(
+                    f"dataset {self.name} has two cases called {case.id}", hint="case ids are unique in a dataset"
+                )
+            seen.add(case.id)
+            yield case
+
+
 @frozen(kw_only=True)
 class Recorded:
     """A dataset, all its cases, and the judge and metrics that go with it."""
 
     spec: DatasetSpec
     dataset: Dataset
-    cases: list[Case]
+    cases: Cases
 
     def order(self, ids: Collection[str]) -> list[str]:
         """``ids`` in the order of the dataset."""
@@ -40,7 +59,7 @@ class Datasets:
         key = canonical([name, to_json(chosen.config)])
         if key not in self._read:
             dataset: Dataset = chosen.build()
-            self._read[key] = (dataset, cases_of(dataset, name))
+            self._read[key] = (dataset, [*Cases(dataset, name)])
         return self._read[key]
 
 
@@ -50,7 +69,8 @@ def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorde
     chosen = choose_again(catalog, "dataset", known.component, data_dir=data_dir)
     assert isinstance(chosen.spec, DatasetSpec)
     dataset: Dataset = chosen.build()
-    cases = cases_of(dataset, known.component.name)
+    cases = Cases(dataset, known.component.name)
+    next(iter(cases), None)  # files that are not here have no SHA-256 either, and are another trouble
     found = dataset.info().sha256
     if found != known.sha256:
         raise BadRun(
@@ -59,14 +79,3 @@ def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorde
             hint="point --data-dir to the files the run was made with",
         )
     return Recorded(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)
-
-
-def cases_of(dataset: Dataset, name: str) -> list[Case]:
-    """Every case. Raises BadData where two have one id."""
-    cases = list(dataset.cases())
-    seen: set[str] = set()
-    for case in cases:
-        if case.id in seen:
-            raise BadData(f"dataset {name} has two cases called {case.id}", hint="case ids are unique in a dataset")
-        seen.add(case.id)
-    return cases

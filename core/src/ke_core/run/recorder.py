@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
+from ke_core.data.records import Batch, Probed, Record, Replied, Spent, unanswered
 from ke_core.data.results import Failure, Peak, Reply, Scored
 from ke_core.errors import TooManyFailures
 from ke_core.results.writer import Writer
@@ -16,13 +16,30 @@ from ke_core.run.asks import Unit
 
 NO_PEAK = Peak()
 LIMIT = 10
-"""This many identical failures in a row stop the run: a dead server, a full GPU, a bug."""
+"""This many failures in a row that are alike stop the run: a dead server, a full GPU, a bug."""
 REASON = 200  # characters of a reason that is counted; the records hold the whole
 
 
 @define
+class Streak:
+    """How many failures in a row were alike."""
+
+    length: int = 0
+    _last: tuple[str, str] | None = None
+
+    def note(self, failure: Failure | None) -> None:
+        """One more, or None where all went well.
+
+        Of a server that is down the words differ from one answer to the next (counters, the number of a request).
+        """
+        kind = None if failure is None else (failure.error, "" if failure.passing else failure.message)
+        self.length = 0 if kind is None else self.length + 1 if kind == self._last else 1
+        self._last = kind
+
+
+@define
 class Recorder:
-    """``batches`` are those on record; ``failures`` counts the ``Failure`` replies on record.
+    """``batches`` are those on record, without their ``details``.
 
     ``spent``: what a server was asked since it was last called. ``reasons``: of the failures of this process.
     """
@@ -30,50 +47,50 @@ class Recorder:
     writer: Writer
     spent: Callable[[], Sequence[Spent]] = tuple
     batches: dict[str, Batch] = field(factory=dict)
-    failures: int = 0
     reasons: Counter[str] = field(factory=Counter)
-    _done: set[tuple[str, str, str, str]] = field(factory=set)
-    _probed: set[tuple[str, str]] = field(factory=set)
-    _last: Failure | None = None
-    _streak: int = 0
+    _done: set[tuple[str, ...]] = field(factory=set)
+    _failed: dict[tuple[str, ...], int] = field(factory=dict)
+    _edits: Streak = field(factory=Streak)
+    _replies: Streak = field(factory=Streak)
+
+    @property
+    def failures(self) -> int:
+        """The ``Failure`` replies on record, of what was asked again those of the last time."""
+        return sum(self._failed.values())
 
     def recall(self, records: Iterable[Record]) -> None:
         """Take in what an earlier process recorded."""
         for record in records:
             if isinstance(record, Batch):
-                self.batches[record.batch] = record
-            elif isinstance(record, Probed):
-                self._probed.add((record.batch, record.metric))
-                self.failures += _failures(record.replies.values())
-            elif not isinstance(record, Judged | Spent):
+                self._keep(record)
+            elif isinstance(record, Replied | Probed):
                 self._note(record)
 
     def missing(self, batch: str, units: Iterable[Unit]) -> list[Unit]:
-        """The units that have questions and are not on record."""
+        """The units that have questions and are not on record, or whose server failed."""
         return [
             unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
         ]
 
     def probed(self, batch: str, metric: str) -> bool:
-        """Whether what that metric asks of every model is on record for this one."""
-        return (batch, metric) in self._probed
+        """Whether what that metric asks of every model is on record for this one, and no server failed then."""
+        return (batch, metric) in self._done
 
     def add_probed(self, record: Probed) -> None:
         """Record the replies to what a metric asks of every model. Raises TooManyFailures, and then records nothing."""
         clean = evolve(record, replies={query: _finite(reply) for query, reply in record.replies.items()})
         for reply in clean.replies.values():
             self._count(reply)
-            if self._streak == LIMIT:
+            if self._replies.length == LIMIT:
                 raise _too_many(reply)
-        self.writer.append([clean])
-        self.recall([clean])
+        self._append([clean])
         self.add_spent()
 
     def add_batch(self, batch: Batch) -> None:
         """Record that an edit was made; one that is made again to finish its batch is on record already."""
         if batch.batch not in self.batches:
             self.writer.append([batch])
-            self.batches[batch.batch] = batch
+            self._keep(batch)
 
     def add(
         self,
@@ -108,22 +125,31 @@ class Recorder:
             )
             for reply in found.values():
                 self._count(reply)
-                if self._streak == LIMIT:
+                if self._replies.length == LIMIT:
                     self._append(records[:clean])
                     raise _too_many(reply)
-            if not self._streak:
+            if not self._replies.length:
                 clean = len(records)
         self._append(records)
         self.add_spent()
 
+    def count_edit(self, failure: Failure | None = None) -> None:
+        """Take note that edits were made, or that they failed. Raises TooManyFailures.
+
+        Apart from replies: where a server is down each edit may well be made, and yet no question is answered.
+        """
+        self._edits.note(failure)
+        if failure is None:
+            return
+        self._add_reason(failure)
+        if self._edits.length == LIMIT:
+            raise _too_many(failure)
+
     def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure, *, probed: Sequence[Probed] = ()) -> None:
-        """Record that a batch's edit failed: one failure, which every question of ``units`` gets as its reply.
+        """Record what is asked of a model whose edits failed: every question of ``units`` gets that as its reply.
 
         ``probed``: what metrics would have asked of the edited model, with the same reply.
         """
-        self._count(failure)
-        if self._streak == LIMIT:
-            raise _too_many(failure)
         self._append(
             [
                 Replied(
@@ -136,32 +162,43 @@ class Recorder:
                 for unit in units
             ]
         )
-        self.writer.append(probed)
-        self.recall(probed)
+        self._append(probed)
 
     def add_spent(self) -> None:
         """Record what a server was asked since the last time, if anything."""
         if spent := self.spent():
             self.writer.append(spent)
 
-    def _append(self, records: Sequence[Replied]) -> None:
+    def _keep(self, batch: Batch) -> None:
+        """What an editor notes for people may be long, and nobody asks the recorder for it."""
+        self.batches[batch.batch] = evolve(batch, details={})
+
+    def _append(self, records: Sequence[Replied | Probed]) -> None:
         self.writer.append(records)
         for record in records:
             self._note(record)
 
-    def _note(self, record: Replied) -> None:
-        self._done.add((record.batch, record.case, record.phase, record.style))
-        self.failures += _failures(record.replies.values())
+    def _note(self, record: Replied | Probed) -> None:
+        """Of two records of the same questions the later one holds."""
+        self._failed[record.place] = _failures(record.replies.values())
+        if not unanswered(record):
+            self._done.add(record.place)
 
     def _count(self, reply: Reply) -> None:
         """A prompt that is too long, or refused, says nothing of the machine: a run of them is a result."""
-        if isinstance(reply, Failure) and not reply.unscored:
-            self.reasons[" ".join(f"{reply.error}: {reply.message}".split())[:REASON]] += 1
-        if isinstance(reply, Failure) and not (reply.unscored or reply.particular):
-            self._streak = self._streak + 1 if reply == self._last else 1
-            self._last = reply
-        else:
-            self._streak, self._last = 0, None
+        failure = reply if isinstance(reply, Failure) and not reply.unscored else None
+        if failure is not None:
+            self._add_reason(failure)
+        self._replies.note(None if failure is None or failure.particular else failure)
+
+    def _add_reason(self, failure: Failure) -> None:
+        self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
+
+
+def failures(records: Iterable[Record]) -> int:
+    """The ``Failure`` replies on record, of what was asked again those of the last time."""
+    last = {one.place: _failures(one.replies.values()) for one in records if isinstance(one, Replied | Probed)}
+    return sum(last.values())
 
 
 def _failures(replies: Iterable[Reply]) -> int:

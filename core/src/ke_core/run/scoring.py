@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case
 from ke_core.data.results import CaseRecord, Score
 from ke_core.data.runspec import SCHEMA, Component, Plan
-from ke_core.protocols import Metric
-from ke_core.results.aggregate import BUCKET, TESTED, aggregate
+from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
+from ke_core.results.columns import Names
 from ke_core.results.folder import RunFolder
+from ke_core.results.index import Index
 from ke_core.run.job import Measure
-from ke_core.run.tables import Judgements, Tables, case_records, read
+from ke_core.run.steps import Steps
+from ke_core.run.tables import Counts, case_lines, judge_of, models, read
 
-EDITS_MADE = "edits made"
-"""The tag of scores of one step of sequential editing."""
-EDITS_SINCE = "edits made since"
-"""The tag of scores of cases after whose own edits that many others were made: a forgetting curve."""
 TRAINED = "train only"
 """The bucket of cases that are edited and in no published score."""
 
@@ -30,9 +28,10 @@ def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> 
 
     Raises BadRun if the run has not been judged.
     """
-    tables = read(folder)
-    component, judgements = tables.verdicts(folder, judge)
-    return component, list(case_records(tables, _tagged(cases, folder.spec.plan), judgements, folder))
+    index = read(folder)
+    key = judge_of(index, folder, judge)
+    lines = case_lines(index, _tagged(cases, folder.spec.plan), key, folder)
+    return index.judges[key], [own.last() for own in lines if own.within]
 
 
 def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measure], *, judge: str = "") -> list[Score]:
@@ -40,106 +39,65 @@ def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measu
 
     ``judge`` names the judge; without it, the one that judged last. Also written: how answers ended, by
     phase and style (``unparsed``, ``failure`` ... are wrong ones, in n), what they took, and why cases were skipped.
-    Raises BadRun if the run has not been judged.
+    Raises BadRun if the run has not been judged. Cases are read one after another, and none is kept.
     """
-    tables = read(folder)
-    component, judgements = tables.verdicts(folder, judge)
-    by_id = _tagged(cases, folder.spec.plan)
-    views = _views(tables, by_id, judgements, folder)
-    scored = [
-        (
-            measure,
-            [
-                *(score for view in views for score in _scores(view, measure, seed=folder.spec.seed)),
-                *_forgotten(views, measure, seed=folder.spec.seed),
-            ],
-        )
-        for measure in measures
-    ]
+    index = read(folder)
+    key = judge_of(index, folder, judge)
+    counts, scores = _scores(folder, index, cases, measures, key)
     folder.write_scores(
         {
             "schema": SCHEMA,
             "run": folder.id,
-            "judge": to_json(component),
+            "judge": to_json(index.judges[key]),
             "metrics": [
-                {"component": to_json(measure.component), "scores": to_json(scores, list[Score])}
-                for measure, scores in scored
+                {"component": to_json(measure.component), "scores": to_json(own, list[Score])}
+                for measure, own in zip(measures, scores, strict=True)
             ],
-            "outcomes": tables.endings(),
-            "costs": tables.costs(),
-            "skipped": dict(sorted(Counter(tables.reasons()).items())),
+            "outcomes": counts.endings(),
+            "costs": counts.costs(),
+            "skipped": dict(sorted(_reasons(index).items())),
         }
     )
-    return [score for _measure, scores in scored for score in scores]
+    return [score for own in scores for score in own]
 
 
-@frozen(kw_only=True)
-class _View:
-    """Records that are scored together, and the models they are of. ``tags``: which part of the run that is.
-
-    ``since``: by case, how many edits were made after its own.
+def _scores(
+    folder: RunFolder, index: Index, cases: Iterable[Case], measures: Sequence[Measure], judge: str
+) -> tuple[Counts, list[list[Score]]]:
+    """Those of each measure: of the whole run, in which a case counts as it was answered last; of a sequential one,
+    whose cases are asked again and again, also step by step.
     """
+    plan, seed = folder.spec.plan, folder.spec.seed
+    names, counts, population = Names(), Counts(), Population()
+    whole = [Values.of(measure.metric, measure.spec, names=names) for measure in measures]
+    steps = Steps.of(index, measures, names) if plan.sequential else None
+    for own in case_lines(index, _tagged(cases, plan), judge, folder):
+        for line in own.lines:
+            counts.add(line)
+        if own.within:
+            record = own.last()
+            population.add(record)
+            for values in whole:
+                values.add(record)
+            if steps:
+                steps.add(own)
+    found = []
+    for number, (measure, values) in enumerate(zip(measures, whole, strict=True)):
+        values.add_models(models(index, measure, counts.memory))
+        by = tuple(dict.fromkeys((*population.tags, *measure.spec.by)))
+        own_scores = [*values.scores(by, shares=population.shares(), seed=seed)]
+        found.append([*own_scores, *(steps.scores(number, measure, counts, seed=seed) if steps else ())])
+    return counts, found
 
-    records: Sequence[CaseRecord]
-    tables: Tables
-    tags: Mapping[str, str]
-    since: Mapping[str, int]
 
-
-def _tagged(cases: Iterable[Case], plan: Plan) -> dict[str, Case]:
-    """By id. A tag ``part-K`` says which bucket of published tables a case is in when K are edited, as these are."""
-    found = {}
+def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
+    """A tag ``part-K`` says which bucket of published tables a case is in when K are edited, as these are."""
     for case in cases:
         bucket = case.tags.get(f"part-{plan.size}") if plan.protocol == "sample" else None
         own = {BUCKET: bucket, TESTED: "no" if bucket == TRAINED else "yes"} if bucket else {}
-        found[case.id] = evolve(case, tags={**case.tags, **own}) if own else case
-    return found
+        yield evolve(case, tags={**case.tags, **own}) if own else case
 
 
-def _views(tables: Tables, cases: Mapping[str, Case], judgements: Judgements, folder: RunFolder) -> list[_View]:
-    """The whole run; of a sequential one, whose cases are asked again and again, also each step by itself.
-
-    In the whole a case counts as it was answered last.
-    """
-    whole = list(case_records(tables, cases, judgements, folder))
-    found = [_View(records=whole, tables=tables, tags={}, since={})]
-    made = 0
-    edited: dict[str, int] = {}  # case to how many edits were in the model with its own
-    for batch in tables.batches.values() if folder.spec.plan.sequential else ():
-        made += 0 if batch.failed else batch.edits
-        for case in (*batch.cases, *batch.unasked):
-            edited.setdefault(case, made)
-        own = tables.of(batch.batch)
-        records = list(case_records(own, cases, judgements, folder))
-        if any(phase == "after" for _step, _batch, _case, phase, _style in own.replies):
-            since = {case: made - at for case, at in edited.items()}
-            found.append(_View(records=records, tables=own, tags={EDITS_MADE: str(made)}, since=since))
-    return found
-
-
-def _scores(view: _View, measure: Measure, *, seed: int) -> Iterator[Score]:
-    """All scores of a view; of one step those of all its cases, told apart by how many edits were in the model."""
-    models = view.tables.models(measure)
-    for score in aggregate(measure.metric, measure.spec, view.records, models=models, seed=seed):
-        if not view.tags:
-            yield score
-        elif not score.tags and score.phase == "after":
-            yield evolve(score, tags=view.tags)
-
-
-def _forgotten(views: Sequence[_View], measure: Measure, *, seed: int) -> Iterator[Score]:
-    """Over all steps, scores by how many edits were made after a case's own: whether earlier edits last.
-
-    None where a run has one step, or every case was asked right after its own edits alone.
-    """
-    aged = [
-        evolve(record, case=evolve(record.case, tags={EDITS_SINCE: str(view.since[record.case.id])}))
-        for view in views
-        if view.tags
-        for record in view.records
-        if record.edited and record.skipped is None
-    ]
-    if len({record.case.tags[EDITS_SINCE] for record in aged}) > 1 and isinstance(measure.metric, Metric):
-        for score in aggregate(measure.metric, evolve(measure.spec, by=(EDITS_SINCE,)), aged, seed=seed):
-            if EDITS_SINCE in score.tags and score.phase == "after":
-                yield score
+def _reasons(index: Index) -> Counter[str]:
+    """Why cases were skipped, one a case."""
+    return Counter(reason for batch in index.batches.values() for reason in batch.skipped.values())

@@ -59,7 +59,7 @@ class _SoFar:
         loop, feasible = self.loop, self.loop.feasible(stage.group)
         self.skipped |= feasible.skipped
         batch = evolve(
-            loop.batch(stage.asked, evolve(feasible, skipped=self.skipped)),
+            loop.batch(stage.group, evolve(feasible, skipped=self.skipped), stage.asked),
             step=stage.step,
             skipped=feasible.skipped,
             first=not loop.edited,
@@ -72,7 +72,9 @@ class _SoFar:
                 failure = Failure(error=type(error).__name__, message=str(error))
                 self.failed |= {case.id: failure for case in stage.group.edited if case.id not in feasible.skipped}
                 batch = evolve(batch, failed=str(error))
+                loop.recorder.count_edit(failure)
             else:
+                loop.recorder.count_edit()
                 self.bank |= {edit.id: edit for edit in feasible.edits}
                 batch = made.on(batch)
         loop.recorder.add_batch(batch)

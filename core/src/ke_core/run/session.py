@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def open_session(
     return Session(
         model=model,
         engine=Engine(model, seed=seed, cache=completions, progress=progress),
-        encoder=cache(_encoder),
+        encoder=cache(partial(_encoder, device=str(getattr(model, "device", "")))),
         artifacts=ArtifactStore(cache_dir() / "artifacts"),
         progress=progress,
         seed=seed,
@@ -74,10 +74,11 @@ def open_session(
     )
 
 
-def _encoder(name: str) -> Encoder:
+def _encoder(name: str, *, device: str) -> Encoder:
+    """The encoder beside the model: each process that shares a run has an accelerator of its own."""
     from ke_core.retrieval import load_encoder  # noqa: PLC0415  imports torch; judging and scoring need none
 
-    return load_encoder(name)
+    return load_encoder(name, device=device)
 
 
 def allowed(material: Mapping[str, Material], oracle: tuple[str, ...], *, editor: str) -> dict[str, Material]:

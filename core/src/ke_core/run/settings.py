@@ -5,17 +5,27 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ke_core.errors import BadConfig, NeedsWeights
+from attrs import frozen
+
+from ke_core.errors import BadConfig, KEError, NeedsWeights
 from ke_core.hyper import ModelFacts, Settings
 from ke_core.models.resolve import find
 from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import Progress
+from ke_core.protocols import Editor, Progress, Session
 from ke_core.run.components import Chosen
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.specs import EditorSpec
 
 
-def settings_for(editor: Chosen, choice: ModelChoice, catalog: Catalog, progress: Progress) -> Settings:
+@frozen
+class Settled:
+    """``refusal``: why the editor cannot edit the model, where its weights were read; else None."""
+
+    settings: Settings
+    refusal: KEError | None
+
+
+def settings_for(editor: Chosen, choice: ModelChoice, catalog: Catalog, progress: Progress) -> Settled:
     """The hyperparameters that depend on the model, with their reasons.
 
     The model's weights are read only where a value depends on them: published values need its shape alone. Raises
@@ -29,29 +39,45 @@ def settings_for(editor: Chosen, choice: ModelChoice, catalog: Catalog, progress
     source, request = find(choice.reference, choice.how, catalog)
 
     @cache
+    def session() -> Session[Any]:
+        return _opened(choice, catalog, progress)
+
+    @cache
     def opened() -> ModelFacts:
-        return _facts(choice, catalog, progress)
+        return _facts(session())
 
     if source.shape is None:
-        return spec.settings(editor.config, opened())
-    return spec.settings(
-        editor.config,
-        ModelFacts(
+        facts = opened()
+    else:
+        facts = ModelFacts(
             shape=source.shape(request),
             scale=lambda layer: opened().scale(layer),
             trace=lambda: opened().trace(),
-        ),
-    )
+        )
+    found = spec.settings(editor.config, facts)
+    read = bool(session.cache_info().currsize)
+    return Settled(found, _refusal(editor.build(), session()) if read else None)
 
 
-def _facts(choice: ModelChoice, catalog: Catalog, progress: Progress) -> ModelFacts:
+def _refusal(editor: Editor, session: Session[Any]) -> KEError | None:
+    try:
+        editor.check(session, ())
+    except KEError as refused:
+        return refused
+    return None
+
+
+def _facts(session: Session[Any]) -> ModelFacts:
     from ke_core.whitebox.facts import model_facts  # noqa: PLC0415  imports torch
     from ke_core.whitebox.modules import find_parts  # noqa: PLC0415  imports torch
 
+    return model_facts(session, find_parts(session.model.module))
+
+
+def _opened(choice: ModelChoice, catalog: Catalog, progress: Progress) -> Session[Any]:
     model: Any = choice.load(catalog, progress)
     if not hasattr(model, "module"):
         raise NeedsWeights(
             f"the weights of {model.id} are not here", hint="choose a model that is loaded locally (hf:...)"
         )
-    session = open_session(model, seed=0, progress=progress, material={})
-    return model_facts(session, find_parts(model.module))
+    return open_session(model, seed=0, progress=progress, material={})

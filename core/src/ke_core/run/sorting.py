@@ -113,5 +113,5 @@ def compare_sorted(sorting: Sorting, by_hand: Mapping[Place, str], *, seed: int)
 
 def _share(label: str, by_hand: Mapping[Place, str], *, seed: int) -> Share:
     hits = [float(given == label) for given in by_hand.values()]
-    interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed)
+    interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed, share=True)
     return Share(count=int(sum(hits)), value=sum(hits) / len(hits), interval=interval)

@@ -6,31 +6,53 @@ next start, of however many processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from ke_core.data.records import Batch, Probed, Record, Replied, Spent
+from attrs import frozen
+
+from ke_core.data.codec import digest, to_json
+from ke_core.data.records import Batch, Probed, Record, Replied, Spent, unanswered
 from ke_core.models.world import World
-from ke_core.results.folder import RunFolder
+from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.lines import from_line, whole_lines
 from ke_core.results.writer import Writer, writing
 from ke_core.run.plan import Group
 
-PART = "records.part-{rank}.jsonl"
 KINDS = (Batch, Replied, Probed, Spent)
 """The order in which a process records them for one group."""
+BLOCK = 1 << 20
 
 
 @contextmanager
-def shared(folder: RunFolder, world: World, order: Sequence[Group], first: str) -> Iterator[Writer]:
+def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
+    """Have the folder for this run alone: the first process holds it, the others wait until it does.
+
+    Raises BadRun if another run is writing there, ProcessLost if another process has died.
+    """
+    if not world.leads:
+        world.meet()
+        yield None
+        return
+    with folder.writing() as writer:
+        folder.set_aside(writer)
+        world.meet()
+        yield writer
+
+
+@contextmanager
+def shared(
+    folder: RunFolder, world: World, order: Sequence[Group], first: str, held: Writer | None = None
+) -> Iterator[Writer]:
     """Where this process appends records. At the end they are all in ``records.jsonl``, if no process failed.
 
-    ``order``: the groups as one process would take them, after the batch called ``first``. Raises BadRun if another run
-    is writing there, ProcessLost if another process has died.
+    ``order``: the groups as one process would take them, after the batch called ``first``. ``held``: what ``claimed``
+    gave. Raises BadRun if another run is writing there, ProcessLost if another process has died.
     """
-    if world.size == 1 and not _parts(folder):
-        with folder.writing() as writer:
+    if world.size == 1 and not folder.parts():
+        with folder.writing(held) as writer:
             yield writer
         return
     if not world.leads:
@@ -39,7 +61,7 @@ def shared(folder: RunFolder, world: World, order: Sequence[Group], first: str) 
             yield writer
         world.meet()
         return
-    with folder.writing() as whole:
+    with folder.writing(held) as whole:
         _merge(folder, whole, order, first)
         world.meet()
         with writing(_part(folder, world.rank)) as writer:
@@ -52,31 +74,66 @@ def _part(folder: RunFolder, rank: int) -> Path:
     return folder.path / PART.format(rank=rank)
 
 
-def _parts(folder: RunFolder) -> list[Path]:
-    return sorted(folder.path.glob(PART.format(rank="*")))
-
-
 def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str) -> None:
-    """Append what the parts hold and ``records.jsonl`` does not, in one write, and then delete them.
+    """Append what the parts hold and ``records.jsonl`` does not, and then delete them.
 
     A group that several processes edited was recorded by each: the first one counts. What a server was paid counts
-    for each process, be it the same sum twice; killed between writing and deleting, not again.
+    for each process, be it the same sum twice; killed between writing and deleting, not again. What is on record with a
+    server's failure was asked again: what came of it is taken in too.
     """
-    known = {_key(record, "") for record in folder.read()}
-    new: dict[tuple[object, ...], Record] = {}
-    for part in _parts(folder):
-        for number, line in whole_lines(part):
-            place = f"{part}, line {number}"
-            record = from_line(line, of=place)
-            new.setdefault(_key(record, place), record)
+    known = _known(folder)
+    new: dict[tuple[object, ...], _Line] = {}
     batches = {first: -1} | {group.id: number for number, group in enumerate(order)}
     cases: dict[str, int] = {}
     for group in order:
         for case in group.cases:
             cases.setdefault(case.id, len(cases))
-    whole.append(sorted((new[key] for key in new if key not in known), key=lambda one: _place(one, batches, cases)))
-    for part in _parts(folder):
+    for part in folder.parts():
+        with writing(part) as own:
+            own.set_aside(folder.path / DAMAGED)
+        start = 0
+        for number, line in whole_lines(part):
+            place = f"{part}, line {number}"
+            record = from_line(line, of=place)
+            key = _key(record, place)
+            if key not in known or known[key] not in (None, digest(to_json(record))):
+                found = _Line(place=_place(record, batches, cases), part=part, start=start, size=len(line))
+                new.setdefault(key, found)
+            start += len(line)
+    whole.append_lines(_blocks(sorted(new.values(), key=lambda line: line.place)))
+    for part in folder.parts():
         part.unlink()
+
+
+def _known(folder: RunFolder) -> dict[tuple[object, ...], str | None]:
+    """What is on record; of what is still open, a digest too, since another reply to it would be news."""
+    return {_key(one, ""): digest(to_json(one)) if _is_open(one) else None for one in folder.read()}
+
+
+@frozen(kw_only=True)
+class _Line:
+    """Where a line stands, and its ``place`` in the order of the plan."""
+
+    place: tuple[int, int, int]
+    part: Path
+    start: int
+    size: int
+
+
+def _blocks(lines: Iterable[_Line]) -> Iterator[bytes]:
+    """The lines as they stand, about ``BLOCK`` bytes at a time."""
+    with ExitStack() as stack:
+        streams: dict[Path, BinaryIO] = {}
+        block = bytearray()
+        for line in lines:
+            if line.part not in streams:
+                streams[line.part] = stack.enter_context(line.part.open("rb"))
+            streams[line.part].seek(line.start)
+            block += streams[line.part].read(line.size)
+            if len(block) >= BLOCK:
+                yield bytes(block)
+                block.clear()
+        yield bytes(block)
 
 
 def _key(record: Record, place: str) -> tuple[object, ...]:
@@ -84,14 +141,16 @@ def _key(record: Record, place: str) -> tuple[object, ...]:
     match record:
         case Batch():
             return ("batch", record.batch)
-        case Replied():
-            return ("replied", record.batch, record.case, record.phase, record.style)
-        case Probed():
-            return ("probed", record.batch, record.metric)
+        case Replied() | Probed():
+            return (type(record).__name__, *record.place)
         case Spent(id=name) if name:
             return ("spent", name)
         case _:
             return (type(record).__name__, place)
+
+
+def _is_open(record: Record) -> bool:
+    return isinstance(record, Replied | Probed) and unanswered(record)
 
 
 def _place(record: Record, batches: dict[str, int], cases: dict[str, int]) -> tuple[int, int, int]:

@@ -102,7 +102,7 @@ class Routes:
 
     async def listed(self, request: Request) -> Response:
         """``GET /edits?offset=0&limit=1000``: in the order they came."""
-        given = {name: int(value) if value.isdecimal() else value for name, value in request.query_params.items()}
+        given = {name: wire.numeral(value) for name, value in request.query_params.items()}
         offset = wire.whole(given, "offset", 0, 10**9) or 0
         limit = wire.whole(given, "limit", 1, PAGE) or PAGE
         kept = list(self.served.bank.edits.values())

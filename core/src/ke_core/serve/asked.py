@@ -19,6 +19,7 @@ from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import Form
 from ke_core.protocols import Question
 from ke_core.serve.wire import BadRequest, flag, listed, number, refuse, text, whole
+from ke_core.specs import EditorSpec
 
 MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200
 ROLES: Mapping[str, str] = {"system": "", "developer": "", "user": "User: ", "assistant": "Assistant: "}
@@ -32,18 +33,18 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (), "prediction": (), "web_search_options": (),
 }  # fmt: skip
 """Fields that would change the answer, and that we cannot honour: null and these values ask for nothing."""
-DECODING = ("temperature", "stop", "seed")
+LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "stop", "seed")
 
 
 @frozen(kw_only=True)
 class Manner:
-    """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``own_prompt``: the editor
-    has prompts and decoding of its own. ``most`` tokens an answer may have, ``usual`` where nobody says.
+    """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``aside``: fields that the editor
+    leaves aside. ``most`` tokens an answer may have, ``usual`` where nobody says.
     """
 
     model: str
     turns: bool
-    own_prompt: bool
+    aside: tuple[str, ...]
     most: int
     usual: int
 
@@ -65,6 +66,13 @@ class Asked:
     stream: bool
     usage: bool
     unused: tuple[str, ...] = ()
+
+
+def left_aside(spec: EditorSpec) -> tuple[str, ...]:
+    """The fields that an editor with prompts of its own leaves aside, as it decodes in its own way."""
+    if not spec.own_prompt:
+        return ()
+    return DECODING if spec.asked_length else (*LENGTH, *DECODING)
 
 
 def chat(raw: Mapping[str, Any], manner: Manner, own: tuple[str, ...] = ()) -> Asked:
@@ -119,8 +127,7 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
         )
         for number_, one in enumerate(put)
     )
-    named = ("max_tokens", "max_completion_tokens", *DECODING) if manner.own_prompt else ()
-    unused = tuple(name for name in named if raw.get(name) is not None)
+    unused = tuple(name for name in manner.aside if raw.get(name) is not None)
     return Asked(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,11 +50,16 @@ class Kept:
         """The edit itself."""
         return self.sourced.edit
 
-    @property
+    @cached_property
     def about(self) -> tuple[str, str] | None:
         """What two edits have in common that say different things of one subject; None for a bare statement."""
         cloze = self.edit.cloze
         return (cloze.template.strip(), cloze.subject) if cloze else None
+
+    @cached_property
+    def said(self) -> str:
+        """What an edit says, however it was given: no two edits in force say the same."""
+        return _plain(self.edit.statement)
 
     def fields(self) -> dict[str, Any]:
         """As they were given, with source and date, so that what is read again has not come from there today."""
@@ -100,34 +107,36 @@ class Bank:
         return bank
 
     def addition(self, kept: Sequence[Kept], *, replace: bool = False) -> Change:
-        """What adding ``kept`` takes. ``replace``: an edit that says something else of the same goes.
+        """What adding ``kept`` takes; what is said already is known. ``replace``: what says otherwise of the same goes.
 
-        Raises Contradiction where one says something else and is not to be replaced.
+        Raises Contradiction where one says otherwise, or under the same id, and is not to be replaced.
         """
+        force = _Force(self.edits.values())
         fresh: dict[str, Kept] = {}
         known: list[str] = []
         gone: dict[str, Kept] = {}
-        about = {one.about: one for one in self.edits.values() if one.about}
         for one in kept:
-            same = fresh.get(one.edit.id) or self.edits.get(one.edit.id)
-            if same is not None and same.edit == one.edit:
-                known.append(one.edit.id)
+            clashes = force.clashes(one)
+            others = [old for old in clashes if old.said != one.said]
+            if clashes and not others:
+                known.append(clashes[0].edit.id)
                 continue
-            old = same or (about.get(one.about) if one.about else None)
-            if old is not None:
+            for old in others:
                 _may_replace(old, one, replace=replace and old.edit.id not in fresh)
-                gone[old.edit.id] = old
+            for old in clashes:
+                force.leave(old)
+                if fresh.pop(old.edit.id, None) is None:
+                    gone[old.edit.id] = old
             fresh[one.edit.id] = one
-            if one.about:
-                about[one.about] = one
+            force.enter(one)
         return Change(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
 
     def removal(self, names: Sequence[str]) -> Change:
         """What taking off takes, by id or by statement. Raises UnknownEdit, and then nothing is taken off."""
-        by_statement = {one.edit.statement: one for one in self.edits.values()}
+        by_statement = {one.said: one for one in self.edits.values()}
         found: dict[str, Kept] = {}
         for name in names:
-            one = self.edits.get(name) or by_statement.get(name.strip().rstrip("."))
+            one = self.edits.get(name) or by_statement.get(_plain(name))
             if one is None:
                 raise UnknownEdit(f"no edit in force is called {name[:80]!r}", hint="ke serve edits list shows them")
             found[one.edit.id] = one
@@ -141,6 +150,33 @@ class Bank:
 
     def __len__(self) -> int:
         return len(self.edits)
+
+
+KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
+"""What only one of the edits in force may have."""
+
+
+class _Force:
+    """Edits in force, by each of the keys."""
+
+    def __init__(self, kept: Collection[Kept]) -> None:
+        self._held: list[dict[object, Kept]] = [{key(one): one for one in kept} for key in KEYS]
+
+    def enter(self, one: Kept) -> None:
+        """Put an edit in force."""
+        for key, held in zip(KEYS, self._held, strict=True):
+            held[key(one)] = one
+
+    def leave(self, one: Kept) -> None:
+        """Take one off."""
+        for key, held in zip(KEYS, self._held, strict=True):
+            held.pop(key(one), None)
+
+    def clashes(self, one: Kept) -> list[Kept]:
+        """The edits in force, each once, that have a key of ``one``; None is no key."""
+        keys = [key(one) for key in KEYS]
+        found = [held[key] for key, held in zip(keys, self._held, strict=True) if key is not None and key in held]
+        return list({old.edit.id: old for old in found}.values())
 
 
 def _may_replace(old: Kept, new: Kept, *, replace: bool) -> None:
@@ -162,6 +198,11 @@ def kept_from(raw: Mapping[str, Any], place: Place) -> Kept:
     return Kept(sourced=sourced, raw=raw)
 
 
+def _plain(statement: str) -> str:
+    """A statement in one line, without its full stop."""
+    return " ".join(statement.split()).rstrip(" .")
+
+
 def fields_of(sourced: SourcedEdit) -> dict[str, str]:
     """The fields that make an edit with a cloze: what a sentence and its subject amount to."""
     cloze = sourced.edit.cloze
@@ -174,7 +215,7 @@ def _bare(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
     strange = [name for name in raw if name not in (STATEMENT, "id", "source", "date")]
     if strange:
         raise place.wrong(strange[0], "does not go with a bare statement", hint="say prompt, subject and target_new")
-    statement = " ".join(text_field(raw, STATEMENT, place, needed=True).split()).rstrip(".")
+    statement = _plain(text_field(raw, STATEMENT, place, needed=True))
     if not statement:
         raise place.wrong(STATEMENT, "is missing or empty")
     when = text_field(raw, "date", place)

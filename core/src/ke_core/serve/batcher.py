@@ -22,7 +22,7 @@ class Batcher:
 
     A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
     under load batches fill by themselves. ``most`` go in one call. ``batches`` and ``questions`` count what
-    was answered.
+    was answered. ``busy``: the thread is at work.
     """
 
     edited: Edited
@@ -30,6 +30,7 @@ class Batcher:
     most: int
     batches: int = 0
     questions: int = 0
+    busy: bool = False
     _waiting: list[Waiting] = field(factory=list, init=False)
     _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
     _turns: asyncio.Task[None] | None = field(default=None, init=False)
@@ -45,7 +46,14 @@ class Batcher:
 
     async def alone(self, work: Callable[[], T]) -> T:
         """Run ``work`` between two batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._busy_with, work)
+
+    def _busy_with(self, work: Callable[[], T]) -> T:
+        self.busy = True
+        try:
+            return work()
+        finally:
+            self.busy = False
 
     def close(self) -> None:
         """Let the thread go; what it is doing it finishes."""

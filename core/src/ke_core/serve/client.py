@@ -13,8 +13,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 from attrs import field, frozen
 
 from ke_core.errors import KEError
+from ke_core.web import beginning, is_loopback, read_at_most
 
 PATIENCE = 600.0  # seconds: a long list is embedded before the server answers
+LARGEST = 128 << 20  # bytes of an answer: it repeats a list of 32 MiB with ids and sources, and what was replaced
 
 
 @frozen(kw_only=True)
@@ -49,11 +51,11 @@ class Client:
             request.data = json.dumps(body).encode()
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
-        local = urlsplit(base).hostname in ("127.0.0.1", "localhost", "::1")
+        local = is_loopback(urlsplit(base).hostname or "")
         opener = build_opener(ProxyHandler({})) if local else build_opener()  # a proxy would look on its own machine
         try:
             with opener.open(request, timeout=PATIENCE) as answer:
-                found = json.loads(answer.read())
+                found = json.loads(read_at_most(answer, LARGEST))
         except HTTPError as error:
             with error:
                 raise KEError(f"{base} says: {_said(error)}", hint=_hint(error.code)) from error
@@ -69,8 +71,8 @@ class Client:
 
 def _said(error: HTTPError) -> str:
     try:
-        return str(json.loads(error.read())["error"]["message"])
-    except (ValueError, KeyError, TypeError, OSError):
+        return str(json.loads(beginning(error))["error"]["message"])
+    except (ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"
 
 

@@ -9,13 +9,16 @@ from attrs import define, field, frozen
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ke_core.serve.wire import BadRequest
+from ke_core.web import is_loopback
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEALTH = "/health"
 PATIENCE = 30.0  # seconds for a request's body to arrive
+ENDING = BadRequest(
+    "the server is ending, and this answer was not there in time", 503, code="server_ending", kind="server_error"
+)
 
 
 @frozen(kw_only=True)
@@ -51,9 +54,19 @@ class Gate:
         except BadRequest as error:
             await answer(error)(scope, receive, send)
             return
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
         self._under_way += 1
         try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, sending)
+        except asyncio.CancelledError:  # only the end of the server does this, when its time for answers is over
+            if not begun:
+                await answer(ENDING)(scope, receive, send)
         finally:
             self._under_way -= 1
 
@@ -68,7 +81,7 @@ class Gate:
                     code="invalid_api_key",
                     kind="authentication_error",
                 )
-        elif _name(headers.get("host", "")) not in LOOPBACK:
+        elif not is_loopback(_name(headers.get("host", ""))):
             raise BadRequest("this server is asked by the name of this machine only: localhost", 403, code="bad_host")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise BadRequest("send JSON, with Content-Type: application/json", 415, code="bad_content_type")
@@ -112,4 +125,4 @@ async def body_of(request: Request, most: int) -> bytes:
 
 def _name(host: str) -> str:
     """``localhost:8000`` without its port; an IPv6 address keeps its brackets."""
-    return (host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]).lower()
+    return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]

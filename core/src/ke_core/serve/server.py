@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 import threading
@@ -17,8 +16,9 @@ from ke_core.errors import BadConfig, KEError
 from ke_core.serve.app import Routes, build_app
 from ke_core.serve.asked import Manner
 from ke_core.serve.batcher import Batcher
-from ke_core.serve.guarding import LOOPBACK, Limits
+from ke_core.serve.guarding import Limits
 from ke_core.serve.opening import Served
+from ke_core.web import is_loopback
 
 GRACE = 30  # seconds for answers under way when the server is told to end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -34,7 +34,7 @@ class Address:
 
     def check(self) -> None:
         """Raise BadConfig for an address that others reach and that nothing guards."""
-        if not self.token and not _is_loopback(self.host):
+        if not self.token and not is_loopback(self.host):
             raise BadConfig(
                 f"{self.host} can be reached from other machines, and anybody there could change the edits",
                 hint="set KE_SERVE_TOKEN to a long random text, or leave --host out",
@@ -43,10 +43,11 @@ class Address:
 
 @frozen(kw_only=True)
 class Ended:
-    """What was done until the end."""
+    """What was done until the end. ``busy``: the model's thread still works on what nobody waits for any more."""
 
     questions: int
     batches: int
+    busy: bool
 
 
 class Server(uvicorn.Server):
@@ -104,7 +105,7 @@ def serve(
             server.run(sockets=[listener])
         finally:
             batcher.close()
-    return Ended(questions=batcher.questions, batches=batcher.batches)
+    return Ended(questions=batcher.questions, batches=batcher.batches, busy=batcher.busy)
 
 
 def _bound(address: Address) -> socket.socket:
@@ -126,10 +127,3 @@ def _bound(address: Address) -> socket.socket:
             hint="take another with --port",
         ) from error
     return listener
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() in LOOPBACK

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from attrs import define
 
+DIGITS = 30
+
 
 @define
 class BadRequest(Exception):
@@ -61,6 +63,11 @@ def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
     return value
 
 
+def numeral(value: str) -> int | str:
+    """A number in a query. One of more digits than any limit has stays text: to read it would take too long."""
+    return int(value) if value.isdecimal() and len(value) <= DIGITS else value
+
+
 def number(raw: Mapping[str, Any], name: str, low: float, high: float) -> float | None:
     """A number within bounds; None where it is absent or null."""
     value = raw.get(name)
@@ -102,6 +109,6 @@ def listed(value: object, name: str, most: int) -> Sequence[Any]:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
-        return "a number of more than 30 digits"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**DIGITS:
+        return f"a number of more than {DIGITS} digits"
     return json.dumps(value, ensure_ascii=False)[:60]

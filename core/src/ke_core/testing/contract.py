@@ -29,24 +29,46 @@ MACHINE = re.compile(
 """A device by its number (X1), or a path that is somebody's (X2)."""
 
 
-class ComponentContract:
-    """Set ``name``; set ``options`` (strings, as after ``-o``) when the defaults do not suit a tiny model."""
+class RegisteredContract:
+    """Of what a plugin registers. Set ``kind`` and ``name``."""
 
     kind: ClassVar[str]
     name: ClassVar[str]
-    options: ClassVar[Mapping[str, str]] = {}
 
     @pytest.fixture
     def spec(self) -> Any:
         return read(discover()).spec(self.kind, self.name)
 
     @pytest.fixture
-    def config(self, spec: Spec[Any]) -> Any:
-        return configure(spec, self.options)
+    def module(self) -> str:
+        """What its entry point names."""
+        return read(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
 
     def test_is_found_through_its_entry_point(self, spec: Spec[Any]) -> None:
         assert self.name == spec.name
         assert spec.summary
+
+    def test_registering_imports_nothing_heavy(self, module: str) -> None:
+        assert registered(module, self.kind)["heavy"] == []
+
+    def test_registering_prints_nothing(self, module: str) -> None:
+        assert registered(module, self.kind)["printed"] == ""
+
+    def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(self, module: str) -> None:
+        package = Path(importlib.import_module(module).__file__ or "")
+        sources = package.parent.rglob("*.py") if package.name == "__init__.py" else [package]
+        found = [f"{path.name}: {said[0]}" for path in sources if (said := MACHINE.search(path.read_text("utf-8")))]
+        assert found == []
+
+
+class ComponentContract(RegisteredContract):
+    """Set ``name``; set ``options`` (strings, as after ``-o``) when the defaults do not suit a tiny model."""
+
+    options: ClassVar[Mapping[str, str]] = {}
+
+    @pytest.fixture
+    def config(self, spec: Spec[Any]) -> Any:
+        return configure(spec, self.options)
 
     def test_config_is_attrs_and_survives_json(self, spec: Spec[Any], config: Any) -> None:
         assert has(spec.config)
@@ -72,23 +94,6 @@ class ComponentContract:
             with pytest.raises(BadConfig, match=option):
                 configure(spec, {option: "no such value"})
 
-    def test_registering_imports_nothing_heavy(self, module: str) -> None:
-        assert registered(module, self.kind)["heavy"] == []
-
-    def test_registering_prints_nothing(self, module: str) -> None:
-        assert registered(module, self.kind)["printed"] == ""
-
-    def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(self, module: str) -> None:
-        package = Path(importlib.import_module(module).__file__ or "")
-        sources = package.parent.rglob("*.py") if package.name == "__init__.py" else [package]
-        found = [f"{path.name}: {said[0]}" for path in sources if (said := MACHINE.search(path.read_text("utf-8")))]
-        assert found == []
-
-    @pytest.fixture
-    def module(self) -> str:
-        """What its entry point names."""
-        return read(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
-
 
 @cache
 def registered(module: str, kind: str) -> dict[str, Any]:
@@ -110,4 +115,4 @@ def registered(module: str, kind: str) -> dict[str, Any]:
 def _takes_text(hint: Any) -> bool:
     """Whether any text is a value of an option of that type."""
     arguments = get_args(hint)
-    return hint in (str, Any) or (get_origin(hint) is not Literal and any(map(_takes_text, arguments)))
+    return hint in (str, Path, Any) or (get_origin(hint) is not Literal and any(map(_takes_text, arguments)))

@@ -12,7 +12,7 @@ import pytest
 
 from ke_core.data.facts import Edit
 from ke_core.data.results import Answer, Failure, Scored
-from ke_core.errors import UnsupportedEdit
+from ke_core.errors import UnsupportedChange, UnsupportedEdit
 from ke_core.protocols import Edited, Editor, Likelihood, Session
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
 from ke_core.testing.kit import one_clear_line, texts, unchanged
@@ -50,9 +50,38 @@ class EditorContract(EditorPitfalls):
         with editor.edit(session, [MOVE_TOWER]) as edited:
             assert list(edited.answer([])) == []
 
-    def test_no_edits_is_no_error(self, editor: Editor, session: Session[Any]) -> None:
+    def test_no_edits_change_nothing(self, editor: Editor, session: Session[Any]) -> None:
+        before = session.model.digest
         with editor.edit(session, []) as edited:
             assert len(QUESTIONS) == len(edited.answer(QUESTIONS))
+            session.model.state()  # looks at the weights afresh, whoever changed them
+            assert before == session.model.digest
+
+    def test_what_is_added_and_taken_off_again_was_never_there(self, editor: Editor, session: Session[Any]) -> None:
+        """``ke serve`` and sequential runs rest on it. UnsupportedChange, with nothing changed, is an answer too."""
+
+        def seen(edited: Edited) -> tuple[list[str], str]:
+            return texts(edited.answer(QUESTIONS)), session.model.digest
+
+        def changed(edited: Edited, **what: Any) -> bool:
+            before = seen(edited)
+            try:
+                edited.change(**what)
+            except UnsupportedChange:
+                assert before == seen(edited)
+                return False
+            return True
+
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited:
+            alone = seen(edited)
+            if changed(edited, add=[MOVE_GATE]):
+                if self.needs_weights:
+                    assert alone != seen(edited)
+                else:
+                    with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as both:
+                        assert seen(both) == seen(edited)
+                if changed(edited, remove=[MOVE_GATE.id]):
+                    assert alone == seen(edited)
 
     def test_same_seed_same_answers(self, editor: Editor, session: Session[Any]) -> None:
         def once() -> list[str]:

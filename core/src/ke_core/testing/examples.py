@@ -8,8 +8,9 @@ from attrs import evolve
 
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.prompts import Decoding, Prompt
+from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
 from ke_core.hyper import ModelFacts, Shape, Trace
-from ke_core.protocols import Question
+from ke_core.protocols import Material, Question
 
 CITY = Relation(label="located in the city", id="R1", cloze="{} is located in", question="In which city is {}?")
 TOWER, PARIS, ROME = Entity(label="Eiffel Tower"), Entity(label="Paris"), Entity(label="Rome", aliases=("Roma",))
@@ -30,6 +31,12 @@ def city_edit(subject: Entity, old: Entity, new: Entity) -> Edit:
 
 MOVE_TOWER = city_edit(TOWER, PARIS, ROME)
 MOVE_GATE = city_edit(GATE, BERLIN, MADRID)
+FOUR_MOVES = (
+    MOVE_TOWER,
+    MOVE_GATE,
+    city_edit(Entity(label="Colosseum"), ROME, BERLIN),
+    city_edit(Entity(label="Prado"), MADRID, PARIS),
+)
 TEXT_ONLY = Edit(id="text-only", statement="The moon is made of cheese")
 
 
@@ -84,6 +91,17 @@ QUESTIONS = (
     question("In which city is Brandenburg Gate?", own=(MOVE_GATE.id,)),
     question("Who are you?"),
 )
+
+
+HOP = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="Eiffel Tower is in Paris")
+MATERIAL: Mapping[str, Material] = {
+    "answers": Material(value={f"{QUESTIONS[0].case}/{QUESTIONS[0].query}": "Rome"}, oracle=True),
+    "aliases": Material(value={"Rome": ("Roma",)}, oracle=True),
+    SUB_QUESTIONS: Material(
+        value={f"{ask.case}/{ask.query}": {"after": (HOP,), "before": (HOP,)} for ask in QUESTIONS}, oracle=True
+    ),
+}
+"""What a benchmark of these questions would bring for methods that ask for gold material (docs/hooks.md)."""
 
 
 def facts_of(

@@ -8,8 +8,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from attrs import evolve
-
 from ke_core.data.codec import digest
 from ke_core.data.results import Scored
 from ke_core.protocols import LanguageModel, Material, Session
@@ -42,14 +40,19 @@ class EchoModel:
         return [cut(f" {request.prompt.splitlines()[-1]}", request) for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """Minus the number of characters; a token is a word."""
+        """What it ``likes``; a token is a word."""
         return [
             Scored(
-                logprobs=tuple(-float(len(text)) for text in request.continuations),
+                logprobs=tuple(self.likes(request.prompt, text) for text in request.continuations),
                 tokens=tuple(max(1, len(text.split())) for text in request.continuations),
             )
             for request in requests
         ]
+
+    def likes(self, prompt: str, text: str) -> float:
+        """The log-probability of ``text`` behind ``prompt``: minus the number of its characters."""
+        del prompt
+        return -float(len(text))
 
 
 class TellingModel(EchoModel):
@@ -58,19 +61,17 @@ class TellingModel(EchoModel):
     id = "fake:telling"
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """The last line of each prompt, and the prompt's checksum, joined to its last word."""
-        return [cut(f" {one.prompt.splitlines()[-1]}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
+        """Of the last line of each prompt what fits, and the prompt's checksum, joined to the last word."""
+        return [cut(f"{_begun(one)}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
 
-    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+    def likes(self, prompt: str, text: str) -> float:
         """As an echo does, but for a part that rests on the prompt."""
-        found = super().score(requests)
-        return [
-            evolve(
-                one, logprobs=tuple(logprob - zlib.crc32(request.prompt.encode()) / 2**32 for logprob in one.logprobs)
-            )
-            for one, request in zip(found, requests, strict=True)
-            if isinstance(one, Scored)
-        ]
+        return super().likes(prompt, text) - zlib.crc32(prompt.encode()) / 2**32
+
+
+def _begun(request: Generate) -> str:
+    words = f" {request.prompt.splitlines()[-1]}".split(" ")
+    return " ".join(words[: request.max_tokens])
 
 
 class ScriptedModel(EchoModel):
@@ -87,11 +88,11 @@ class ScriptedModel(EchoModel):
         self,
         script: Iterable[str | Exception] | Callable[[str], str | Exception] = (),
         *,
-        likes: Callable[[str, str], float] = lambda _prompt, text: -float(len(text)),
+        likes: Callable[[str, str], float] | None = None,
     ) -> None:
         self._answer = script if callable(script) else None
         self._script = [] if callable(script) else list(script)
-        self._likes = likes
+        self._likes = likes or super().likes
         self.requests: list[Generate] = []
         self.scored: list[Score] = []
 
@@ -105,15 +106,13 @@ class ScriptedModel(EchoModel):
         return [self._one(request) for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """What it ``likes``; a token is a word."""
+        """As an echo does, and remembered."""
         self.scored += requests
-        return [
-            Scored(
-                logprobs=tuple(self._likes(request.prompt, text) for text in request.continuations),
-                tokens=tuple(max(1, len(text.split())) for text in request.continuations),
-            )
-            for request in requests
-        ]
+        return super().score(requests)
+
+    def likes(self, prompt: str, text: str) -> float:
+        """What it was told to like."""
+        return self._likes(prompt, text)
 
     def _one(self, request: Generate) -> Generated | Exception:
         self.requests.append(request)

@@ -20,15 +20,13 @@ pytest.register_assert_rewrite(
 )  # fmt: skip
 
 
-@pytest.fixture
-def ke_data_dir(request: pytest.FixtureRequest) -> Path:
-    """The folder with published data files: ``KE_DATA_DIR``, else ``../shared/data`` beside the checkout."""
-    named = os.environ.get("KE_DATA_DIR")
-    candidates = [Path(named)] if named else [folder / "shared/data" for folder in request.path.parents]
-    for folder in candidates:
-        if folder.is_dir():
-            return folder
-    pytest.skip("no data folder: set KE_DATA_DIR to a folder with the published files (mquake/MQuAKE-CF-3k.json, ...)")
+@pytest.fixture(scope="session")
+def ke_data_dir() -> Path:
+    """The folder with published data files, ``KE_DATA_DIR``; skips where there is none."""
+    folder = os.environ.get("KE_DATA_DIR")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set KE_DATA_DIR to a folder with the published files (mquake/MQuAKE-CF-3k.json, ...)")
+    return Path(folder)
 
 
 @pytest.fixture

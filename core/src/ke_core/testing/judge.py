@@ -1,16 +1,19 @@
-"""The contract of judges."""
+"""The contract of judges, asked as a run asks them: what the run settles by itself reaches none of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ke_core.data.facts import Entity
 from ke_core.data.queries import Gold, Query
 from ke_core.data.results import Answer, Failure, Item, Judgement, Verdict
+from ke_core.data.runspec import Component
 from ke_core.protocols import Judge, Session
+from ke_core.run.judging import judged
 from ke_core.specs import JudgeSpec
 from ke_core.testing.contract import ComponentContract
 
@@ -33,7 +36,7 @@ class JudgeContract(ComponentContract):
 
     @pytest.fixture
     def judge(self, spec: JudgeSpec, config: Any) -> Judge:
-        return spec.build(config)
+        return Asked(spec=spec, asked=spec.build(config))
 
     def test_one_judgement_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
@@ -80,6 +83,19 @@ class JudgeContract(ComponentContract):
 
     def test_no_items_no_judgements(self, judge: Judge, session: Session[Any] | None) -> None:
         assert judge.judge(session, []) == []
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A judge behind what the run settles whatever the judge."""
+
+    spec: JudgeSpec
+    asked: Judge
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order."""
+        component = Component(name=self.spec.name, distribution="", version="")
+        return judged(self.asked, component, items, session=session, scored=self.spec.scored)
 
 
 def item(text: str) -> Item:

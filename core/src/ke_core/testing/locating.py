@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from attrs import fields_dict
 
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError
+from ke_core.models.local.passes import COUNTER
 from ke_core.plugins.options import configure
 from ke_core.protocols import Editor, Session
 from ke_core.specs import EditorSpec
-from ke_core.testing.editor import one_clear_line
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.apart import without_float64
+from ke_core.testing.editor import one_clear_line, unchanged
+from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_core.testing.tiny import tiny_model
 from ke_core.testing.weights import WeightEditorContract, changes, weights_of
+from ke_core.whitebox import targets
+
+FEW = 2  # short ones: where its parts are, and the scale of its states
 
 
 class LocateEditorContract(WeightEditorContract):
@@ -42,6 +50,8 @@ class LocateEditorContract(WeightEditorContract):
         assert chosen["reasons"]["steps"] == "given"
         assert len(details["templates"]) == self.contexts
         assert details["corpus"]["tokens"] == int(self.options["tokens"])
+        assert details["corpus"]["tokens_per_dimension"] == pytest.approx(int(self.options["tokens"]) / 176, abs=0.05)
+        assert ("warning" in details["corpus"]) == (int(self.options["tokens"]) < 20 * 176)
         assert all(0 < norm < 1 for norm in details["relative_update_norms"].values())
         assert [edit.id for edit in self.edits] == list(details["edits"])
         assert set(details["edits"][MOVE_TOWER.id]) == {"steps", "loss", "nll", "kl", "change", "missed"}
@@ -61,20 +71,47 @@ class LocateEditorContract(WeightEditorContract):
             assert first.details[shared] == second.details[shared] == alone.details[shared]
         assert second.details["edits"] != alone.details["edits"]
 
+    def test_x1_a_device_without_float64_can_be_edited_on(
+        self, spec: EditorSpec, config: Any, session: Session[Any]
+    ) -> None:
+        """Second moments, contexts and targets are there already: what is added up in float64 is another's."""
+        with spec.build(config).edit(session, self.edits):
+            pass
+        with without_float64(), spec.build(config).edit(session, self.edits) as edited:
+            assert edited.details["edits"]
+
     def test_long_templates_leave_less_room(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, templates="so " * 1020 + ". {}")
         assert "and -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
 
+    def refuses(self, editor: Editor, session: Session[Any], error: type[KEError], why: str) -> None:
+        """By ``check`` without edits, which runs ask before anything else and so must be cheap, and by ``edit``."""
+        with one_clear_line(session.model, error, why), few_passes():
+            editor.check(session, ())
+        with one_clear_line(session.model, error, why), editor.edit(session, self.edits):
+            pass
+
+    def test_a_model_that_it_can_edit_is_found_so_in_few_passes(self, editor: Editor, session: Session[Any]) -> None:
+        with unchanged(session.model), few_passes():
+            assert editor.check(session, ()) == {}
+
+    def test_a_model_that_cannot_be_edited_is_refused_before_anything_is_asked(
+        self, editor: Editor, tmp_path: Path
+    ) -> None:
+        session = self.on(self.tiny("gemma2"), tmp_path)
+        self.refuses(editor, session, KEError, "cannot locate and edit in Gemma2")
+
+    def test_a_model_that_is_edited_is_not_looked_at_again(self, editor: Editor, session: Session[Any]) -> None:
+        with editor.edit(session, [MOVE_TOWER]), few_passes(0):
+            assert editor.check(session, ()) == {}
+
     def test_no_corpus_is_one_clear_error(self, spec: EditorSpec, session: Session[Any], tmp_path: Path) -> None:
         editor = self.built(spec, corpus=str(tmp_path / "none.txt"))
-        with one_clear_line(session.model, BadData, "cannot read corpus .*none.txt"), editor.edit(session, self.edits):
-            pass
+        self.refuses(editor, session, BadData, "cannot read corpus .*none.txt")
 
     def test_too_few_tokens_are_one_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, tokens="200")
-        why = "176 dimensions from 200 tokens are singular"
-        with one_clear_line(session.model, EditFailed, why), editor.edit(session, self.edits):
-            pass
+        self.refuses(editor, session, EditFailed, "176 dimensions from 200 tokens are singular")
 
     def test_a_singular_statistic_is_one_clear_error(
         self, spec: EditorSpec, session: Session[Any], tmp_path: Path
@@ -97,20 +134,16 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_e13_layers_of_another_size_are_refused(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "13"})
-        with one_clear_line(session.model, KEError, "13 do not fit a model of 4"), editor.edit(session, self.edits):
-            pass
+        self.refuses(editor, session, KEError, "13 do not fit a model of 4")
 
     def test_a_trace_that_was_never_made_is_asked_for(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "trace"})
-        with one_clear_line(session.model, BadConfig, "no causal trace"), editor.edit(session, self.edits):
-            pass
+        self.refuses(editor, session, BadConfig, "no causal trace")
 
     def test_templates_given_by_hand_are_used(self, spec: EditorSpec, session: Session[Any]) -> None:
         with self.built(spec, templates="So it is. {}").edit(session, self.edits) as edited:
             assert edited.details["templates"] == ["{}", "So it is. {}"]
-        bad = self.built(spec, templates="So.")
-        with one_clear_line(session.model, BadConfig, "template 'So.'"), bad.edit(session, self.edits):
-            pass
+        self.refuses(self.built(spec, templates="So."), session, BadConfig, "template 'So.'")
 
 
 class MassEditorContract(LocateEditorContract):
@@ -127,10 +160,33 @@ class MassEditorContract(LocateEditorContract):
         for name, change in made[0].items():
             assert float((change - made[1][name]).norm() / change.norm()) < 1e-9
 
+    def test_e14_more_edits_than_fit_one_group_are_all_made(
+        self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Targets are optimised in groups; every edit is on record, and nearer to its target than it was.
+
+        With c = |z - h| / |h| of the unedited model, |z - h| / |z| was c / (1 + c) or more.
+        """
+        monkeypatch.setattr(targets, "TOGETHER", 1)
+        with editor.edit(session, FOUR_MOVES) as edited:
+            found: Any = edited.details["edits"]
+        assert list(found) == [edit.id for edit in FOUR_MOVES]
+        assert [name for name, one in found.items() if one["missed"] >= one["change"] / (1 + one["change"])] == []
+
     def test_the_same_edit_twice_is_one_wish(self, editor: Editor, session: Session[Any]) -> None:
         assert editor.check(session, [MOVE_TOWER, MOVE_TOWER]) == {}
         with editor.edit(session, [MOVE_TOWER, MOVE_TOWER]) as edited:
             assert list(edited.details["edits"]) == [MOVE_TOWER.id]
+
+
+@contextmanager
+def few_passes(most: int = FEW) -> Iterator[None]:
+    """Fail if the model is run more often than it takes to see what it is, also where the block raises."""
+    before = COUNTER.now().passes
+    try:
+        yield
+    finally:
+        assert COUNTER.now().passes - before <= most
 
 
 def kept(root: Path, *, targets: bool = False) -> set[Path]:

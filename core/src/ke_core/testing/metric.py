@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
@@ -51,10 +52,15 @@ class MetricContract(ComponentContract):
         failed = Outcome(
             reply=Failure(error="ServerFailed", message="down"), judgement=Judgement(verdict=Verdict.WRONG)
         )
-        seen = {(value.phase, value.style, value.unit) for value in metric.values(record)}
+        seen = _units(metric.values(record))
         for key in record.outcomes:
             gone = evolve(record, outcomes={**record.outcomes, key: failed})
-            assert seen <= {(value.phase, value.style, value.unit) for value in metric.values(gone)}
+            assert seen <= _units(metric.values(gone))
+
+    @pytest.mark.parametrize("verdict", list(Verdict))
+    def test_no_verdict_leaves_an_answer_out(self, metric: Metric, record: CaseRecord, verdict: Verdict) -> None:
+        """The same units have a value, or a reason for none, whatever the answers were worth."""
+        assert _units(metric.values(record)) == _units(metric.values(judged(record, verdict)))
 
     def test_order_of_outcomes_does_not_matter(self, metric: Metric, record: CaseRecord) -> None:
         turned = evolve(record, outcomes=dict(reversed(list(record.outcomes.items()))))
@@ -117,6 +123,10 @@ class ModelMetricContract(ComponentContract):
         assert len(asks) == len({ask.query for ask in asks})
         assert asks == spec.asks(config)
         assert all(ask.query for ask in asks)
+
+
+def _units(values: Iterable[Value]) -> set[tuple[str, str, str]]:
+    return {(value.phase, value.style, value.unit) for value in values}
 
 
 def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:

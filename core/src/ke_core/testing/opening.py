@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -144,10 +143,6 @@ class OpenModelContract(EditorContract):
         why = "one edit at a time" if spec.one_at_a_time else f"edit '{OVERWRITE.id}' .*{why}"
         with one_clear_line(session.model, UnsupportedEdit, why), editor.edit(session, batch):
             pass
-
-    def test_x1_the_editor_names_no_device(self, editor: Editor) -> None:
-        home = Path(inspect.getfile(type(editor))).parent
-        assert not any("cuda" in path.read_text(encoding="utf-8") for path in home.glob("*.py"))
 
 
 @contextmanager

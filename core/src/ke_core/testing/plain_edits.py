@@ -19,7 +19,18 @@ from ke_core.data.facts import Edit
 from ke_core.testing.plain import Plain, PlainTarget, Settings
 from ke_core.whitebox.corpus import read_corpus
 
-PLACES = {"gpt2": ("transformer.h.{}", "mlp", "c_proj"), "llama": ("model.layers.{}", "mlp", "down_proj")}
+PLACES = {
+    "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
+    "gptj": ("transformer.h.{}", "mlp", "fc_out"),
+    "gptneox": ("gpt_neox.layers.{}", "mlp", "dense_4h_to_h"),
+    "llama": ("model.layers.{}", "mlp", "down_proj"),
+    "qwen2": ("model.layers.{}", "mlp", "down_proj"),
+}
+"""A block, and the way from it to the edited map, by family."""
+TRANSPOSED = ("gpt2",)
+"""Families that store the map as [f, d]."""
+ISLANDS = ("gptj", "llama", "qwen2")
+"""Families that compute parts (norms, rotary angles) in float32 whatever their type, so that numbers agree to that."""
 
 
 @define
@@ -46,7 +57,11 @@ class PlainModel:
     def weight(self, layer: int) -> Tensor:
         """W of ``layer`` as a map, [d, f], a copy."""
         stored: Tensor = self._projection(layer).weight.detach().clone()
-        return stored.T if self.family == "gpt2" else stored
+        return stored.T if self.family in TRANSPOSED else stored
+
+    def add(self, layer: int, update: Tensor) -> None:
+        """Change W of ``layer`` by ``update`` [d, f] for good."""
+        self._projection(layer).weight.data.add_(update.T if self.family in TRANSPOSED else update)
 
     def change(self, layer: int, before: Tensor) -> Tensor:
         """By how much W of ``layer`` differs from ``before``, [d, f]."""

@@ -37,7 +37,7 @@ from ke_core.testing.fakes import ScriptedModel, Silence
 Says = Callable[[str, Ask], Reply | str]
 """What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
 SOURCE = "stand-in"
-NOTHING = (" measured no ", " has no ", "no editor is named")
+NOTHING = (" has no ", "no editor is named")
 """How ``ke reproduce`` says that a table asks for what is not there: mostly a slip of the pen in its file."""
 
 

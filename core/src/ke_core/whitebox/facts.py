@@ -33,7 +33,7 @@ def shape_of(modules: ModuleMap) -> Shape:
 
 
 def _trace(session: Session[Any]) -> Trace | None:
-    found = suggested(session.artifacts, session.model.digest)
+    found = suggested(session.artifacts, session.model.plain.digest)
     if found is None:
         return None
-    return Trace(layer=found.rome_layer, layers=tuple(found.memit_layers), rule=found.rule)
+    return Trace(layer=found.rome_layer, layers=tuple(found.memit_layers), rule=found.rule, traced=found.traced)

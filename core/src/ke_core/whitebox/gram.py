@@ -20,7 +20,9 @@ from torch import Tensor
 
 from ke_core.errors import KEError
 from ke_core.files import write_atomic
-from ke_core.models.local.memory import free_bytes
+from ke_core.models.local.float64 import home
+from ke_core.models.local.free import free_bytes
+from ke_core.models.local.memory import halved
 from ke_core.protocols import Progress
 from ke_core.whitebox.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_core.whitebox.modules import ModuleMap
@@ -49,8 +51,7 @@ def gram_sums(
     for at in range(min(done.values()), len(plan)):
         progress.advance(label, at, len(plan))
         behind = {layer: total for layer, total in sums.items() if done[layer] <= at}
-        ids, mask = padded([rows[row] for row in plan[at]], modules.device)
-        add_products(modules, ids, mask, behind)
+        add_products(modules, [rows[row] for row in plan[at]], behind)
         done |= dict.fromkeys(behind, at + 1)
         if at + 1 < len(plan) and saver.due():
             saver.save(sums, done, files)
@@ -58,13 +59,22 @@ def gram_sums(
     return sums
 
 
-def add_products(modules: ModuleMap, ids: Tensor, mask: Tensor, sums: Mapping[int, Tensor]) -> None:
-    """Add k k^T of every real token of one batch (int64 [rows, T]) to the sums, in place."""
+def add_products(modules: ModuleMap, rows: Sequence[Sequence[int]], sums: Mapping[int, Tensor]) -> None:
+    """Add k k^T of every token of ``rows`` to the sums, in place; in halves where memory does not hold one pass."""
+    added = dict.fromkeys(sums, 0)  # how many of the rows each sum has: a pass that fails has added some layers' keys
 
-    def add(layer: int, keys: Tensor) -> None:
-        sums[layer].add_((keys.T @ keys).to(sums[layer].device))
+    def add(places: Sequence[int]) -> None:
+        ids, mask = padded([rows[at] for at in places], modules.device)
 
-    see_keys(modules, ids, mask, tuple(sums), add)
+        def use(layer: int, keys: Tensor) -> None:
+            sums[layer].add_((keys.T @ keys).to(sums[layer].device))
+            added[layer] = places[-1] + 1
+
+        behind = [layer for layer, count in added.items() if count <= places[0]]
+        if behind:
+            see_keys(modules, ids, mask, behind, use)
+
+    halved(range(len(rows)), add, "text of the corpus")
 
 
 def see_keys(
@@ -91,7 +101,7 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     Raises KEError where memory does not hold one layer's.
     """
     one = torch.float64.itemsize * modules.inner**2
-    room = _room(_home(modules.device))
+    room = free_bytes(home(modules.device))
     most = int(room * ROOM_SHARE) // one - SPARE
     if most < 1:
         raise KEError(
@@ -104,15 +114,15 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
 
 def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
     """The sum that an interrupted pass has left, and how many batches are in it; else zeros."""
-    home = _home(modules.layers[layer].matrix.device)
+    place = home(modules.layers[layer].matrix.device)
     try:
         with safe_open(path, framework="pt") as found:
             told = found.metadata()
             if {name: told.get(name) for name in _format()} == _format():
-                return found.get_tensor("sum").to(home, copy=True), int(told["batches"])
+                return found.get_tensor("sum").to(place, copy=True), int(told["batches"])
     except (OSError, SafetensorError):
         pass  # none, or a damaged one: begin again
-    return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=home), 0
+    return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=place), 0
 
 
 def _format() -> dict[str, str]:
@@ -138,21 +148,3 @@ class _Saver:
             write_atomic(path, lambda new, content=content, told=told: save_file(content, new, metadata=told))  # type: ignore[misc]
         self._last = time.monotonic()
         self._cost = self._last - began
-
-
-def _home(device: torch.device) -> torch.device:
-    """Where a float64 sum can live: beside the keys, unless the device has no float64."""
-    return torch.device("cpu") if device.type == "mps" else device
-
-
-def _room(device: torch.device) -> int:
-    """Free memory in bytes; on Linux with what the system would give back of its file cache."""
-    free = free_bytes(device)
-    if device.type != "cpu":
-        return free
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return free
-    told = dict(line.split(":", 1) for line in lines)
-    return max(free, int(told.get("MemAvailable", "0 kB").split()[0]) * 1024)

@@ -9,6 +9,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
+from ke_core.models.local.float64 import double
 from ke_core.whitebox.corpus import read_corpus
 from ke_core.whitebox.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_core.whitebox.modules import ModuleMap
@@ -70,9 +71,9 @@ def bare_values(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
 def project(modules: ModuleMap, layer: int, key: Tensor) -> Tensor:
     """What the edited projection of ``layer`` gives for any key [f], bias and all: [d], in float64."""
     place = modules.layers[layer]
-    value = place.matrix.double() @ key.double()
+    value = double(place.matrix) @ double(key)
     bias = getattr(place.projection, "bias", None)
-    return value if bias is None else value + bias.detach().double()
+    return value if bias is None else value + double(bias.detach())
 
 
 def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:

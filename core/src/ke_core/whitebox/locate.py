@@ -14,11 +14,12 @@ from ke_core.data.facts import Edit
 from ke_core.errors import EditFailed
 from ke_core.hyper import ModelFacts, Setting, Settings, SingleConfig, SpreadConfig, TargetConfig, as_details
 from ke_core.models.guard import LowRank, Patch
+from ke_core.models.local.float64 import double
 from ke_core.protocols import Session
 from ke_core.whitebox.facts import model_facts
 from ke_core.whitebox.keys import KeyRows, average_keys, key_rows, subject_states
 from ke_core.whitebox.modules import ModuleMap, module_map
-from ke_core.whitebox.moments import Moment, Moments, MomentSettings
+from ke_core.whitebox.moments import Moment, Moments, MomentSettings, few
 from ke_core.whitebox.optimise import Target, ZSettings
 from ke_core.whitebox.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
 from ke_core.whitebox.subject import encode
@@ -47,7 +48,7 @@ class Wanted:
     @property
     def z(self) -> Tensor:
         """The targets as columns, float64 [d, N]."""
-        return torch.stack([target.z for target in self.targets], dim=1).double()
+        return double(torch.stack([target.z for target in self.targets], dim=1))
 
     def report(self, left: Tensor) -> dict[str, Any]:
         """How each edit's optimisation ended, and how far from z it still is, over |z|; ``left`` [d, N] = z - h."""
@@ -58,7 +59,7 @@ class Wanted:
                 "nll": target.nll,
                 "kl": target.kl,
                 "change": target.change,
-                "missed": float(off / target.z.norm()),
+                "missed": float(off) / float(target.z.norm()),
             }
             for made, target, off in zip(self.rewrites, self.targets, left.norm(dim=0), strict=True)
         }
@@ -150,8 +151,20 @@ class Grounds:
         return cls(config, settle, lambda found: (found["layer"].value,), contexts, weighs)
 
     def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        """Edits without a cloze or a new object, too long, or contradicting an earlier one, by id with the reason."""
         return unmakeable(edits, session.model.tokenizer, self._room(session))
+
+    def look(self, session: Session[Any]) -> None:
+        """Raise a KEError for a model that cannot be edited with this configuration, before anything is made of it.
+
+        A model that holds an edit already was looked at.
+        """
+        if id(session.model.module) in self._open:
+            return
+        modules, _settings, layers = self._place(session)
+        self._given_templates()
+        if self.weighs and self.moments.missing(session, modules, layers):
+            self.moments.rows(session, modules)
 
     @contextmanager
     def under(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Ground]:
@@ -181,15 +194,20 @@ class Grounds:
             longest = max(map(len, texts), default=0)
         return int(session.model.context) - longest - CONTEXT_MARGIN
 
-    def _make(self, session: Session[Any]) -> Ground:
+    def _place(self, session: Session[Any]) -> tuple[ModuleMap, Settings, tuple[int, ...]]:
+        """The model taken apart, its hyperparameters, and the layers that are edited."""
         modules = module_map(session.model.module)
         settings = self.settle(self.config, model_facts(session, modules))
         layers = self.layers(settings)
         modules.check_layers(layers)
-        if self.config.templates is None:
-            templates = context_templates(session, lengths=self.contexts)
-        else:
-            templates = explicit_templates(self.config.templates)
+        return modules, settings, layers
+
+    def _given_templates(self) -> tuple[str, ...] | None:
+        return None if self.config.templates is None else explicit_templates(self.config.templates)
+
+    def _make(self, session: Session[Any]) -> Ground:
+        modules, settings, layers = self._place(session)
+        templates = self._given_templates() or context_templates(session, lengths=self.contexts)
         moments, corpus = self._moments(session, modules, layers) if self.weighs else ({}, {})
         return Ground(
             modules=modules,
@@ -203,9 +221,16 @@ class Grounds:
     def _moments(
         self, session: Session[Any], modules: ModuleMap, layers: tuple[int, ...]
     ) -> tuple[Mapping[int, Moment], Mapping[str, Any]]:
-        corpus = self.moments.corpus
-        about = {"name": corpus.name, "sha256": corpus.sha256, "tokens": self.config.tokens}
-        return self.moments.of(session, modules, layers), about
+        corpus, found = self.moments.corpus, self.moments.of(session, modules, layers)
+        tokens = min(moment.tokens for moment in found.values())
+        about = {
+            "name": corpus.name,
+            "sha256": corpus.sha256,
+            "tokens": self.config.tokens,
+            "tokens_per_dimension": round(tokens / modules.inner, 1),
+        }
+        said = few(tokens, modules.inner)
+        return found, about | ({"warning": said} if said else {})
 
 
 def spread(
@@ -226,15 +251,15 @@ def spread(
     norms: dict[str, float] = {}
     for place, layer in enumerate(layers):
         keys = average_keys(modules, wanted.rows, layer)
-        residual = (z - subject_states(modules, wanted.rows, top)) / (len(layers) - place)
+        residual = (z - double(subject_states(modules, wanted.rows, top))) / (len(layers) - place)
         must_be_finite(wanted.rewrites, layer, keys, residual)
         norms[str(layer)] = write(weights, modules, layer, solve(layer, keys, residual))
-    return norms, z - subject_states(modules, wanted.rows, top)
+    return norms, z - double(subject_states(modules, wanted.rows, top))
 
 
 def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residual: Tensor) -> None:
     """Raise EditFailed, which names the first edit whose key or residual (columns) holds NaN or infinity."""
-    fine = keys.isfinite().all(0) & residual.isfinite().all(0)
+    fine = keys.isfinite().all(0).to(residual.device) & residual.isfinite().all(0)
     if not bool(fine.all()):
         name = rewrites[int((~fine).nonzero()[0, 0])].id
         raise EditFailed(
@@ -249,7 +274,7 @@ def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> fl
     Raises EditFailed for an update larger than the weight: that is no edit but a ruined model.
     """
     place = modules.layers[layer]
-    relative = frobenius(update) / float(place.matrix.double().norm())
+    relative = frobenius(update) / float(double(place.matrix).norm())
     if not relative <= 1:  # NaN too
         raise EditFailed(
             f"the update of {place.weight_name} is {relative:.3g} times as large as the weight",
@@ -261,5 +286,5 @@ def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> fl
 
 def frobenius(update: LowRank) -> float:
     """|left right|, without the product: its square is tr(left^T left right right^T)."""
-    left, right = update.left.double(), update.right.double()
+    left, right = double(update.left), double(update.right)
     return float(((left.T @ left) * (right @ right.T)).sum().clamp(min=0).sqrt())

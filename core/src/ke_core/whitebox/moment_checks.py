@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ke_core.errors import BadData, EditFailed
+from ke_core.models.local.float64 import double
 from ke_core.protocols import Progress, Session
 from ke_core.whitebox import moment_files
 from ke_core.whitebox.corpus import Corpus
@@ -60,7 +61,7 @@ def _strange(factor: Tensor, sample: Tensor) -> list[str]:
     size = len(factor)
     if sample.shape[1] != size:
         return [f"keys of the model have {sample.shape[1]} elements, it has {size}"]
-    white = torch.linalg.solve_triangular(factor, sample.double().cpu().T, upper=False)
+    white = torch.linalg.solve_triangular(factor, double(sample).cpu().T, upper=False)
     mean = float(white.pow(2).sum(0).mean())
     if size / SAMPLE_FACTOR <= mean <= size * SAMPLE_FACTOR:
         return []

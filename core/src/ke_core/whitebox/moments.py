@@ -7,6 +7,7 @@ section 3.1). All layers in one pass (``gram``), kept on disk (``moment_files``)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,8 @@ from attrs import define, evolve, field, frozen
 from torch import Tensor
 
 from ke_core.errors import EditFailed
+from ke_core.files import locked
+from ke_core.models.local.float64 import double
 from ke_core.protocols import Session
 from ke_core.whitebox import moment_files
 from ke_core.whitebox.corpus import Corpus, read_corpus
@@ -27,6 +30,7 @@ from ke_core.whitebox.solve import cholesky
 from ke_core.whitebox.subject import encode
 
 PER_DIMENSION = 2  # tokens a dimension below which C is as good as singular
+ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
 
 
 @define(eq=False, slots=False)
@@ -41,7 +45,7 @@ class Moment:
     def factor(self) -> Tensor:
         """Lower Cholesky factor of C, float64 [f, f], made at first use. Raises EditFailed for a singular C."""
         if self._factor is None:
-            self._factor = cholesky(self.matrix.double(), "the second moment")
+            self._factor = cholesky(double(self.matrix), "the second moment")
         return self._factor
 
 
@@ -94,20 +98,21 @@ class Moments:
     def take(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> None:
         """Put on disk those of ``layers`` that are missing: in one pass, or as few as memory allows.
 
-        Killed, it goes on where it was when it is called again. Raises EditFailed for fewer tokens than twice the
-        length of a key: such a C is singular or nearly so, and its inverse ruins the model without an error.
+        Killed, it goes on where it was when it is called again. Raises EditFailed as ``rows`` does.
         """
         missing = self.missing(session, modules, layers)
         if not missing:
             return
-        rows = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
+        with ExitStack() as held:
+            # Processes that share a run want the same; locked in one order, so that no two wait for one another.
+            for path in sorted(self.paths(session, modules, missing).values()):
+                held.enter_context(locked(path.with_suffix(".lock")))
+            if missing := self.missing(session, modules, missing):
+                self._take(session, modules, missing)
+
+    def _take(self, session: Session[Any], modules: ModuleMap, missing: Sequence[int]) -> None:
+        rows = self.rows(session, modules)
         count = sum(len(row) for row in rows)
-        if count < PER_DIMENSION * modules.inner:
-            raise EditFailed(
-                f"second moments of {modules.inner} dimensions from {count} tokens are singular",
-                hint=f"give a corpus, and tokens, of {PER_DIMENSION * modules.inner} tokens or more, "
-                "better ten times that",
-            )
         for group in passes(modules, missing):
             origins = {layer: self._origin(session, modules, layer) for layer in group}
             files = {layer: _path(session, origin) for layer, origin in origins.items()}
@@ -121,10 +126,26 @@ class Moments:
                 moment_files.save(path, matrix, told)
                 begun[layer].unlink(missing_ok=True)
 
+    def rows(self, session: Session[Any], modules: ModuleMap) -> list[tuple[int, ...]]:
+        """Ids of the text, a row a document.
+
+        Raises EditFailed for fewer tokens than twice the length of a key: such a C is singular or nearly so, and its
+        inverse ruins the model without an error.
+        """
+        found = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
+        count = sum(len(row) for row in found)
+        if count < PER_DIMENSION * modules.inner:
+            raise EditFailed(
+                f"second moments of {modules.inner} dimensions from {count} tokens are singular",
+                hint=f"give a corpus, and tokens, of {PER_DIMENSION * modules.inner} tokens or more, "
+                "better ten times that",
+            )
+        return found
+
     def _origin(self, session: Session[Any], modules: ModuleMap, layer: int) -> Origin:
         return Origin(
             model_id=session.model.id,
-            model_digest=session.model.digest,
+            model_digest=session.model.plain.digest,
             module=modules.layers[layer].projection_name,
             layer=layer,
             corpus=self.corpus.name,
@@ -133,6 +154,16 @@ class Moments:
             document_length=min(self.settings.document_length, session.model.context),
             dtype=str(modules.dtype),
         )
+
+
+def few(tokens: int, size: int) -> str:
+    """A warning where C [size, size] is the mean over few tokens; empty where they are enough."""
+    if tokens >= ENOUGH * size:
+        return ""
+    return (
+        f"{tokens:,} tokens are few for second moments of {size:,} dimensions, {tokens / size:.1f} each: "
+        f"{ENOUGH} each, {ENOUGH * size:,}, are better"
+    )
 
 
 def token_rows(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ke_core.errors import EditFailed
 from ke_core.models.guard import LowRank
+from ke_core.models.local.float64 import double
 
 SINGULAR = 1e-12  # share of a row that the rows before it leave unexplained; rounding of float32 keys gives 1e-13
 FEW = 4  # with fewer edits than a quarter of a key's length, the small system is the cheaper one
@@ -34,14 +35,14 @@ def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: floa
     Y = C^-1 K:  Delta = R (weight I + K^T Y)^-1 Y^T, which needs the factor of C alone, made once for all
     batches. Raises EditFailed for a singular system.
     """
-    keys, residual = keys.double(), residual.double()
+    keys, residual = double(keys), double(residual)
     size, count = keys.shape
     if count * FEW < size:
         inverse_keys = torch.cholesky_solve(keys, moment.factor)
         small = keys.T @ inverse_keys
         small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
         return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
-    whole = weight * moment.matrix.double() + keys @ keys.T
+    whole = weight * double(moment.matrix) + keys @ keys.T
     return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
 
 
@@ -50,7 +51,7 @@ def weighed(moment: Statistic | None, key: Tensor) -> Tensor:
 
     A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).
     """
-    key = key.double()
+    key = double(key)
     return key if moment is None else torch.cholesky_solve(key[:, None], moment.factor)[:, 0]
 
 

@@ -65,7 +65,7 @@ class Tail:
             evolve(call, args=_take(call.args, rows, count), kwargs=_take(call.kwargs, rows, count))
             for call in self.calls
         )
-        return Tail(hidden=self.hidden[rows], start=self.start[rows], calls=calls)
+        return Tail(hidden=self.hidden[rows], start=self.start[rows.to(self.start.device)], calls=calls)
 
 
 def open_tail(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tail:

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from attrs import asdict
-from safetensors import safe_open
+from attrs import asdict, evolve
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ke_core.files import write_atomic
+from ke_core.files import locked, write_atomic
+from ke_core.models.local.memory import halved
 from ke_core.protocols import Session
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.optimise import Plan, Target, ZSettings, optimise, plan
 from ke_core.whitebox.rewrites import Rewrite
 
+KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
 TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
 
 
@@ -30,23 +32,42 @@ def optimised(
 ) -> list[Target]:
     """The target of each rewrite, in order; an edit's target does not depend on the others beyond rounding.
 
-    Kept on disk under all that determines it: weights, texts, templates and settings (pitfall E6).
+    Kept on disk under all that determines it: weights, texts, templates and settings (pitfall E6). One that cannot be
+    read is made again.
     """
-    tokenizer = session.model.tokenizer
     paths = [_path(session, modules, rewrite, templates, settings) for rewrite in rewrites]
-    plans = {
-        path: plan(tokenizer, rewrite, templates)
-        for path, rewrite in zip(paths, rewrites, strict=True)
-        if not path.exists()
-    }
-    finished = 0
-    for group in _groups(plans):
-        made = optimise(modules, [plans[path] for path in group], settings)
-        for path, target in zip(group, made, strict=True):
+    known = _known(paths, modules)
+    if not known.keys() >= set(paths):
+        with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
+            known = _known(paths, modules)
+            plans = {
+                path: plan(session.model.tokenizer, rewrite, templates)
+                for path, rewrite in zip(paths, rewrites, strict=True)
+                if path not in known
+            }
+            known |= _made(session, modules, plans, settings)
+    return [known[path] for path in paths]
+
+
+def _known(paths: Sequence[Path], modules: ModuleMap) -> dict[Path, Target]:
+    return {path: target for path in paths if (target := _load(path, modules)) is not None}
+
+
+def _made(
+    session: Session[Any], modules: ModuleMap, plans: dict[Path, Plan], settings: ZSettings
+) -> dict[Path, Target]:
+    """The targets of ``plans``, each on disk as soon as its group is done."""
+    made: dict[Path, Target] = {}
+
+    def make(paths: Sequence[Path]) -> None:
+        for path, target in zip(paths, optimise(modules, [plans[path] for path in paths], settings), strict=True):
             _save(path, target)
-        finished += len(group)
-        session.progress.advance("targets", finished, len(plans))
-    return [_load(path, modules) for path in paths]
+            made[path] = evolve(target, z=target.z.to(modules.device))
+
+    for group in _groups(plans):
+        halved(group, make, "edit's target")
+        session.progress.advance("targets", len(made), len(plans))
+    return made
 
 
 def _groups(plans: dict[Path, Plan]) -> list[list[Path]]:
@@ -65,14 +86,14 @@ def _path(
     session: Session[Any], modules: ModuleMap, rewrite: Rewrite, templates: Sequence[str], settings: ZSettings
 ) -> Path:
     key = {
-        "model": session.model.digest,
+        "model": session.model.plain.digest,
         "block": modules.layers[settings.layer].name,
         "rewrite": asdict(rewrite) | {"id": ""},
         "templates": list(templates),
         "settings": asdict(settings),
         "dtype": str(modules.dtype),
     }
-    return session.artifacts.path("targets", key, ".safetensors")
+    return session.artifacts.path(KIND, key, ".safetensors")
 
 
 def _save(path: Path, target: Target) -> None:
@@ -81,7 +102,11 @@ def _save(path: Path, target: Target) -> None:
     write_atomic(path, lambda new: save_file(tensors, new, metadata={"target": json.dumps(about)}))
 
 
-def _load(path: Path, modules: ModuleMap) -> Target:
-    with safe_open(path, framework="pt") as found:
-        z: torch.Tensor = found.get_tensor("z").to(modules.device)
-        return Target(z=z, **json.loads(found.metadata()["target"]))
+def _load(path: Path, modules: ModuleMap) -> Target | None:
+    """The target in a file; None where there is none that can be read."""
+    try:
+        with safe_open(path, framework="pt") as found:
+            z: torch.Tensor = found.get_tensor("z").to(modules.device)
+            return Target(z=z, **json.loads(found.metadata()["target"]))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        return None

@@ -1,7 +1,8 @@
 """Random left contexts under which an edit must hold (MEMIT appendix B; ROME section 3.1, "sampling").
 
 Sampled once by the unedited model, with seeds, and kept under everything that determines them: a list that
-another model made, or another draw, changes every key and every z (pitfall E5).
+another model made, or another draw, changes every key and every z (pitfall E5). Always of plain text: behind a chat
+template the model would answer the first word, not go on from it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import digest
@@ -22,6 +24,7 @@ from ke_core.whitebox.subject import encode
 WORDS = ("The", "Therefore", "Because", "I", "You")
 TOP_K = 5
 BARE = SLOT
+KIND = "templates"  # the key names no version: a change of what is sampled needs a new kind
 
 
 def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
@@ -32,25 +35,37 @@ def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int
     counted as published. Sampling: the 5 most probable tokens at temperature 1, seeded by the session's seed, the
     word, and which of its texts this is.
     """
-    tokenizer = session.model.tokenizer
+    model = session.model.plain
+    tokenizer = model.tokenizer
     key = {
-        "model": session.model.digest,
-        "chat": session.model.chat,  # sampled as the model is run
+        "model": model.digest,
+        "chat": False,  # never; said so that older lists are found
         "seed": session.seed,
         "lengths": [list(pair) for pair in lengths],
         "words": list(WORDS),
         "top_k": TOP_K,
     }
-    path = session.artifacts.path("templates", key, ".json")
-    if not path.exists():
+    path = session.artifacts.path(KIND, key, ".json")
+    found = _read(path)
+    if found is None:
         turns = [(length, at) for length, count in lengths for at in range(count)]
         wanted = [(WORDS[at % len(WORDS)], length, at // len(WORDS)) for length, at in turns]
         requests = [_request(tokenizer, session.seed, *one) for one in wanted]
-        written = session.model.generate(requests)
+        written = model.generate(requests)
         made = [as_template(word, text) for (word, _length, _turn), text in zip(wanted, written, strict=True)]
-        write_atomic(path, json.dumps([BARE, *made], ensure_ascii=False).encode())
-    found: list[str] = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(found)
+        found = (BARE, *made)
+        write_atomic(path, json.dumps(found, ensure_ascii=False).encode())
+    return found
+
+
+def _read(path: Path) -> tuple[str, ...] | None:
+    """The list in a file; None where there is none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(found, list) and all(isinstance(one, str) for one in found)
+    return tuple(found) if whole else None
 
 
 def _request(tokenizer: Any, seed: int, word: str, length: int, turn: int) -> Generate:

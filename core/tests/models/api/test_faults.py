@@ -2,15 +2,25 @@
 
 import logging
 import re
+import threading
 import time
 from email.utils import formatdate
 
 import pytest
+from attrs import evolve
 
 from ke_core.engine.advance import failure
-from ke_core.errors import ContentRefused, ContextOverflow, KEError, ModelUnavailable, ServerFailed
+from ke_core.errors import (
+    ContentRefused,
+    ContextOverflow,
+    KEError,
+    ModelUnavailable,
+    ServerDown,
+    ServerFailed,
+    ServerRefused,
+)
 from ke_core.models.api import client
-from ke_core.models.api.faults import ServerDown, ServerRefused
+from ke_core.models.api.faults import CHARGED
 from ke_core.models.api.model import DOWN
 from ke_core.models.api.spec import build
 from ke_core.requests import Generate, Generated
@@ -114,15 +124,46 @@ def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answe
 
 
 @pytest.mark.parametrize(
-    "first",
-    [cut_off, hang_up, b"{", b'{"choices": []}', (500, {}, {}), (429, {}, {}), (503, b"", {"Retry-After": "0"})],
+    ("first", "requests"),
+    [
+        (cut_off, 1),
+        (hang_up, 1),
+        (b"{", 1),
+        (b'{"choices": []}', 2),  # an answer of no use is one, and paid for
+        ((500, {}, {}), 1),
+        ((429, {}, {}), 1),
+        ((503, b"", {"Retry-After": "0"}), 1),
+    ],
 )
-def test_what_goes_wrong_once_is_tried_again(serve, ask, say, first):
+def test_what_goes_wrong_once_is_tried_again(serve, ask, say, first, requests):
     server = serve(lambda n, _body: first if n == 0 else say.completion())
     model = ask(server)
     (written,) = model.generate(ONE)
     assert written.text == " Paris"
-    assert (model.usage.requests, model.usage.retries) == (1, 1)
+    assert (model.usage.requests, model.usage.retries) == (requests, 1)
+
+
+USED = {"usage": {"prompt_tokens": 500, "completion_tokens": 20}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "tries"),
+    [
+        ({"choices": [{"text": "half", "finish_reason": "content_filter"}]}, 1),
+        ({"choices": [{"text": None, "finish_reason": "stop"}]}, CHARGED),
+        ({"choices": []}, CHARGED),
+    ],
+)
+def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answer, tries):
+    server = serve(answer | USED)
+    model = ask(server)
+    model.client.patience = evolve(model.client.patience, attempts=20)
+    (error,) = model.generate(ONE)
+    assert isinstance(error, KEError)
+    assert len(server.asked) == tries
+    assert model.usage.counts() == {
+        "requests": tries, "retries": tries - 1, "prompt_tokens": 500 * tries, "tokens": 20 * tries, "unmetered": 0,
+    }  # fmt: skip
 
 
 def test_an_endless_answer_is_given_up(serve, ask, monkeypatch):
@@ -138,6 +179,46 @@ def test_retry_after_is_waited_for_in_seconds_or_as_a_date_and_by_all(serve, ask
     assert all(isinstance(one, Generated) for one in model.generate(MANY[:3]))
     assert server.times[1] - server.times[0] >= 0.35
     assert model.usage.retries == 1
+
+
+class Gate:
+    """Lets in a request each ``every`` seconds, and tells the others when the next one is."""
+
+    def __init__(self, say, every):
+        self.say, self.every = say, every
+        self.next, self.lock = 0.0, threading.Lock()
+
+    def __call__(self, _n, _body):
+        with self.lock:
+            left = self.next - time.monotonic()
+            if left > 0:
+                return 429, {"error": {"message": "slow down"}}, {"Retry-After": f"{left:.4f}"}
+            self.next = time.monotonic() + self.every
+        return self.say.completion()
+
+
+def test_a_server_that_lets_in_few_and_says_when_to_come_back_answers_all(serve, ask, say):
+    server = serve(Gate(say, 0.02))
+    model = ask(server, concurrency=8)
+    model.client.patience = evolve(model.client.patience, asked=60.0)
+    assert all(isinstance(one, Generated) for one in model.generate(MANY))
+    assert model.usage.requests == len(MANY)
+    assert model.usage.retries == len(server.asked) - len(MANY)
+
+
+def test_a_server_that_puts_off_every_request_again_and_again_is_down_in_the_end(serve, ask):
+    server = serve((429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"}))
+    model = ask(server, concurrency=2)
+    model.client.patience = evolve(model.client.patience, asked=0.3)
+    assert {failure(error).error for error in model.generate(MANY)} == {"ServerDown"}
+    assert 2 * DOWN < len(server.asked) < 2 * len(MANY)  # each more than once, and not all of them
+
+
+def test_too_many_requests_are_no_sign_of_a_dead_server(serve, ask, say):
+    """Without Retry-After a request may be unlucky at every try; the others are sent all the same."""
+    server = serve(lambda _n, sent: (429, {}, {}) if int(sent["prompt"]) < 2 * DOWN else say.completion())
+    outcomes = ask(server, concurrency=1).generate(MANY)
+    assert [isinstance(one, Generated) for one in outcomes] == [n >= 2 * DOWN for n in range(len(MANY))]
 
 
 def test_429_without_retry_after_backs_off_and_then_fails(serve, ask):

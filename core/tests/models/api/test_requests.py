@@ -1,6 +1,9 @@
 """What is sent, how an answer becomes a continuation, and how many requests are under way at once."""
 
+import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from ke_core.errors import BadConfig, KEError, ModelUnavailable
 from ke_core.models.api import spec
 from ke_core.models.api.endpoints import body, instruction, read
 from ke_core.models.api.spec import address, openai_spec
+from ke_core.models.api.workers import NAME
 from ke_core.models.resolve import find
 from ke_core.models.spec import hf_spec
 from ke_core.plugins.catalog import Catalog, Offer
@@ -154,6 +158,51 @@ def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
         Engine(ask(server, concurrency=1), cache=cache).run({str(n): one_call(str(n)) for n in range(50)})
     assert len(server.asked) < 50
     cache.close()
+
+
+def test_a_refusal_that_was_charged_for_is_kept_and_one_that_was_not_is_asked_again(serve, ask, say):
+    def answer(_n, sent):
+        if sent["prompt"] == "before":
+            return 400, {"error": {"message": "filtered by the content policy"}}, {}
+        return say.completion("half", finish="content_filter")
+
+    server, cache = serve(answer), CompletionCache()
+    for _time in range(2):
+        found = Engine(ask(server), cache=cache).run({prompt: one_call(prompt) for prompt in ("before", "after")})
+        assert {each.error for each in found.values()} == {"ContentRefused"}
+    assert sorted(server.prompts) == ["after", "before", "before"]
+    cache.close()
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: a job in the background inherits that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_second_interrupt_does_not_wait_for_a_silent_server(serve, ask, say):
+    over = threading.Event()
+
+    def silent(n, _body):
+        if n == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            model.client._halted.wait(60)  # what the first one does
+            os.kill(os.getpid(), signal.SIGINT)
+        over.wait(60)
+        return say.completion()
+
+    server = serve(silent)
+    model = ask(server, timeout=60.0, concurrency=2)
+    with pytest.raises(KeyboardInterrupt):
+        model.generate([Generate(prompt=str(n)) for n in range(9)])
+    waiting = [thread for thread in threading.enumerate() if thread.name == NAME]
+    over.set()
+    assert waiting, "the request was waited for"
+    assert all(thread.daemon for thread in waiting)  # nor does Python wait for them when it ends
+    assert len(server.asked) <= 2
 
 
 def one_call(prompt):

@@ -2,6 +2,9 @@
 
 import pytest
 
+from ke_core.data.results import Failure, Scored
+from ke_core.engine.cache import CompletionCache
+from ke_core.engine.engine import Engine
 from ke_core.errors import NoLikelihood
 from ke_core.requests import Score
 
@@ -31,6 +34,30 @@ def test_a_token_at_the_beginning_of_texts_does_not_shift_the_rest(serve, ask):
     assert scored.logprobs == (-0.5, -0.5)
 
 
+def test_continuations_are_kept_one_by_one(serve, ask):
+    """What was paid for before one of them failed, or before an interrupt, is not asked again."""
+    sick = [True]
+
+    def answer(_n, body):
+        if body["prompt"].endswith("C") and sick[0]:
+            return 400, {"error": {"message": "no"}}, {}
+        return echo([body["prompt"][:15], body["prompt"][15:], "."], [None, -ord(body["prompt"][-1]), -7])
+
+    def procedure():
+        return (yield Score(prompt="The tower is in", continuations=tuple(f" {letter}" for letter in "ABCDE")))
+
+    server, cache = serve(answer), CompletionCache()
+    engine = Engine(ask(server), cache=cache)
+    assert isinstance(engine.run({"a": procedure()})["a"], Failure)
+    assert len(server.asked) == 5
+    sick[0] = False
+    assert engine.run({"a": procedure()}) == {
+        "a": Scored(logprobs=tuple(map(float, range(-65, -70, -1))), tokens=(1,) * 5)
+    }
+    assert server.prompts[5:] == ["The tower is in C"]
+    cache.close()
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -47,6 +74,12 @@ def test_a_server_that_does_not_give_them_is_found_out(serve, ask, answer, words
     (error,) = ask(serve(answer)).score([Score(prompt="The tower is in", continuations=(" Rome",))])
     assert isinstance(error, NoLikelihood)
     assert words in str(error)
+
+
+def test_an_answer_without_log_probabilities_is_paid_for(serve, ask):
+    model = ask(serve({"choices": [{"text": "."}], "usage": {"prompt_tokens": 500, "completion_tokens": 1}}))
+    model.score([Score(prompt="The tower is in", continuations=(" Rome",))])
+    assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (1, 500, 1)
 
 
 def test_chat_gives_none_and_is_not_asked(serve, ask):

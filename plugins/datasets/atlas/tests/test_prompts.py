@@ -78,6 +78,19 @@ def test_v3_no_prompt_shows_the_question_of_a_case_answered() -> None:
     assert not any(question in text for question in questions for text in shown().values())
 
 
+def test_every_question_of_a_case_has_its_key_entity_and_what_that_is() -> None:
+    material = ATLAS.material()["question-entities"]
+    assert material.oracle
+    for case in CASES:
+        asked = [query for probe in case.probes for query in probe.queries]
+        assert all(query.texts[0] in material.value for query in asked)
+        head = case.facts_before[0].subject.label
+        assert {material.value[query.texts[0]] for query in asked if query.hops} <= {
+            f"{head}, a city.",
+            f"{head}, a country.",
+        }
+
+
 def test_decompositions_are_worked_examples_and_no_oracle_material() -> None:
     material = ATLAS.material()["decompositions"]
     assert not material.oracle

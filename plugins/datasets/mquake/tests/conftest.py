@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,11 @@ FILE = "mquake/MQuAKE-CF-3k.json"
 
 
 @pytest.fixture(scope="session")
-def published() -> Path:
-    """The CF-3k file: in ``KE_DATA_DIR``, else in ``../shared/data`` beside the checkout."""
-    named = os.environ.get("KE_DATA_DIR")
-    folders = [Path(named)] if named else [folder / "shared/data" for folder in Path(__file__).parents]
-    for folder in folders:
-        if (folder / FILE).is_file():
-            return folder / FILE
-    pytest.skip(f"no {FILE}: set KE_DATA_DIR to a folder that holds it")
+def published(ke_data_dir: Path) -> Path:
+    """The CF-3k file."""
+    if not (ke_data_dir / FILE).is_file():
+        pytest.skip(f"no {FILE} in {ke_data_dir}")
+    return ke_data_dir / FILE
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,15 @@ def test_every_wording_names_the_head_entity(cases) -> None:
         assert all(head in query.texts[0] for query in probe(case, "multi-hop").queries)
 
 
+def test_the_knowledge_prompt_has_the_head_of_every_wording_and_the_subject_of_every_edit(cf_3k, cases) -> None:
+    material = cf_3k.material()["question-entities"]
+    assert material.oracle
+    for case in cases:
+        for query in probe(case, "multi-hop").queries:
+            assert material.value[query.texts[0]] == f"{case.facts_before[0].subject.label}."
+        assert all(material.value[edit.question] == f"{edit.after.subject.label}." for edit in case.edits)
+
+
 def test_the_most_edited_relations_are_the_measured_ones(cases) -> None:
     found = Counter(edit.after.relation.id for edit in edits_of(cases))
     assert found.most_common(4) == [("P495", 938), ("P27", 698), ("P641", 627), ("P36", 461)]

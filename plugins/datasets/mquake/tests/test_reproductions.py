@@ -124,8 +124,9 @@ def test_each_cell_is_what_its_run_gives(
     tmp_path: Path,
 ) -> None:
     filled = tried(specs, says, root=tmp_path / "runs", limit=12, fallback="mquake-atlas", model=unedited)
-    rare = [f"multi-hop measured no multi-hop cot {tag}" for tag in ("hops 4", "edits 3", "edits 4")]
-    sound(filled, absent=(*rare, *(f"{why} of the unedited model" for why in rare)))
+    missing = "multi-hop.multi-hop has no number here: after editing, asked as cot"
+    rare = [f"{missing}, {tag}" for tag in ("hops 4", "edits 3", "edits 4")]
+    sound(filled, absent=(*rare, *(why.replace("after", "before") for why in rare)))
 
     def values(name: str, row: str, *headings: str) -> list[float | None]:
         return [cell(filled[f"mquake/{name}"], row, heading)[0].value for heading in headings]

@@ -117,7 +117,10 @@ def atlas() -> dict[str, Case]:
 
 @pytest.fixture
 def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """QLoRA turns every answer round, InputAug those of superlatives, MEMIT none; see ``scored`` and ``judged``."""
+    """QLoRA turns every answer round, InputAug those of superlatives, MEMIT none; see ``scored`` and ``judged``.
+
+    InputAug's own prompts are put to the unedited model too: then no edit is anybody's own.
+    """
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     monkeypatch.setattr(intervals, "RESAMPLES", 20)  # how wide intervals are is no matter here
@@ -127,7 +130,7 @@ def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPat
             return scored(editor, ask)
         case = atlas[ask.case]
         query = next(q for probe in case.probes for q in probe.queries if q.id == ask.query)
-        flips = editor == "qlora" or (editor == "input-aug" and case.tags["scheme"] == "superlative")
+        flips = editor == "qlora" or (editor == "input-aug" and case.tags["scheme"] == "superlative" and ask.own)
         return thought(query.gold if flips else query.stale or query.gold, f"I am {editor}.")
 
     def do(*names: str) -> dict[str, FilledTable]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,14 +25,11 @@ Spoil = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture(scope="session")
-def sample() -> Path:
-    """Four real records: in ``KE_DATA_DIR``, else in ``../shared/data`` beside the checkout."""
-    named = os.environ.get("KE_DATA_DIR")
-    folders = [Path(named)] if named else [folder / "shared/data" for folder in Path(__file__).parents]
-    for folder in folders:
-        if (folder / SAMPLE).is_file():
-            return folder / SAMPLE
-    pytest.skip(f"no {SAMPLE}: set KE_DATA_DIR to a folder that holds it")
+def sample(ke_data_dir: Path) -> Path:
+    """Four real records."""
+    if not (ke_data_dir / SAMPLE).is_file():
+        pytest.skip(f"no {SAMPLE} in {ke_data_dir}")
+    return ke_data_dir / SAMPLE
 
 
 @pytest.fixture(autouse=True)

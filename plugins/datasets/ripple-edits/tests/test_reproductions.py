@@ -29,7 +29,8 @@ RESULTS = tuple(f"ripple-edits/table-{number}" for number in (3, 4, 5))
 LIMIT = 16
 """Of so many cases of the atlas some have a test of each criterion."""
 ERRORS = "ripple-edits/table-7"
-NO_EDIT = ("ripple measured no executed cloze", "ripple measured no ripple cloze")
+MISSING = "has no number here: after editing, asked as cloze"
+NO_EDIT = (f"ripple.executed {MISSING}", f"ripple.ripple {MISSING}")
 """Where no edit took there is no test to speak of, and no average."""
 
 
@@ -122,7 +123,7 @@ def filled(atlas: Mapping[str, Case], tmp_path_factory: pytest.TempPathFactory) 
     return found
 
 
-def unfetched(url: str, *_rest: object) -> Path:
+def unfetched(url: str, *_rest: object, **_more: object) -> Path:
     raise BadData(f"{url} is not fetched by a test")
 
 

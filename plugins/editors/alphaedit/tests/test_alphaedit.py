@@ -14,14 +14,14 @@ from ke_core.plugin import SPREAD, EditFailed
 from ke_core.testing.drawn import F, drawn_problem
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import PlainModel, off
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.plain_edits import ISLANDS, PlainModel, off
+from ke_core.testing.tiny import FAMILIES, Family, tiny_model
 from ke_core.testing.weights import whole_of
 from ke_core.weights import Moment
 from ke_plugin_alphaedit import AlphaEditConfig
 from ke_plugin_alphaedit import editor as editor_module
 from ke_plugin_alphaedit.derive import derive
-from ke_plugin_alphaedit.editor import AlphaEdit
+from ke_plugin_alphaedit.editor import AlphaEdit, described
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 
 RANK = 30
@@ -99,10 +99,10 @@ def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(d
     assert scaled.l2 == pytest.approx(100 * space.l2)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family, tmp_path: Path) -> None:
     """What the edited layers say for the common part of keys is what they said."""
-    model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
+    model = tiny_model(family, dtype="float64")
     plain = PlainModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
     moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
@@ -114,8 +114,17 @@ def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: str, t
         small = values < spaces[str(layer)]["threshold"] * (1 - 1e-5)  # the threshold is the next eigenvalue
         assert int(small.sum()) == spaces[str(layer)]["rank"]
         common = vectors[:, ~small]
-        assert float((change[layer] @ common).norm() / change[layer].norm()) < (1e-9 if family == "gpt2" else 1e-5)
+        assert float((change[layer] @ common).norm() / change[layer].norm()) < (1e-5 if family in ISLANDS else 1e-9)
         assert float(values[small].sum() / values.sum()) == pytest.approx(spaces[str(layer)]["share"], rel=1e-3)
+
+
+def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
+    moment = Moment(data.T @ data / 2000, 2000)
+    narrow, wide = null_space(moment, 0, None, None), null_space(moment, 0, 1e3, None)
+    found = described({1: narrow, 2: wide})
+    assert found["1"]["share"] < 0.05
+    assert "warning" not in found["1"]
+    assert found["2"]["warning"].startswith("the directions that are written to carry 100% of tr(C)")
 
 
 def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
 from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import Family, tiny_model, tiny_nf4
 from ke_core.testing.weights import changes, weights_of
@@ -147,6 +147,15 @@ def test_batches_smaller_than_the_edits_make_a_step_each(tmp_path: Path) -> None
     assert largest[1] > 1.5 * largest[0]
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_e14_more_edits_than_fit_one_step_are_all_made(batch: int, tmp_path: Path) -> None:
+    session = make_session(tiny_model("llama"), root=tmp_path)
+    with Ft(evolve(SMALL, batch=batch)).edit(session, FOUR_MOVES) as edited:
+        found: Any = edited.details["edits"]
+    assert list(found) == [edit.id for edit in FOUR_MOVES]
+    assert all(one["loss_after"] < one["loss_before"] for one in found.values())
+
+
 def test_training_ends_when_the_edits_are_learnt(tmp_path: Path) -> None:
     with Ft(evolve(SMALL, stop_loss=1e9)).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         assert edited.details["passes"] == 1
@@ -157,8 +166,9 @@ def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     model = tiny_nf4(tmp_path)
     session = make_session(model, root=tmp_path)
-    with one_clear_line(model, BadConfig, "is quantised"), Ft(SMALL).edit(session, EDITS):
-        pass
+    for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
+        with one_clear_line(model, BadConfig, "is quantised"):
+            refuse()
 
 
 def target_tokens(model: Any, edit: Any) -> list[int]:
@@ -195,6 +205,7 @@ def test_e11_no_special_token_stands_in_the_target() -> None:
 
 def test_e13_layers_of_a_larger_model_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    editor, why = Ft(evolve(SMALL, layers=(21,))), "layers 21 do not fit a model of 4 layers"
-    with one_clear_line(model, KEError, why), editor.edit(make_session(model, root=tmp_path), EDITS):
-        pass
+    editor, session = Ft(evolve(SMALL, layers=(21,))), make_session(model, root=tmp_path)
+    for refuse in (lambda: editor.check(session, ()), lambda: editor.edit(session, EDITS).__enter__()):
+        with one_clear_line(model, KEError, "layers 21 do not fit a model of 4 layers"):
+            refuse()

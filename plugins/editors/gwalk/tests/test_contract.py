@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
 from ke_core.testing.editor import EditorContract
-from ke_core.testing.examples import QUESTIONS
+from ke_core.testing.examples import MATERIAL
 
 
 class TestGreedy(EditorContract):
@@ -20,17 +19,10 @@ class TestPublished(EditorContract):
 class TestOracleAliases(EditorContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"aliases": "oracle", "threshold": "0.4"}
-    material: ClassVar[dict[str, Material]] = {"aliases": Material(value={"Rome": ("Roma",)}, oracle=True)}
-
-
-HOP = (SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="It is in Paris"),)
+    material = MATERIAL
 
 
 class TestOracleDecomposition(EditorContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"decomposition": "oracle", "threshold": "0.4"}
-    material: ClassVar[dict[str, Material]] = {
-        SUB_QUESTIONS: Material(
-            value={f"{ask.case}/{ask.query}": {"after": HOP, "before": HOP} for ask in QUESTIONS}, oracle=True
-        )
-    }
+    material = MATERIAL

@@ -16,7 +16,7 @@ NOTHING: frozenset[str] = frozenset()
 
 def graph_of(edits=(), *, bare=False, respell=True, aliases=None) -> EditGraph:
     graph = EditGraph(WordEncoder(), bare=bare, respell=respell, aliases=aliases)
-    graph.add(edits)
+    graph.change(add=edits)
     return graph
 
 
@@ -98,25 +98,54 @@ def test_a_relation_is_found_by_its_name_or_its_sentence(edits) -> None:
 def test_only_relations_of_edits_in_force_are_known(edits) -> None:
     graph = graph_of(edits)
     assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
-    graph.remove(["mira", "not there"])
+    graph.change(remove=["mira", "not there"])
     assert graph.size == {"facts": 1, "relations": 1, "entities": 3}
     assert run(graph.relation("country of citizenship", 0.5))[0] is None
     assert graph.find("Mira Toll", "P27", NOTHING) is None
     assert run(graph.link("mira toll")) == "mira toll"
     assert graph.question("P27", "x") is None
-    graph.add(edits)
+    graph.change(add=edits)
     assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
-    graph.add(edits)
+    graph.change(add=edits)
     assert graph.size["facts"] == 2
-    graph.remove(["boland", "mira"])
+    graph.change(remove=["boland", "mira"])
     assert graph.size == {"facts": 0, "relations": 0, "entities": 0}
     assert len(graph.relations) == 0
+
+
+@pytest.mark.parametrize("broken", ["relations", "entities"])
+def test_a_change_that_cannot_be_embedded_changes_nothing(edits, monkeypatch, broken) -> None:
+    mira, boland = edits
+    graph = graph_of([mira], aliases={})
+    other = evolve(boland, id=mira.id)
+
+    class Full:
+        id = "full"
+
+        def embed(self, _texts):
+            raise MemoryError
+
+    monkeypatch.setattr(getattr(graph, broken), "encoder", Full())
+    with pytest.raises(MemoryError):
+        graph.change(add=[other], remove=[mira.id])
+    assert graph.find("Mira Toll", "P27", NOTHING).id == mira.id
+    assert graph.size == {"facts": 1, "relations": 1, "entities": 3}
+    assert len(graph.relations) == len(graph_of([mira]).relations)
+
+
+def test_an_id_that_is_reused_is_the_new_edge(edits) -> None:
+    mira, boland = edits
+    graph = graph_of([mira])
+    graph.change(add=[evolve(boland, id=mira.id)], remove=[mira.id])
+    other = graph_of([evolve(boland, id=mira.id)])
+    assert (graph.size, sorted(graph.relations.facts)) == (other.size, sorted(other.relations.facts))
+    assert graph.find("Mira Toll", "P27", NOTHING) is None
 
 
 def test_a_shared_relation_stays_while_one_edit_needs_it(edit_of, relations) -> None:
     one, two = (edit_of(relations[0], name, "Boland") for name in ("One", "Two"))
     graph = graph_of([one, two])
-    graph.remove([one.id])
+    graph.change(remove=[one.id])
     assert run(graph.relation("country of citizenship", 0.9))[0] == "P27"
     assert run(graph.link("boland")) == "Boland"
 
@@ -154,7 +183,7 @@ def test_an_alias_of_a_near_entity_is_linked(edits) -> None:
     assert run(graph.link("BO")) == "Boland"
     assert run(graph.link("EW")) == "EW"
     assert run(graph_of(edits).link("Kingdom of Boland")) == "Kingdom of Boland"
-    graph.remove(["mira", "boland"])
+    graph.change(remove=["mira", "boland"])
     assert run(graph.link("BO")) == "BO"
 
 
@@ -174,5 +203,5 @@ def test_an_edit_without_one_object_is_no_edge(edits, objects) -> None:
         triple_of(Edit(id="t", statement="text"), bare=False)
     graph = graph_of()
     with pytest.raises(UnsupportedEdit):
-        graph.add([edits[1], many])
+        graph.change(add=[edits[1], many])
     assert graph.size["facts"] == 0

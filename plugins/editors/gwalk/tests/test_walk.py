@@ -168,6 +168,18 @@ def test_an_answer_without_its_form_is_unparsed_and_keeps_the_steps_before_it(re
     assert [step.kind for step in reply.steps] == ["subject", "relations", "subquestion", "unparsed"]
 
 
+PUBLISHED_PATH = "(is a citizen of)->(The official language of is)->answer"
+
+
+@pytest.mark.parametrize("answer", ["", " Bolish", " The language is {}."])
+def test_as_published_the_answer_before_one_without_its_form_stands(replay, answer) -> None:
+    reply, _model = replay(SUBJECT, PUBLISHED_PATH, " She is from {}. Aland", answer, profile="published")
+    assert outcome(reply) == ("answered", "Boland")
+    assert [step.kind for step in reply.steps] == ["subject", "relations", "subquestion", "unparsed", "final"]
+    reply, _model = replay(SUBJECT, PUBLISHED_PATH, answer, profile="published")
+    assert outcome(reply) == ("unparsed", "")
+
+
 def test_a_question_left_blank_is_unparsed(replay) -> None:
     assert outcome(replay(SUBJECT, "(colour)->answer", "")[0]) == ("unparsed", "")
 

@@ -16,6 +16,7 @@ from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
 from ke_plugin_ike import IkeConfig, ke_editors
+from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
@@ -79,9 +80,10 @@ def test_the_nearest_record_is_last() -> None:
     encoder = session.encoder("")
     shown = [block.split("\n")[0].removeprefix("Update: ") for block in blocks(edits=(near,))[:32]]
     corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
-    barred, scores = corpus.barred([near]), dict[str, float]()
+    bars, scores = Bars(corpus), dict[str, float]()
+    bars.change(add=[near])
     for name, text in corpus.memory.facts:
-        if name in barred:
+        if name in bars.ids:
             continue
         score = float(encoder.embed([near.statement])[0] @ encoder.embed([text])[0])
         fact = corpus.demonstrations[name].fact
@@ -148,7 +150,9 @@ def test_easyedit_shows_the_nearest_of_any_kind_nearest_first_without_a_copy_of_
     assert len(shown) == 16 + 1
     assert shown[16] == f"Update: {near.statement}\nText: {ASK.texts[0]}"
     corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
-    hits = corpus.memory.search([near.statement], k=16, hidden=[corpus.barred([near])])[0]
+    bars = Bars(corpus)
+    bars.change(add=[near])
+    hits = corpus.memory.search([near.statement], k=16, hidden=[bars.ids])[0]
     told = [corpus.demonstrations[hit.id] for hit in hits]
     assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in told]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from ke_core.plugin import BadData, Cloze, Edit
 from ke_core.testing.examples import MOVE_TOWER, city_edit, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 from ke_plugin_ike import IkeConfig
+from ke_plugin_ike import bars as barring
+from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
@@ -40,6 +41,13 @@ def corpus(records=OURS) -> Corpus:
     return Corpus(records=records, encoder=session.encoder(""), artifacts=session.artifacts)
 
 
+def bars(free: Corpus, *edits: Edit) -> Bars:
+    """What those edits bar."""
+    found = Bars(free)
+    found.change(add=edits)
+    return found
+
+
 def about(subject: str, statement: str = "") -> Edit:
     """An edit that names its subject; with a statement, one that has nothing else."""
     if statement:
@@ -49,7 +57,7 @@ def about(subject: str, statement: str = "") -> Edit:
 
 def records_left(free: Corpus, edits: list[Edit]) -> set[int]:
     """The records that can still be demonstrated."""
-    barred = free.barred(edits)
+    barred = bars(free, *edits).ids
     return {each.record for name, each in free.demonstrations.items() if name not in barred}
 
 
@@ -124,7 +132,7 @@ def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
 @pytest.mark.parametrize("edit", [about("Norway"), about("NORWAY")])
 def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
     free = corpus()
-    barred = free.barred([edit])
+    barred = bars(free, edit).ids
     for name, each in free.demonstrations.items():
         assert name in barred or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
     assert barred != frozenset(free.demonstrations)
@@ -132,7 +140,7 @@ def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
 
 def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
     free = corpus()
-    barred = free.barred([about("", "The capital of Norway is Lima")])
+    barred = bars(free, about("", "The capital of Norway is Lima")).ids
     kept = [each for name, each in free.demonstrations.items() if name not in barred]
     assert barred
     assert not any("The capital of Norway" in f"{each.fact} {each.prompt}" for each in kept)
@@ -140,7 +148,7 @@ def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
 
 def test_a_name_within_another_word_bars_nothing() -> None:
     free = corpus()
-    assert free.barred([about("Nor"), about("Egy")]) == frozenset()
+    assert bars(free, about("Nor"), about("Egy")).ids == frozenset()
 
 
 def test_aliases_of_a_subject_count() -> None:
@@ -148,13 +156,13 @@ def test_aliases_of_a_subject_count() -> None:
 
     free = corpus()
     aliased = city_edit(Entity(label="Kingdom of Norway", aliases=("Norway",)), Entity(label="a"), Entity(label="b"))
-    assert free.barred([aliased])
+    assert bars(free, aliased).ids
 
 
 def test_a_record_with_nothing_left_to_retain_is_barred_as_a_whole(tmp_path) -> None:
     free = corpus(read_records(written(tmp_path, GOOD)))
-    assert free.barred([about("Faust")]) == frozenset(free.demonstrations)
-    assert free.barred([about("Macbeth")]) == frozenset()
+    assert bars(free, about("Faust")).ids == frozenset(free.demonstrations)
+    assert bars(free, about("Macbeth")).ids == frozenset()
 
 
 def test_a_barred_record_is_not_shown_and_comes_back_with_the_edit_gone() -> None:
@@ -168,6 +176,35 @@ def test_a_barred_record_is_not_shown_and_comes_back_with_the_edit_gone() -> Non
         after.change(remove=[norway.id])
         assert after.details["records_free"] == every > fewer
     assert "of Norway" not in model.prompts[0]
+
+
+def test_a_change_bars_what_all_edits_in_force_bar_together() -> None:
+    free = corpus()
+    edits = [about("Norway"), about("", "The capital of Norway is Lima"), about("Egypt"), about("", "Egypt is Peru")]
+    one_by_one = bars(free)
+    for edit in edits:
+        one_by_one.change(add=[edit])
+    assert one_by_one.ids == bars(free, *edits).ids > bars(free, *edits[:2]).ids
+    one_by_one.change(remove=[edits[0].id, edits[3].id, "not there"], add=[about("Macbeth")])
+    assert one_by_one.ids == bars(free, edits[1], edits[2], about("Macbeth")).ids
+    one_by_one.change(remove=[edit.id for edit in edits])
+    assert one_by_one.ids == bars(free, about("Macbeth")).ids
+
+
+def test_an_id_that_is_reused_bars_what_its_new_edit_is_about() -> None:
+    free = corpus()
+    kept = bars(free, Edit(id="1", statement="The capital of Norway is Lima"))
+    kept.change(remove=["1"], add=[Edit(id="1", statement="The capital of Egypt is Lima")])
+    assert kept.ids == bars(free, about("", "The capital of Egypt is Lima")).ids != frozenset()
+
+
+def test_a_change_reads_its_own_edits_and_no_others(monkeypatch) -> None:
+    free = corpus()
+    many = bars(free, *(about("", f"The head of office {number} is Ms {number}") for number in range(500)))
+    read = []
+    monkeypatch.setattr(barring, "_plain", lambda text: read.append(text) or f" {text} ")
+    many.change(add=[about("", "Water is dry")], remove=["The head of office 7 is Ms 7"])
+    assert read == ["The head of office 7 is Ms 7", "Water is dry"]
 
 
 def test_every_record_barred_leaves_the_facts(tmp_path) -> None:
@@ -188,13 +225,11 @@ def test_with_all_edits_of_the_atlas_in_force_only_objects_bar() -> None:
     assert len(records_left(free, edits)) >= 150
 
 
-@pytest.mark.skipif(
-    not (Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared/data") / "mquake").is_dir(),
-    reason="no MQuAKE here: set KE_DATA_DIR",
-)
-def test_with_all_edits_of_mquake_in_force_enough_demonstrations_are_left() -> None:
-    folder = Path(os.environ.get("KE_DATA_DIR") or ROOT.parent / "shared/data") / "mquake"
-    raw = json.loads((folder / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))
+def test_with_all_edits_of_mquake_in_force_enough_demonstrations_are_left(ke_data_dir: Path) -> None:
+    file = ke_data_dir / "mquake" / "MQuAKE-CF-3k.json"
+    if not file.is_file():
+        pytest.skip("no mquake/MQuAKE-CF-3k.json")
+    raw = json.loads(file.read_text(encoding="utf-8"))
     subjects = {rewrite["subject"] for case in raw for rewrite in case["requested_rewrite"]}
     assert len(records_left(corpus(), [about(subject) for subject in sorted(subjects)])) >= 32
 

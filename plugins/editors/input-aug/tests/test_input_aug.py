@@ -57,6 +57,12 @@ def test_a_case_without_edits_in_force_is_asked_as_the_control(mode) -> None:
     assert asked(mode=mode, edits=())[1] == asked(mode=mode, facts="none")[1]
 
 
+def test_its_prompts_are_put_to_the_unedited_model_too() -> None:
+    (spec,) = ke_editors()
+    assert spec.own_prompt
+    assert spec.own_before
+
+
 @pytest.mark.parametrize("facts", ["oracle", "all", "retrieved"])
 def test_hidden_facts_are_not_given(facts) -> None:
     ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
 from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
+from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import FAMILIES, Family, tiny_model, tiny_nf4
 from ke_core.testing.weights import changes, weights_of
 from ke_core.weights import find_parts, model_facts
-from ke_plugin_lora import LoraConfig
+from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attached
 from ke_plugin_lora.editor import Lora, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
@@ -77,6 +77,18 @@ def test_the_new_object_becomes_more_probable_than_it_was(family: Family, tmp_pa
         after = model.score(request)[0].logprobs
     assert after[0] > before[0] + 1
     assert after[0] > after[1]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_e14_more_edits_than_fit_one_step_are_all_made(
+    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "EVALUATED", 3)
+    session = make_session(tiny_model("llama"), root=tmp_path)
+    with Lora(evolve(SMALL, batch=batch)).edit(session, FOUR_MOVES) as edited:
+        found: Any = edited.details["edits"]
+    assert list(found) == [edit.id for edit in FOUR_MOVES]
+    assert all(one["loss_after"] < one["loss_before"] for one in found.values())
 
 
 def test_a_loss_that_is_not_finite_names_its_edit(tmp_path: Path) -> None:
@@ -139,6 +151,8 @@ def test_targets_that_the_model_does_not_have_are_refused_with_those_it_has(tmp_
     ):
         pass
     assert "q_proj" in caught.value.hint
+    with pytest.raises(BadConfig, match="called c_attn"):
+        Lora(evolve(SMALL, targets=("c_attn",))).check(make_session(model, root=tmp_path), ())
 
 
 def test_what_is_recorded_says_what_was_done(tmp_path: Path) -> None:

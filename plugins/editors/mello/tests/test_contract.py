@@ -1,11 +1,9 @@
 """MeLLo keeps the contract of editors, in every profile."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
 from ke_core.testing.editor import EditorContract
-from ke_core.testing.examples import QUESTIONS
+from ke_core.testing.examples import MATERIAL
 
 
 class TestFixed(EditorContract):
@@ -22,14 +20,7 @@ class TestRemastered(EditorContract):
     options: ClassVar[dict[str, str]] = {"profile": "remastered"}
 
 
-HOP = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="Eiffel Tower is in Paris")
-
-
 class TestGiven(EditorContract):
     name = "mello"
     options: ClassVar[dict[str, str]] = {"decomposition": "oracle"}
-    material: ClassVar[Mapping[str, Material]] = {
-        SUB_QUESTIONS: Material(
-            value={f"{ask.case}/{ask.query}": {"after": (HOP,), "before": (HOP,)} for ask in QUESTIONS}, oracle=True
-        )
-    }
+    material = MATERIAL

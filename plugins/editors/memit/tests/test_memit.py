@@ -15,7 +15,7 @@ from ke_core.plugin import EditFailed
 from ke_core.testing.editor import unchanged
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import PLACES, PlainModel, off, target_of
+from ke_core.testing.plain_edits import ISLANDS, PlainModel, off, target_of
 from ke_core.testing.tiny import FAMILIES, Family, tiny_model
 from ke_core.weights import ZSettings, module_map
 from ke_plugin_memit import MemitConfig
@@ -40,13 +40,11 @@ def plain_updates(plain: PlainModel) -> dict[int, Tensor]:
         now = torch.stack([plain.state(edit, 2) for edit in EDITS], 1)
         residual = (z - now) / (2 - place)
         found[layer] = residual @ torch.linalg.solve(LAMBDA * moments[layer] + keys @ keys.T, keys).T
-        block, *path = PLACES[plain.family]
-        weight = plain.model.module.get_parameter(".".join([block.format(layer), *path, "weight"]))
-        weight.data.add_(found[layer].T if plain.family == "gpt2" else found[layer])
+        plain.add(layer, found[layer])
     return found
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path) -> None:
     """Numerics 15: keys on the partly edited model, residual over the layers that remain, transposed if need be."""
     model = tiny_model(family, dtype="float64")
@@ -57,13 +55,14 @@ def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path
         ours = {layer: plain.change(layer, before[layer]) for layer in (1, 2)}
     other = PlainModel(tiny_model(family, dtype="float64"), family, plain.templates)
     for layer, update in plain_updates(other).items():
-        assert off(ours[layer], update) < (1e-8 if family == "gpt2" else 1e-4)
+        assert off(ours[layer], update) < (1e-4 if family in ISLANDS else 1e-8)
 
 
-def test_one_edit_in_one_layer_is_the_closed_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path) -> None:
     """Numerics 4: Delta = r k^T (lambda C + k k^T)^-1, solved by numpy, and stationary for the ridge objective."""
-    model = tiny_model("gpt2", dtype="float64")
-    plain = PlainModel(model, "gpt2")
+    model = tiny_model(family, dtype="float64")
+    plain = PlainModel(model, family)
     before = plain.weight(2)
     with Memit(evolve(SMALL, layers=(2,))).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
         plain.templates = edited.details["templates"]  # type: ignore[assignment]
@@ -71,9 +70,10 @@ def test_one_edit_in_one_layer_is_the_closed_form(tmp_path: Path) -> None:
     key, moment = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.moment(2, 1500, 64).numpy()
     residual = (target_of(tmp_path) - plain.state(MOVE_TOWER, 2)).numpy()
     form = np.outer(residual, np.linalg.solve(LAMBDA * moment + np.outer(key, key), key))
-    assert np.linalg.norm(ours - form) / np.linalg.norm(form) < 1e-10
+    most = 1e-5 if family in ISLANDS else 1e-10
+    assert np.linalg.norm(ours - form) / np.linalg.norm(form) < most
     gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ moment
-    assert np.linalg.norm(gradient) / np.linalg.norm(np.outer(residual, key)) < 1e-10
+    assert np.linalg.norm(gradient) / np.linalg.norm(np.outer(residual, key)) < most
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, BadData, KEError, Score
+from ke_core.testing.apart import without_float64
 from ke_core.testing.editor import unchanged
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
@@ -76,6 +77,12 @@ def test_e14_many_edits_are_the_sum_of_each_alone_whatever_the_chunk(
         assert float((chunked[name] - delta).norm() / delta.norm()) < 1e-6
 
 
+def test_x1_a_device_without_float64_can_be_edited_on(trained: Callable[..., Any], tmp_path: Path) -> None:
+    session = make_session(trained(), root=tmp_path)
+    with without_float64(), Mend(MendConfig()).edit(session, EDITS) as edited:
+        assert edited.details["edits"]
+
+
 def test_lr_scale_scales_the_update(trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained("gpt2", dtype="float64")
     once, twice = (deltas(model, tmp_path, EDITS, MendConfig(lr_scale=scale)) for scale in (1.0, 2.0))
@@ -101,6 +108,8 @@ def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None
     ):
         pass
     assert f"ke train mend --model {model.id} --data FILE --minutes 30" in caught.value.hint
+    with pytest.raises(BadConfig, match="mend needs a trained network"):
+        Mend(MendConfig()).check(make_session(model, root=tmp_path), ())
     with (
         pytest.raises(BadConfig, match=r"there is none in .*nowhere"),
         Mend(MendConfig(checkpoint=str(tmp_path / "nowhere"))).edit(make_session(model, root=tmp_path), EDITS),
@@ -146,6 +155,14 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
         pass
     assert isinstance(caught.value, BadConfig | BadData)
     assert "\n" not in caught.value.message
+
+
+def test_a_model_that_is_edited_already_is_not_refused_for_its_new_weights(
+    trained: Callable[..., Any], tmp_path: Path
+) -> None:
+    editor, session = Mend(MendConfig()), make_session(trained(), root=tmp_path)
+    with editor.edit(session, [MOVE_TOWER]):
+        assert editor.check(session, ()) == {}
 
 
 def test_details_are_json_and_say_which_network_it_was(trained: Callable[..., Any], tmp_path: Path) -> None:

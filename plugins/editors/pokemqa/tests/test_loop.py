@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
+from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_pokemqa import PokemqaConfig
-from ke_plugin_pokemqa.editor import ENTITIES, Pokemqa
+from ke_plugin_pokemqa.editor import Pokemqa
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is Eiffel Tower located?\nGenerated answer: Made up."
@@ -177,7 +177,7 @@ def test_log_probabilities_are_a_failure() -> None:
 
 
 def shown(file: str, tmp_path=None, **options) -> str:
-    known = {ENTITIES: Material(value={TOWER.texts[0]: "Eiffel Tower, a tower."})}
+    known = {QUESTION_ENTITIES: Material(value={TOWER.texts[0]: "Eiffel Tower, a tower."})}
     _reply, model = replay(FINAL, material=known, knowledge="dataset" if file == "knowledge" else "none", **options)
     return model.prompts[0]
 
@@ -200,7 +200,7 @@ def test_every_example_would_itself_be_parsed(file) -> None:
 
 def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
     model = ScriptedModel([FINAL])
-    known = {ENTITIES: Material(value={"Another question?": "X, a person."})}
+    known = {QUESTION_ENTITIES: Material(value={"Another question?": "X, a person."})}
     with edited(model, material=known, knowledge="dataset") as after:
         after.answer([TOWER])
     assert "Key entity" not in model.prompts[0]

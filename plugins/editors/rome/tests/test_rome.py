@@ -14,7 +14,7 @@ from ke_core.plugin import EditFailed, UnsupportedEdit
 from ke_core.testing.editor import unchanged
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import PlainModel, off, target_of
+from ke_core.testing.plain_edits import ISLANDS, PlainModel, off, target_of
 from ke_core.testing.tiny import FAMILIES, Family, tiny_model
 from ke_core.weights import ZSettings, bare_keys, module_map
 from ke_plugin_rome import RomeConfig
@@ -46,40 +46,43 @@ def test_the_projection_maps_the_bare_prompts_key_to_its_target(
     assert missed[MOVE_TOWER.id]["missed"] < most
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_the_update_is_the_plain_algorithms(family: str, tmp_path: Path) -> None:
-    model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> None:
+    model = tiny_model(family, dtype="float64")
     ours, details = update(model, tmp_path, family=family)
     plain = PlainModel(model, family, details["templates"])
     along = torch.linalg.solve(plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
     wanted = plain.target(MOVE_TOWER, LAYER, TARGET, mlp=True).z
     key, value = plain.key(MOVE_TOWER, LAYER), plain.value(MOVE_TOWER, LAYER)
-    assert off(wanted, target_of(tmp_path)) < (1e-12 if family == "gpt2" else 1e-6)
-    assert off(ours, torch.outer(wanted - value, along) / (key @ along)) < (1e-9 if family == "gpt2" else 1e-4)
+    assert off(wanted, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
+    assert off(ours, torch.outer(wanted - value, along) / (key @ along)) < (1e-4 if family in ISLANDS else 1e-9)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_what_the_projection_says_after_the_edit_is_the_target(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_the_projection_says_after_the_edit_is_the_target(family: Family, tmp_path: Path) -> None:
     """Numerics 1, measured from outside."""
-    model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
+    model = tiny_model(family, dtype="float64")
     with Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
         said = PlainModel(model, family).value(MOVE_TOWER, LAYER)
-    assert off(said, target_of(tmp_path)) < 1e-12
+    assert off(said, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
 
 
-def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_inverse_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_inverse_moment(
+    family: Family, tmp_path: Path
+) -> None:
     """Numerics 2."""
-    model = tiny_model("gpt2", dtype="float64")
-    ours, details = update(model, tmp_path)
+    model = tiny_model(family, dtype="float64")
+    ours, details = update(model, tmp_path, family=family)
     sizes = torch.linalg.svdvals(ours)
     assert float(sizes[1] / sizes[0]) < 1e-12
-    plain = PlainModel(model, "gpt2", details["templates"])
+    plain = PlainModel(model, family, details["templates"])
     moment, mean = plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0)
     along = torch.linalg.solve(moment, mean)
     other = torch.randn(176, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     spared = other - torch.outer(along, along @ other) / (along @ along)
     assert float((mean @ torch.linalg.solve(moment, spared)).abs().max()) < 1e-9
-    assert float((ours @ spared).norm() / (ours @ other).norm()) < 1e-9
+    assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in ISLANDS else 1e-9)
 
 
 def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

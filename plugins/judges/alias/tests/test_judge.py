@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import Answer, Entity, Failure, Finding, Gold, Item, Query, Scored, Verdict
+from ke_core.plugin import Answer, Entity, Finding, Gold, Item, Query, Verdict
 from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
 
@@ -81,16 +81,6 @@ def test_an_answer_that_did_not_end_well_is_wrong_and_says_how(outcome) -> None:
     judged = judge(Answer(text="Croatia", outcome=outcome))
     assert judged.verdict is Verdict.WRONG
     assert judged.findings == (Finding(item=outcome, label="outcome"),)
-
-
-def test_a_failure_is_wrong_and_says_which() -> None:
-    judged = judge(Failure(error="ContextOverflow", message="Croatia"))
-    assert judged.verdict is Verdict.WRONG
-    assert judged.findings == (Finding(item="ContextOverflow", label="failure"),)
-
-
-def test_log_probabilities_are_not_for_this_judge() -> None:
-    assert judge(Scored(logprobs=(0.0,), tokens=(1,))).verdict is Verdict.UNSURE
 
 
 def test_gold_without_a_name_leaves_the_judge_unsure() -> None:

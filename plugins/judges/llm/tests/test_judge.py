@@ -9,12 +9,10 @@ from ke_core.plugin import (
     Answer,
     BadConfig,
     Entity,
-    Failure,
     Gold,
     Item,
     KEError,
     Query,
-    Scored,
     Verdict,
 )
 from ke_core.plugins.catalog import read
@@ -121,12 +119,6 @@ def test_thoughts_without_an_answer_support_nothing_and_still_hold_facts():
     (found,), _model = judged(says, Item(query=QUERY, reply=reply, facts=HELD))
     assert found.verdict is Verdict.WRONG
     assert [label for _item, label in labels(found)] == ["consistent", "inconsistent", "unrelated", "not-support"]
-
-
-def test_failures_and_log_probabilities_are_settled_without_asking():
-    replies = (Failure(error="ServerGone", message="gone"), Scored(logprobs=(-1.0,), tokens=(1,)))
-    found, _model = judged([], *(Item(query=QUERY, reply=reply, facts=HELD) for reply in replies))
-    assert [one.verdict for one in found] == [Verdict.WRONG, Verdict.UNSURE]
 
 
 def test_judgements_do_not_depend_on_what_is_judged_beside():

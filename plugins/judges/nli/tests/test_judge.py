@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
-from ke_core.plugin import Answer, BadConfig, Entity, Failure, Gold, Item, Query, Verdict
+from ke_core.plugin import Answer, BadConfig, Entity, Gold, Item, Query, Verdict
 from ke_core.testing.contract import ComponentContract
 from ke_plugin_nli import NLIConfig, build
 
@@ -80,18 +80,11 @@ def test_a_finding_does_not_depend_on_what_is_judged_beside(classifier):
 
 def test_without_thoughts_or_facts_there_is_nothing_to_label(classifier):
     judge = build(NLIConfig(model=classifier()))
-    silent, factless, broken, failed = judge.judge(
-        None,
-        [
-            item(raw="Bel"),
-            item(held=()),
-            item(raw="", text="", outcome="unparsed"),
-            Item(query=QUERY, reply=Failure(error="Gone", message="gone")),
-        ],
-    )
+    items = [item(raw="Bel"), item(held=()), item(raw="", text="", outcome="unparsed")]
+    silent, factless, broken = judge.judge(None, items)
     assert labels(silent) == [("Bel", "no-thoughts")]
     assert labels(factless) == []
-    assert [one.verdict for one in (silent, broken, failed)] == [Verdict.UNSURE, Verdict.WRONG, Verdict.WRONG]
+    assert [one.verdict for one in (silent, broken)] == [Verdict.UNSURE, Verdict.WRONG]
 
 
 def test_a_classifier_of_something_else_is_refused(classifier):

@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Entity, Failure, Gold, Item, Query, Scored, Verdict
+from ke_core.plugin import Answer, Entity, Gold, Item, Query, Scored, Verdict
 from ke_core.testing.contract import ComponentContract
 from ke_plugin_probability import ProbabilityConfig, build
 
@@ -50,9 +50,8 @@ def test_a_third_object_on_top_is_neither_right_nor_stale():
     assert verdict(Scored(logprobs=(-3.0, -4.0, -1.0), tokens=(1, 1, 1)), query) is Verdict.WRONG
 
 
-def test_a_text_is_not_judged_and_a_failure_is_wrong():
+def test_a_text_is_not_judged():
     assert verdict(Answer(text="Rome")) is Verdict.UNSURE
-    assert verdict(Failure(error="Rome", message="Rome")) is Verdict.WRONG
 
 
 def test_continuations_without_the_right_object_are_not_judged():

@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     Answer,
     Case,
     CaseRecord,
@@ -24,7 +25,7 @@ from ke_core.plugin import (
 )
 from ke_core.results.aggregate import aggregate
 from ke_plugin_correct_flip import SCHEMES, CorrectFlipConfig, ke_metrics
-from ke_plugin_correct_flip.metric import CONTROL, WRONG_BEFORE, CorrectFlip
+from ke_plugin_correct_flip.metric import WRONG_BEFORE, CorrectFlip
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 Said = Mapping[tuple[Phase, str], Verdict]
@@ -88,8 +89,19 @@ def test_each_style_has_its_own_denominator() -> None:
     ]
 
 
+def test_prompts_of_an_editors_own_that_the_unedited_model_saw_are_their_own_denominator() -> None:
+    """Same prompt before and after (section 6): neither the dataset's prompts nor ``before`` matter then."""
+    said: Said = {("before", "direct"): W, ("before", "cot"): W, ("before", "own"): R, ("after", "own"): R}
+    other: Said = {("before", "direct"): R, ("before", "cot"): R, ("before", "own"): W, ("after", "own"): R}
+    for style in ("direct", "cot"):
+        scores = scored([case("1", said), case("2", other)], before=style)
+        flip = scores["correct-flip", "own"]
+        assert (flip.value, flip.n, flip.skipped_because) == (1, 1, {WRONG_BEFORE: 1})
+    assert (scores["qa", "own"].value, scores["qa", "own"].n) == (0.5, 2)
+
+
 @pytest.mark.parametrize(("before", "value"), [("direct", None), ("cot", 1)])
-def test_an_editor_with_prompts_of_its_own_is_filtered_by_the_style_that_is_named(before: str, value: Any) -> None:
+def test_an_editor_whose_prompts_it_did_not_see_is_filtered_by_the_style_that_is_named(before: str, value: Any) -> None:
     said: Said = {("before", "direct"): W, ("before", "cot"): R, ("after", "own"): R}
     assert scored([case("1", said)], before=before)["correct-flip", "own"].value == value
 
@@ -124,7 +136,7 @@ def test_controls_have_qa_accuracy_and_no_flip() -> None:
     (one,) = direct([R], [R])
     scores = scored([evolve(one, edited=False)])
     assert scores["qa", "direct"].value == 1
-    assert scores["correct-flip", "direct"].skipped_because == {CONTROL: 1}
+    assert scores["correct-flip", "direct"].skipped_because == {EDITS_WITHHELD: 1}
 
 
 def test_v9_what_the_judge_could_not_say_is_not_wrong() -> None:

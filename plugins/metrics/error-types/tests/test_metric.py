@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     Answer,
     BadConfig,
@@ -22,7 +23,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_plugin_error_types import ErrorTypesConfig, build, ke_metrics
-from ke_plugin_error_types.metric import CONTROL, NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, ErrorTypes
+from ke_plugin_error_types.metric import NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, ErrorTypes
 from ke_plugin_error_types.phrases import V1
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
@@ -132,7 +133,7 @@ def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
     gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=W))
     assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no answer in words: ServerGone"}
     assert kinds(record("x", U)) == {"the judge could not say"}
-    assert kinds(record("x", edited=False)) == {CONTROL}
+    assert kinds(record("x", edited=False)) == {EDITS_WITHHELD}
     assert kinds(CaseRecord(case=case(), batch="0", skipped="refused")) == {"refused"}
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     Answer,
     Case,
@@ -26,7 +27,7 @@ from ke_core.plugin import (
 )
 from ke_core.testing.metric import MetricContract
 from ke_plugin_fact_perplexity import FactPerplexityConfig, ke_metrics
-from ke_plugin_fact_perplexity.metric import CONTROL, NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity
+from ke_plugin_fact_perplexity.metric import NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity
 
 FACTS, COUNTERFACTUALS = ("Ann won two titles.", "Ben won one title."), ("Ann won no title.",)
 GOLD = Gold(entities=(Entity(label="Ben"),))
@@ -137,7 +138,7 @@ def test_v9_a_missing_number_has_its_reason() -> None:
     assert {found[name] for name in ("perplexity-facts", "difference", "fact-wise")} == {"it answers in words"}
     one_sided = CaseRecord(case=case(counterfactuals=()), batch="0", outcomes=full.outcomes)
     assert values(one_sided)["fact-wise"] == ONE_SIDED
-    assert set(values(record(edited=False)).values()) == {CONTROL}
+    assert set(values(record(edited=False)).values()) == {EDITS_WITHHELD}
     ruined = record(after=(5.0, 5.0, 1e300))
     huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgement=Judgement(verdict=Verdict.UNSURE))
     over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}

@@ -9,70 +9,15 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
-    EFFICACY,
     Answer,
-    Case,
     CaseRecord,
-    Edit,
-    Entity,
     Failure,
-    Gold,
-    Judgement,
-    Outcome,
-    Probe,
-    Query,
     Verdict,
 )
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.metric import MultiHop
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
-
-
-def query(name: str) -> Query:
-    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)))
-
-
-def case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
-    hop = [query(f"hop-{n}") for n in range(1, hops + 1)]
-    before = [query(f"old-{n}") for n in range(1, hops + 1)]
-    made = tuple(Edit(id=f"{name}-e{n}", statement="s") for n in range(1, edits + 1))
-    return Case(
-        id=name,
-        edits=made,
-        probes=(
-            *(
-                Probe(id=f"efficacy-{n}", aspect=EFFICACY, queries=(hop[n],), edits=(edit.id,))
-                for n, edit in enumerate(made)
-            ),
-            Probe(id="instance-before", aspect="instance", queries=tuple(before), require="all", phase="before"),
-            Probe(id="instance-after", aspect="instance", queries=tuple(hop), require="all"),
-            Probe(
-                id="multi-hop",
-                aspect="multi-hop",
-                queries=tuple(query(f"multi-{n}") for n in range(1, questions + 1)),
-                phase="both",
-            ),
-        ),
-        tags={"hops": str(hops), "edits": str(edits)},
-    )
-
-
-def outcome(verdict: Verdict, reply=None) -> Outcome:
-    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=verdict))
-
-
-def record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:
-    def named(phase, prefix, verdicts):
-        return {(phase, style, f"{prefix}-{n}"): outcome(v) for n, v in enumerate(verdicts, start=1)}
-
-    outcomes = (
-        named("after", "hop", hops)
-        | named("after", "multi", multi)
-        | named("before", "multi", before)
-        | named("before", "old", old)
-    )
-    return CaseRecord(case=case, batch="0", outcomes=outcomes, **rest)
 
 
 def scores(*records: CaseRecord) -> dict[tuple[str, str], float]:
@@ -88,13 +33,15 @@ def named(one: CaseRecord, aspect: str, phase: str = "after"):
     return [value for value in MultiHop().values(one) if (value.aspect, value.phase) == (aspect, phase)]
 
 
-ONE_EDIT = record(case("a", 1, 2), hops=[R, W], multi=[W, R, W], before=[R, W, W], old=[R, R])
-FOUR_EDITS = record(case("b", 4, 4), hops=[W, R, R, R], multi=[W, S, W], before=[W, W, W], old=[R, R, R, W])
+@pytest.fixture
+def four_edits(case, record) -> CaseRecord:
+    """Every hop edited; no question is answered right."""
+    return record(case("b", 4, 4), hops=[W, R, R, R], multi=[W, S, W], before=[W, W, W], old=[R, R, R, W])
 
 
-def test_two_cases_by_hand() -> None:
+def test_two_cases_by_hand(one_edit, four_edits) -> None:
     """reference/mquake.md, section 14 (10): edit-wise over 1 and 4 edits is a mean over 5 edits, not 2 cases."""
-    assert scores(ONE_EDIT, FOUR_EDITS) == {
+    assert scores(one_edit, four_edits) == {
         ("edit-wise", "after"): pytest.approx(4 / 5),
         ("instance-wise", "before"): 1 / 2,
         ("instance-wise", "after"): 0.0,
@@ -107,7 +54,7 @@ def test_two_cases_by_hand() -> None:
     }
 
 
-def test_instance_wise_is_zero_when_any_hop_fails() -> None:
+def test_instance_wise_is_zero_when_any_hop_fails(case, record) -> None:
     good = record(case("a", 1, 3), hops=[R, R, R], multi=[W, W, W])
     assert scores(good)["instance-wise", "after"] == 1
     for n in range(3):
@@ -116,7 +63,7 @@ def test_instance_wise_is_zero_when_any_hop_fails() -> None:
         assert scores(record(case("a", 1, 3), hops=hops, multi=[W, W, W]))["instance-wise", "after"] == 0
 
 
-def test_every_style_has_its_own_values() -> None:
+def test_every_style_has_its_own_values(case, record, outcome) -> None:
     direct = record(case("a", 1, 2), hops=[R, R], multi=[W, W, W])
     cot = {("after", "cot", f"multi-{n}"): outcome(R) for n in (1, 2, 3)}
     both = evolve(direct, outcomes={**direct.outcomes, **cot})
@@ -124,24 +71,24 @@ def test_every_style_has_its_own_values() -> None:
     assert [value.style for value in named(both, "edit-wise")] == ["direct"]
 
 
-def test_units_of_the_bootstrap_are_edits_and_cases() -> None:
-    assert [value.unit for value in named(FOUR_EDITS, "edit-wise")] == ["b-e1", "b-e2", "b-e3", "b-e4"]
-    assert [value.unit for value in named(FOUR_EDITS, "multi-hop")] == ["b"]
+def test_units_of_the_bootstrap_are_edits_and_cases(four_edits) -> None:
+    assert [value.unit for value in named(four_edits, "edit-wise")] == ["b-e1", "b-e2", "b-e3", "b-e4"]
+    assert [value.unit for value in named(four_edits, "multi-hop")] == ["b"]
 
 
-def test_old_answer_counts_as_stale_only_where_no_wording_is_right() -> None:
+def test_old_answer_counts_as_stale_only_where_no_wording_is_right(case, record) -> None:
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, R, S]), "multi-hop-stale")[0].value == 0
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "multi-hop-stale")[0].value == 1
 
 
-def test_control_is_measured_like_an_edited_case() -> None:
-    assert named(evolve(ONE_EDIT, edited=False), "multi-hop")[0].value == 1
+def test_control_is_measured_like_an_edited_case(one_edit) -> None:
+    assert named(evolve(one_edit, edited=False), "multi-hop")[0].value == 1
 
 
-def test_of_cases_whose_facts_are_recalled_only_those_count() -> None:
-    """The unedited model is right on every fact of ONE_EDIT, whose question is answered, and not of FOUR_EDITS."""
-    assert named(ONE_EDIT, "multi-hop-recalled")[0].value == 1
-    (left_out,) = named(FOUR_EDITS, "multi-hop-recalled")
+def test_of_cases_whose_facts_are_recalled_only_those_count(case, record, one_edit, four_edits) -> None:
+    """The unedited model is right on every fact of one_edit, whose question is answered, and not of four_edits."""
+    assert named(one_edit, "multi-hop-recalled")[0].value == 1
+    (left_out,) = named(four_edits, "multi-hop-recalled")
     assert (left_out.value, left_out.skipped_because) == (
         None,
         "the unedited model does not recall every fact of the case",
@@ -151,7 +98,7 @@ def test_of_cases_whose_facts_are_recalled_only_those_count() -> None:
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3, 5])
-def test_v14_any_of_as_many_questions_as_there_are(questions) -> None:
+def test_v14_any_of_as_many_questions_as_there_are(questions, case, record) -> None:
     """Published runners look for exactly three: ``if qid == 2``, ``total * 3``, ``range(3)``."""
     some = case("a", 1, 2, questions=questions)
     for right in range(questions):
@@ -160,7 +107,7 @@ def test_v14_any_of_as_many_questions_as_there_are(questions) -> None:
     assert named(record(some, hops=[R, R], multi=[W] * questions), "multi-hop")[0].value == 0
 
 
-def test_v9_a_missing_verdict_is_counted_with_its_reason() -> None:
+def test_v9_a_missing_verdict_is_counted_with_its_reason(case, record) -> None:
     """EasyEdit leaves NaN items out of the mean and tells nobody."""
     part = record(case("a", 2, 2), hops=[R], multi=[R, R])
     for aspect in ("instance-wise", "multi-hop", "multi-hop-stale"):
@@ -170,12 +117,12 @@ def test_v9_a_missing_verdict_is_counted_with_its_reason() -> None:
     assert [value.value for value in named(part, "edit-wise")] == [1, None]
 
 
-def test_v9_an_unsure_judge_is_counted_with_its_reason() -> None:
+def test_v9_an_unsure_judge_is_counted_with_its_reason(case, record) -> None:
     (value,) = named(record(case("a", 1, 2), hops=[R, R], multi=[R, U, R]), "multi-hop")
     assert (value.value, value.skipped_because) == (None, "the judge could not say")
 
 
-def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
+def test_v9_a_skipped_case_has_every_value_with_its_reason(case) -> None:
     skipped = CaseRecord(case=case("b", 4, 4), batch="0", skipped="the subject does not occur")
     found = list(MultiHop().values(skipped))
     assert {value.skipped_because for value in found} == {"the subject does not occur"}
@@ -183,21 +130,21 @@ def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
     assert len([value for value in found if value.aspect == "edit-wise"]) == 4
 
 
-def test_v13_no_two_numbers_share_a_name() -> None:
+def test_v13_no_two_numbers_share_a_name(four_edits) -> None:
     """Edit-wise success and multi-hop accuracy were once both called accuracy."""
-    found = [(value.aspect, value.phase, value.style, value.unit) for value in MultiHop().values(FOUR_EDITS)]
+    found = [(value.aspect, value.phase, value.style, value.unit) for value in MultiHop().values(four_edits)]
     assert len(found) == len(set(found))
 
 
-def test_every_heading_is_of_an_aspect_that_exists() -> None:
+def test_every_heading_is_of_an_aspect_that_exists(four_edits) -> None:
     spec, _retrieval = ke_metrics()
-    aspects = {value.aspect for value in MultiHop().values(FOUR_EDITS)}
+    aspects = {value.aspect for value in MultiHop().values(four_edits)}
     (further,) = spec.tables.values()
     assert {*spec.columns, *further} == aspects
     assert len(set(spec.columns.values())) == len(spec.columns)
 
 
-def test_failures_and_answers_without_an_end_are_in_n_as_wrong() -> None:
+def test_failures_and_answers_without_an_end_are_in_n_as_wrong(case, record, outcome) -> None:
     some = record(case("a", 1, 2), hops=[R, R], multi=[W, W, W])
     outcomes = {
         **some.outcomes,

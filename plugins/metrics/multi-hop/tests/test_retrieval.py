@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
-    EFFICACY,
     Answer,
-    Case,
     CaseRecord,
-    Edit,
     Entity,
     Failure,
     Gold,
     Judgement,
     Outcome,
-    Probe,
     Query,
     Step,
     Verdict,
@@ -27,63 +25,15 @@ from ke_plugin_multi_hop.retrieval import NOT_ALL, Retrieval
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 
 
-def query(name: str) -> Query:
-    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)))
-
-
-def case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
-    hop = [query(f"hop-{n}") for n in range(1, hops + 1)]
-    before = [query(f"old-{n}") for n in range(1, hops + 1)]
-    made = tuple(Edit(id=f"{name}-e{n}", statement="s") for n in range(1, edits + 1))
-    return Case(
-        id=name,
-        edits=made,
-        probes=(
-            *(
-                Probe(id=f"efficacy-{n}", aspect=EFFICACY, queries=(hop[n],), edits=(edit.id,))
-                for n, edit in enumerate(made)
-            ),
-            Probe(id="instance-before", aspect="instance", queries=tuple(before), require="all", phase="before"),
-            Probe(id="instance-after", aspect="instance", queries=tuple(hop), require="all"),
-            Probe(
-                id="multi-hop",
-                aspect="multi-hop",
-                queries=tuple(query(f"multi-{n}") for n in range(1, questions + 1)),
-                phase="both",
-            ),
-        ),
-        tags={"hops": str(hops), "edits": str(edits)},
-    )
-
-
-def outcome(verdict: Verdict, reply=None) -> Outcome:
-    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=verdict))
-
-
-def record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:
-    def named(phase, prefix, verdicts):
-        return {(phase, style, f"{prefix}-{n}"): outcome(v) for n, v in enumerate(verdicts, start=1)}
-
-    outcomes = (
-        named("after", "hop", hops)
-        | named("after", "multi", multi)
-        | named("before", "multi", before)
-        | named("before", "old", old)
-    )
-    return CaseRecord(case=case, batch="0", outcomes=outcomes, **rest)
-
-
 def named(one: CaseRecord, aspect: str, phase: str = "after"):
     return [value for value in Retrieval().values(one) if (value.aspect, value.phase) == (aspect, phase)]
 
 
-ONE_EDIT = record(case("a", 1, 2), hops=[R, W], multi=[W, R, W], before=[R, W, W], old=[R, R])
-
-
 def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> CaseRecord:
     steps = {
-        ("after", "direct", name): outcome(
-            W, Answer(text="x", steps=tuple(Step(kind="subquestion", text="?", retrieved=r) for r in rows))
+        ("after", "direct", name): Outcome(
+            reply=Answer(text="x", steps=tuple(Step(kind="subquestion", text="?", retrieved=r) for r in rows)),
+            judgement=Judgement(verdict=W),
         )
         for name, rows in found.items()
     }
@@ -101,16 +51,16 @@ def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> Case
     ],
     ids=["all", "any order, others between", "not in one question", "one is missing", "nothing was found"],
 )
-def test_retrieval_needs_every_edit_of_the_case_in_one_question(found, value) -> None:
+def test_retrieval_needs_every_edit_of_the_case_in_one_question(found, value, case, record) -> None:
     some = record(case("a", 2, 3), hops=[R, R, R], multi=[W, W, W])
     assert [v.value for v in named(with_steps(some, found), "retrieval")] == [value]
 
 
-def test_retrieval_is_not_measured_where_nothing_is_looked_up() -> None:
-    assert named(ONE_EDIT, "retrieval") == named(ONE_EDIT, "edit-retrieval") == []
+def test_retrieval_is_not_measured_where_nothing_is_looked_up(one_edit) -> None:
+    assert named(one_edit, "retrieval") == named(one_edit, "edit-retrieval") == []
 
 
-def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_looked_up() -> None:
+def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_looked_up(case, record, outcome) -> None:
     some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
     failed = {("after", "direct", "hop-1"): outcome(W, Failure(error="E", message="m"))}
     for one in (some, evolve(some, outcomes={**some.outcomes, **failed})):
@@ -118,18 +68,18 @@ def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_loo
         assert [v.value for v in named(one, "retrieval")] == [1]
 
 
-def test_edit_retrieval_asks_for_the_right_edit_first() -> None:
+def test_edit_retrieval_asks_for_the_right_edit_first(case, record) -> None:
     some = record(case("a", 2, 2), hops=[R, R], multi=[W, W, W])
     found = with_steps(some, {"hop-1": [("a-e1",)], "hop-2": [("a-e1",), ("a-e2",)]})
     assert [(v.unit, v.value) for v in named(found, "edit-retrieval")] == [("a-e1", 1), ("a-e2", 0)]
 
 
-def test_control_has_nothing_to_retrieve() -> None:
-    control = with_steps(evolve(ONE_EDIT, edited=False), {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
+def test_control_has_nothing_to_retrieve(one_edit) -> None:
+    control = with_steps(evolve(one_edit, edited=False), {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
     assert list(Retrieval().values(control)) == []
 
 
-def test_accuracy_given_full_retrieval_is_of_the_cases_that_found_everything() -> None:
+def test_accuracy_given_full_retrieval_is_of_the_cases_that_found_everything(case, record) -> None:
     """Three cases: found and right, found and wrong, not found: 1 of 2 (MQuAKE, beside Table 14)."""
     found = {"multi-1": [("a-e1",), ("a-e2",)]}
     right = with_steps(record(case("a", 2, 2), hops=[R, R], multi=[W, R, W]), found)
@@ -140,46 +90,57 @@ def test_accuracy_given_full_retrieval_is_of_the_cases_that_found_everything() -
 
 
 @pytest.mark.parametrize("aspect", ["complex", "reasoning"])
-def test_questions_of_other_benchmarks_are_counted_too(aspect) -> None:
+def test_questions_of_other_benchmarks_are_counted_too(aspect, case, record) -> None:
     some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
     probes = (*some.case.probes[:-1], evolve(some.case.probes[-1], aspect=aspect))
     assert [v.value for v in named(evolve(some, case=evolve(some.case, probes=probes)), "retrieval")] == [1]
 
 
-def test_v9_a_skipped_case_has_its_reason() -> None:
+def test_v9_a_skipped_case_has_its_reason(case) -> None:
     skipped = CaseRecord(case=case("b", 2, 2), batch="0", skipped="the subject does not occur")
     values = list(Retrieval().values(skipped))
     assert {(value.value, value.skipped_because) for value in values} == {(None, "the subject does not occur")}
 
 
-def test_every_heading_is_of_an_aspect_that_exists() -> None:
+def test_every_heading_is_of_an_aspect_that_exists(one_edit, stepped) -> None:
     _multi_hop, spec = ke_metrics()
-    looked_up = with_steps(ONE_EDIT, {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
+    looked_up = with_steps(one_edit, {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
     aspects = {value.aspect for one in (looked_up, stepped(hop("Rome", "a-e1"))) for value in Retrieval().values(one)}
     assert set(spec.columns) == aspects
     assert len(set(spec.columns.values())) == len(aspects)
 
 
-def stepped(*steps: Step, edit: str = "a-e1") -> CaseRecord:
+@pytest.fixture
+def stepped(case, outcome) -> Callable[..., CaseRecord]:
     """A case of two hops, the first edited, whose one question was answered by these steps."""
     hops = (
-        Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit=edit),
+        Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit="a-e1"),
         Query(id="h2", texts=("who?",), gold=Gold(entities=(Entity(label="W. G. Sebald"),))),
     )
     asked = Query(id="multi-1", texts=("who where?",), gold=Gold(entities=(Entity(label="x"),)), hops=hops)
     plain = case("a", 1, 2, questions=1)
     made = evolve(plain, probes=(*plain.probes[:-1], evolve(plain.probes[-1], queries=(asked,))))
-    reply = Answer(text="x", steps=steps)
-    return CaseRecord(case=made, batch="0", outcomes={("after", "own", "multi-1"): outcome(W, reply)})
+
+    def answered(*steps: Step) -> CaseRecord:
+        outcomes = {("after", "own", "multi-1"): outcome(W, Answer(text="x", steps=steps))}
+        return CaseRecord(case=made, batch="0", outcomes=outcomes)
+
+    return answered
 
 
 def hop(answer: str, *retrieved: str) -> Step:
     return Step(kind="subquestion", text="?", retrieved=retrieved, answer=answer)
 
 
-def per_hop(*steps: Step) -> dict[str, list[float]]:
-    one = stepped(*steps)
-    return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "edit-weighed")}
+@pytest.fixture
+def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
+    """What a question answered by these steps is worth, hop by hop."""
+
+    def counted(*steps: Step) -> dict[str, list[float]]:
+        one = stepped(*steps)
+        return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "edit-weighed")}
+
+    return counted
 
 
 @pytest.mark.parametrize(
@@ -193,17 +154,17 @@ def per_hop(*steps: Step) -> dict[str, list[float]]:
         ((hop("Paris", "a-e1"), hop("Rome", "a-e1")), 0.5, [1]),
     ],
 )
-def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighed) -> None:
+def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighed, per_hop) -> None:
     assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
 
 
-def test_a_method_without_sub_questions_has_no_hops_to_count() -> None:
+def test_a_method_without_sub_questions_has_no_hops_to_count(stepped, per_hop) -> None:
     assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
     control = evolve(stepped(hop("Rome", "a-e1")), edited=False)
     assert named(control, "hops-answered") == named(control, "edit-weighed") == []
 
 
-def test_a_question_that_failed_arrived_at_no_hop() -> None:
+def test_a_question_that_failed_arrived_at_no_hop(outcome, stepped) -> None:
     two = stepped(hop("Rome", "a-e1"))
     probe = two.case.probes[-1]
     other = evolve(probe.queries[0], id="multi-2")

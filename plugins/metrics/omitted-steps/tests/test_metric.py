@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     Answer,
     Case,
     CaseRecord,
@@ -21,7 +22,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_plugin_omitted_steps import ke_metrics
-from ke_plugin_omitted_steps.metric import CONTROL, NO_STEPS, OmittedSteps
+from ke_plugin_omitted_steps.metric import NO_STEPS, OmittedSteps
 
 GOLD = Gold(entities=(Entity(label="x"),))
 
@@ -79,7 +80,7 @@ def test_v9_what_has_no_steps_is_left_out_with_its_reason() -> None:
     for one, why in (
         (record(Answer(text="x")), NO_STEPS),
         (record(gone), "there is no answer in words: ServerGone"),
-        (record(steps("a"), edited=False), CONTROL),
+        (record(steps("a"), edited=False), EDITS_WITHHELD),
         (record(steps("a"), skipped="refused"), "refused"),
     ):
         values = list(OmittedSteps().values(one))

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     Answer,
     Case,
@@ -22,7 +23,7 @@ from ke_core.plugin import (
     Relation,
     Verdict,
 )
-from ke_plugin_parrot_rate.metric import CONTROL, NONE, ParrotRate
+from ke_plugin_parrot_rate.metric import NONE, ParrotRate
 
 
 def entities(*names: str) -> tuple[Entity, ...]:
@@ -103,7 +104,7 @@ def test_the_unedited_model_says_how_often_the_object_comes_by_chance() -> None:
 
 
 def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
-    assert rate(SCHOOLS, "x", edited=False) == CONTROL
+    assert rate(SCHOOLS, "x", edited=False) == EDITS_WITHHELD
     assert rate(SCHOOLS, "x", skipped="refused") == "refused"
     gone = Failure(error="ServerGone", message="gone")
     assert rate(SCHOOLS, "", reply=gone) == "there is no answer in words: ServerGone"

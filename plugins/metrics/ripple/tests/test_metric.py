@@ -10,6 +10,7 @@ from attrs import evolve
 
 from ke_core.plugin import (
     EFFICACY,
+    NOT_ON_RECORD,
     Answer,
     Case,
     CaseRecord,
@@ -27,7 +28,7 @@ from ke_core.plugin import (
 from ke_core.results.aggregate import aggregate
 from ke_core.results.common import NOT_IN_ALL, in_all
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
-from ke_plugin_ripple.metric import ABSENT, FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
+from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 LG, CI, CII, SA, PV, RS = CRITERIA
@@ -178,7 +179,7 @@ def test_v9_what_was_not_asked_is_missing_with_its_reason() -> None:
     assert [value.skipped_because for value in found(unasked, CI)] == [NOT_PUT]
     assert [(value.value, value.skipped_because) for value in found(unasked, "executed")] == [(None, NOT_PUT)]
     unanswered = evolve(one, outcomes={key: o for key, o in one.outcomes.items() if key[2] != "0-0"})
-    assert [value.skipped_because for value in found(unanswered, CI)] == [ABSENT]
+    assert [value.skipped_because for value in found(unanswered, CI)] == [NOT_ON_RECORD]
 
 
 def test_an_editor_with_prompts_of_its_own_is_filtered_by_what_the_unedited_model_knew() -> None:

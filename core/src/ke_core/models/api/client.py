@@ -20,38 +20,39 @@ from weakref import finalize
 import httpx2
 from attrs import Factory, define, field, frozen
 
-from ke_core.errors import KEError, ModelUnavailable, ServerFailed
-from ke_core.models.api.faults import ServerDown, Transient, Unreachable, fault
+from ke_core.errors import KEError, ModelUnavailable, ServerDown, ServerFailed
+from ke_core.models.api.endpoints import count
+from ke_core.models.api.faults import CHARGED, Transient, Unreachable, fault
 
 T = TypeVar("T")
 LARGEST = 32 * 2**20  # bytes of an answer: a completion is thousands, echoed log-probabilities may be millions
 SECRET = 8  # a shorter key is a placeholder ("EMPTY", "none") and may stand in any text
 CONNECT = 10.0  # seconds to be let in
-TIMED_OUT = 3  # tries of a request that takes too long: the server may have done, and charged for, each of them
 INFINITE = float("inf")
 HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 
 
 @frozen(kw_only=True)
 class Patience:
-    """``attempts`` in all, with ``first``, 2 ``first`` ... at most ``most`` seconds in between.
+    """``attempts`` that fail, with ``first``, 2 ``first`` ... at most ``most`` seconds in between.
 
-    ``asked``: the longest wait that a server may ask for.
+    ``asked``: the longest that a server may put off a request, in all. To be told when to come back, because there are
+    too many requests, is no failed attempt: a server that lets in a few a minute is well.
     """
 
     attempts: int = 7
     first: float = 0.5
     most: float = 30.0
-    asked: float = 300.0
+    asked: float = 900.0
 
-    def wait(self, attempt: int, trouble: Transient) -> float | None:
-        """Seconds before the next attempt, the first being 0; None if there is none."""
-        if attempt + 1 >= min(self.attempts, trouble.tries) or (trouble.wait or 0) > self.asked:
-            return None
-        if trouble.wait is not None:
-            return trouble.wait
+    def pause(self, failed: int) -> float:
+        """Seconds after so many failed attempts."""
         drawn = random.uniform(0.5, 1)  # noqa: S311  so that requests refused together do not come back together
-        return float(min(self.most, self.first * 2**attempt) * drawn)
+        return float(min(self.most, self.first * 2 ** (failed - 1)) * drawn)
+
+    def spread(self, left: float) -> float:
+        """Seconds on top of the ``left`` ones that all requests wait alike, for the same reason."""
+        return random.uniform(0, max(self.first, left / 10))  # noqa: S311
 
 
 COUNTS = ("requests", "retries", "prompt_tokens", "tokens", "unmetered")
@@ -61,7 +62,7 @@ COUNTS = ("requests", "retries", "prompt_tokens", "tokens", "unmetered")
 class Usage:
     """What a server was asked in this process: requests answered, tries beyond the first, tokens by its own count.
 
-    ``unmetered`` answers came without a count.
+    An answer that is of no use is one too: it is paid for. ``unmetered`` ones came without a count.
     """
 
     requests: int = 0
@@ -77,6 +78,11 @@ class Usage:
         with self._lock:
             for name, count in more.items():
                 setattr(self, name, getattr(self, name) + count)
+
+    def add_answer(self, raw: Mapping[str, Any]) -> None:
+        """Add what an answer says it took."""
+        read, written = (count(raw.get("usage"), name) for name in ("prompt_tokens", "completion_tokens"))
+        self.add(requests=1, prompt_tokens=read, tokens=written, unmetered=int(not (read or written)))
 
     def counts(self) -> dict[str, int]:
         """All of them, by name."""
@@ -150,25 +156,43 @@ class Client:
 
         Raises KEErrors in one line: ServerFailed after the last try.
         """
-        attempt = 0
+        begun, sent, failed = monotonic(), 0, 0
         while True:
-            self._pause(self._not_before - monotonic())
+            self._wait_turn()
+            sent += 1
             try:
-                answer = read(self.once("POST", path, body))
+                return read(self._post(path, body))
             except Transient as trouble:
-                wait = self.patience.wait(attempt, trouble)
-                if wait is None:
-                    raise ServerDown(
-                        f"{trouble.message}, at the last of {attempt + 1} tries", hint="start the same run again later"
-                    ) from None
-                if trouble.wait is not None:  # the server means everybody
-                    self._not_before = max(self._not_before, monotonic() + wait)
-                self._pause(wait)
-                attempt += 1
+                failed += not (trouble.busy and trouble.wait)
+                last = failed >= min(self.patience.attempts, trouble.tries)
+                if last or not self._put_off(trouble.wait, failed, begun):
+                    busy = trouble.busy and not trouble.wait
+                    told = f"{trouble.message}, at the last of {sent} tries"
+                    raise ServerDown(told, hint="start the same run again later", busy=busy) from None
                 self.usage.add(retries=1)
-            else:
-                self.usage.add(requests=1)
-                return answer
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """An answer, counted: whatever can be made of it, it is paid for."""
+        raw = self.once("POST", path, body)
+        self.usage.add_answer(raw)
+        return raw
+
+    def _wait_turn(self) -> None:
+        """Until the server takes requests again, as far as is known: meanwhile it may have put off another one."""
+        self._pause(0)
+        while (left := self._not_before - monotonic()) > 0:
+            self._pause(left + self.patience.spread(left))
+
+    def _put_off(self, wait: float, failed: int, begun: float) -> bool:
+        """Wait a while, or have all requests ``wait``, as the server asks; False where it asks for too long."""
+        if not wait:
+            self._pause(self.patience.pause(failed))
+            return True
+        until = monotonic() + wait
+        if until - begun > self.patience.asked:
+            return False
+        self._not_before = max(self._not_before, until)
+        return True
 
     def once(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE
@@ -184,7 +208,7 @@ class Client:
             with self._http.stream(method, f"{self.url}{path}", json=body, timeout=limits) as response:
                 text = self._read(response, deadline)
         except httpx2.TimeoutException:
-            raise Transient(f"no answer within {within:g} s from {self.url}", tries=TIMED_OUT) from None
+            raise Transient(f"no answer within {within:g} s from {self.url}", tries=CHARGED) from None
         except httpx2.ConnectError as error:
             raise Unreachable(f"cannot reach {self.url}: {self._clean(_reason(error))}") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
@@ -212,7 +236,7 @@ class Client:
             if size > LARGEST:
                 raise ServerFailed(f"an answer of more than {LARGEST // 2**20} MiB from {self.url}")
             if monotonic() > deadline:
-                raise Transient(f"no whole answer within the time limit from {self.url}", tries=TIMED_OUT)
+                raise Transient(f"no whole answer within the time limit from {self.url}", tries=CHARGED)
         return self._clean(b"".join(pieces).decode("utf-8", "replace"))
 
     def _clean(self, text: str) -> str:

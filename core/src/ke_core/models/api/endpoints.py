@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, NoLikelihood
-from ke_core.models.api.faults import Transient
+from ke_core.models.api.faults import CHARGED, Transient
 from ke_core.requests import Generate, Generated
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -49,9 +49,9 @@ def read(raw: Mapping[str, Any], request: Generate, *, chat: bool) -> Generated:
     choice = _choice(raw)
     text = _message(choice) if chat else choice.get("text")
     if choice.get("finish_reason") == "content_filter":
-        raise ContentRefused("the server's content filter withheld the answer")
+        raise ContentRefused("the server's content filter withheld the answer", charged=True)
     if not isinstance(text, str):
-        raise Transient("the server's answer holds no text")
+        raise Transient("the server's answer holds no text", tries=CHARGED)
     usage = raw.get("usage")
     written, stopped = _chat_text(text, request) if chat else _cut(text.removeprefix(request.prompt), request.stop)
     prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
@@ -107,7 +107,7 @@ def scored(parts: Sequence[tuple[float, int]]) -> Scored:
 def _choice(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = raw.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Transient("the server's answer holds no choice")
+        raise Transient("the server's answer holds no choice", tries=CHARGED)
     return choices[0]
 
 
@@ -117,7 +117,8 @@ def _message(choice: Mapping[str, Any]) -> object:
     if not isinstance(message, dict):
         return None
     if message.get("refusal"):
-        raise ContentRefused(f"the model declined: {' '.join(str(message['refusal']).split())[:200]}")
+        said = " ".join(str(message["refusal"]).split())[:200]
+        raise ContentRefused(f"the model declined: {said}", charged=True)
     content = message.get("content")
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed
+from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused
 
 SHOWN = 200  # characters of a server's own words
-AGAIN = frozenset({408, 409, 425, 429})
+CHARGED = 3  # tries of what the server may have done, and charged for, each time
+BUSY = 429
+AGAIN = frozenset({408, 409, 425, BUSY})
 """Statuses below 500 that say: later."""
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum context|too long|too many tokens|exceed\w* .{0,40}(context|token limit)"
@@ -23,29 +25,21 @@ REFUSED = re.compile(r"content[ _]?(filter|policy|management)|moderation|safety 
 
 
 class Transient(Exception):
-    """Worth another try. ``wait``: the seconds the server asks for. ``tries``: more than so many are too dear."""
+    """Worth another try. ``wait``: the seconds the server asks for, 0 if it does not. ``busy``: it has too much to do.
 
-    def __init__(self, message: str, *, wait: float | None = None, tries: int = 100) -> None:
+    ``tries``: more than so many are too dear.
+    """
+
+    def __init__(self, message: str, *, wait: float = 0.0, busy: bool = False, tries: int = 100) -> None:
         super().__init__(message)
         self.message = message
         self.wait = wait
+        self.busy = busy
         self.tries = tries
 
 
 class Unreachable(Transient):
     """Nobody listens there."""
-
-
-class ServerDown(ServerFailed):
-    """Every try has failed."""
-
-
-class ServerRefused(ServerFailed):
-    """What every other request would meet as well: a refused key, a model that is not there, an exhausted account."""
-
-    def __init__(self, message: str, *, status: int, hint: str) -> None:
-        super().__init__(message, hint=hint)
-        self.status = status
 
 
 def fault(status: int, headers: Mapping[str, str], body: str, *, key: str) -> KEError | Transient:
@@ -55,7 +49,7 @@ def fault(status: int, headers: Mapping[str, str], body: str, *, key: str) -> KE
     if refused := _refused(status, body, told, key):
         return refused
     if status in AGAIN or status >= 500:
-        return Transient(f"the server answers {status}{told}", wait=asked_wait(headers))
+        return Transient(f"the server answers {status}{told}", wait=asked_wait(headers), busy=status == BUSY)
     if REFUSED.search(body):
         return ContentRefused(f"the server withheld its answer ({status}){told}")
     if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
@@ -67,7 +61,7 @@ def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | Non
     """What is refused whatever is asked."""
     if status in (401, 403) and not REFUSED.search(body):
         return ServerRefused(f"the server refuses the request ({status}); {key}{told}", status=status, hint=KEY)
-    if status == 429 and "insufficient_quota" in body:
+    if status == BUSY and "insufficient_quota" in body:
         return ServerRefused(f"the account has nothing left ({status}){told}", status=status, hint=ACCOUNT)
     if status == 404:
         return ServerRefused(f"the server knows no such model or endpoint (404){told}", status=status, hint=NOT_FOUND)
@@ -95,14 +89,14 @@ def said(body: str) -> str:
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds in ``Retry-After``, which is a number or a date; None where it is absent or neither."""
+def asked_wait(headers: Mapping[str, str]) -> float:
+    """Seconds in ``Retry-After``, which is a number or a date; 0 where it is absent or neither."""
     given = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", given):
         return float(given)
     try:
         when = parsedate_to_datetime(given)
     except ValueError:
-        return None
+        return 0.0
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
+from functools import partial
 from threading import Lock
 from typing import Any, Self, TypeVar
 
@@ -11,11 +12,20 @@ from attrs import define, field
 
 from ke_core.data.codec import digest
 from ke_core.data.results import Scored
-from ke_core.errors import KEError, ModelUnavailable, NoLikelihood, ServerFailed
+from ke_core.errors import (
+    ContentRefused,
+    KEError,
+    ModelUnavailable,
+    NoLikelihood,
+    ServerDown,
+    ServerFailed,
+    ServerRefused,
+)
 from ke_core.models.api import endpoints
 from ke_core.models.api.client import CONNECT, Client, Usage
 from ke_core.models.api.endpoints import CHAT, COMPLETIONS
-from ke_core.models.api.faults import ServerDown, ServerRefused, Transient, Unreachable
+from ke_core.models.api.faults import Transient, Unreachable
+from ke_core.models.api.workers import workers
 from ke_core.protocols import Keep
 from ke_core.requests import Generate, Generated, Score
 from ke_core.specs import ModelRequest
@@ -25,6 +35,7 @@ UNKNOWN = 10**9
 LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
 DOWN = 3  # requests that fail at every try, with none answered in between: the rest of the list is not sent
 T = TypeVar("T", bound=Generated | Scored)
+Outcome = Generated | Scored | Exception
 
 
 @define
@@ -38,7 +49,7 @@ class Breaker:
     def note(self, outcome: object) -> None:
         """An outcome has come."""
         with self._lock:
-            self._down = self._down + 1 if isinstance(outcome, ServerDown) else 0
+            self._down = self._down + 1 if isinstance(outcome, ServerDown) and not outcome.busy else 0
             if isinstance(outcome, ServerFailed) and (isinstance(outcome, ServerRefused) or self._down >= DOWN):
                 self.error = outcome
 
@@ -131,15 +142,14 @@ class ApiModel:
         """One result a request, in order; NoLikelihood where the server gives no log-probabilities of a prompt."""
         return [_of(Scored, one) for one in self.complete(requests, _forget)]
 
-    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Generated | Scored | Exception]:
+    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Outcome]:
         """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""
         self.client.resume()
-        breaker, results = Breaker(), dict[int, Generated | Scored | Exception]()
-        with ThreadPoolExecutor(self.concurrency, thread_name_prefix="ke-api") as pool:
-            open_: dict[Future[Any], int] = {
-                pool.submit(self._one, request, breaker): place for place, request in enumerate(requests)
-            }
+        breaker, open_, results = Breaker(), dict[Future[Outcome], int](), dict[int, Outcome]()
+        with workers(min(self.concurrency, len(requests))) as submit:
             try:
+                for place, request in enumerate(requests):
+                    open_[submit(partial(self._one, request, breaker))] = place
                 _collect(open_, keep, results)
             except BaseException:
                 self.client.halt()
@@ -154,13 +164,11 @@ class ApiModel:
                 raise
         return [results[place] for place in range(len(requests))]
 
-    def _one(self, request: Generate | Score, breaker: Breaker) -> Generated | Scored | Exception:
+    def _one(self, request: Generate | Score, breaker: Breaker) -> Outcome:
         if breaker.error is not None:
             return breaker.error
         try:
-            outcome: Generated | Scored | Exception = (
-                self._score(request) if isinstance(request, Score) else self._generate(request)
-            )
+            outcome: Outcome = self._score(request) if isinstance(request, Score) else self._generate(request)
         except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
             outcome = error
         breaker.note(outcome)
@@ -175,15 +183,12 @@ class ApiModel:
             return self.client.ask(path, asked, lambda raw: endpoints.read(raw, request, chat=self.chat))
 
         try:
-            written = ask()
+            return ask()
         except ServerFailed as error:
             if NEWER not in error.message or limit == NEWER:
                 raise
             self._limit = NEWER  # some models take the limit under its newer name only, and say so
-            written = ask()
-        metered = bool(written.prompt_tokens or written.tokens)
-        self.usage.add(prompt_tokens=written.prompt_tokens, tokens=written.tokens, unmetered=int(not metered))
-        return written
+            return ask()
 
     def _score(self, request: Score) -> Scored:
         if self.chat:
@@ -191,13 +196,8 @@ class ApiModel:
         return endpoints.scored([self._scored(request.prompt, text) for text in request.continuations])
 
     def _scored(self, prompt: str, continuation: str) -> tuple[float, int]:
-        def read(raw: dict[str, Any]) -> tuple[float, int]:
-            found = endpoints.read_score(raw, prompt, continuation)
-            used = raw.get("usage")
-            self.usage.add(prompt_tokens=endpoints.count(used, "prompt_tokens"), unmetered=int(not used))
-            return found
-
-        return self.client.ask(COMPLETIONS, {"model": self.name, **endpoints.score_body(prompt, continuation)}, read)
+        asked = {"model": self.name, **endpoints.score_body(prompt, continuation)}
+        return self.client.ask(COMPLETIONS, asked, lambda raw: endpoints.read_score(raw, prompt, continuation))
 
     def _listed(self) -> list[Mapping[str, Any]]:
         data = self.client.once("GET", "/models", patience=CONNECT).get("data")
@@ -207,20 +207,20 @@ class ApiModel:
 NEWER = "max_completion_tokens"
 
 
-def _collect(open_: dict[Future[Any], int], keep: Keep, results: dict[int, Generated | Scored | Exception]) -> None:
+def _collect(open_: dict[Future[Outcome], int], keep: Keep, results: dict[int, Outcome]) -> None:
     """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
     for future in as_completed(list(open_)):
         outcome, place = future.result(), open_[future]
-        if not isinstance(outcome, Exception):
+        if not isinstance(outcome, Exception) or (isinstance(outcome, ContentRefused) and outcome.charged):
             keep(place, outcome)
         results[place] = outcome
         del open_[future]
 
 
-def _forget(place: int, outcome: Generated | Scored) -> None:
+def _forget(place: int, outcome: Generated | Scored | ContentRefused) -> None:
     """Nobody keeps it."""
 
 
-def _of(kind: type[T], outcome: Generated | Scored | Exception) -> T | Exception:
+def _of(kind: type[T], outcome: Outcome) -> T | Exception:
     assert isinstance(outcome, kind | Exception)
     return outcome

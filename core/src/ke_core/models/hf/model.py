@@ -38,6 +38,7 @@ class HFModel:
     _sums: Checksums = field(factory=Checksums, init=False)
     _recorders: list[Changes] = field(factory=list, init=False)
     _chain: Chain | None = field(default=None, init=False)
+    _plain: HFModel | None = field(default=None, init=False)
     _around: str = field(init=False)
     _coder: Coder = field(init=False)
     _runner: LocalRunner = field(init=False)
@@ -69,6 +70,20 @@ class HFModel:
         """Where token ids go; with a device map, where the first layer lies."""
         device: torch.device = self.module.get_input_embeddings().weight.device
         return device
+
+    @property
+    def plain(self) -> HFModel:
+        """The same model without the chat template: itself, or one that shares its weights and their checksums.
+
+        What methods that open the model find in it (second moments, targets, contexts, traces) is found in plain text,
+        so its ``digest`` is what they keep it under, however the model is asked.
+        """
+        if not self.chat:
+            return self
+        if self._plain is None:
+            self._plain = HFModel(id=self.id, module=self.module, tokenizer=self.tokenizer)
+            self._plain._sums = self._sums  # noqa: SLF001  its own kind
+        return self._plain
 
     @property
     def digest(self) -> str:

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.models.local.forward import Forward, Prefix, State
-from ke_core.models.local.memory import BatchSize, first_pass, out_of_memory
+from ke_core.models.local.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
 from ke_core.models.local.sampling import Chooser, choose
 from ke_core.models.local.text import Continuation
 
@@ -23,30 +23,34 @@ class Row:
     written: Continuation
     error: Exception | None = field(default=None, init=False)
 
-    def restart(self) -> None:
-        """Run again from the beginning; ends with the same text."""
-        self.chooser.restart()
-        self.written.restart()
+    @property
+    def so_far(self) -> list[int]:
+        """Prompt and what was written after it: a row whose keys and values were given up goes on from here."""
+        return [*self.ids, *self.written.tokens]
+
+    @property
+    def longest(self) -> int:
+        """Its tokens when it ends at the latest."""
+        return len(self.ids) + self.written.max_tokens
 
 
 @define(eq=False)
 class Decoder:
-    """Runs rows that begin with ``prefix`` to their ends, ``size`` at a time."""
+    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for."""
 
     forward: Forward
     prefix: Prefix
     size: BatchSize
-    row_bytes: int
+    row_bytes: RowBytes
     _active: list[Row] = field(factory=list, init=False)
     _state: State | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[Row]) -> None:
         """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
-        # Longest first: memory runs out at once or not at all, and neighbours in a batch need little padding.
-        waiting = deque(sorted(rows, key=lambda row: len(row.ids), reverse=True))
+        # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
+        waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
         while waiting or self._active:
-            room = self.size.rows(self.row_bytes) - len(self._active)
-            new = [waiting.popleft() for _ in range(min(room, len(waiting)))] if room >= len(self._active) else []
+            new = [waiting.popleft() for _ in range(self._joining(waiting))]
             try:
                 if new:
                     self._admit(new)
@@ -55,20 +59,36 @@ class Decoder:
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-                tried = [*self._active, *(row for row in new if row not in self._active)]
-                self._active, self._state = [], None
-                self.size.failed(len(tried))
-                unfinished = [row for row in tried if row.written.finish is None]
-                if len(tried) == 1 and unfinished:
-                    tried[0].error = error
-                    continue
-                for row in reversed(unfinished):
-                    row.restart()
-                    waiting.appendleft(row)
+                again = self._given_up(new, error)
+                let_go(error)
+                waiting.extendleft(reversed(again))
+
+    def _joining(self, waiting: Sequence[Row]) -> int:
+        """How many to admit: joining copies every cache, so not before as many as are running find room."""
+        if not waiting:
+            return 0
+        room = self.size.fit(map(self._bytes, waiting), [self._bytes(row) for row in self._active])
+        return room if room == len(waiting) or room >= len(self._active) else 0
+
+    def _bytes(self, row: Row) -> int:
+        return self.row_bytes.of(row.longest)
+
+    def _given_up(self, new: Sequence[Row], error: Exception) -> list[Row]:
+        """Those of the rows tried together that are to be read again, with what they have written, fewer at a time."""
+        tried = [*self._active, *(row for row in new if row not in self._active)]
+        self._active, self._state = [], None
+        self.size.failed([self._bytes(row) for row in tried])
+        unfinished = [row for row in tried if row.written.finish is None]
+        if len(tried) > 1:
+            return unfinished
+        for row in unfinished:
+            row.error = error
+        return []
 
     def _admit(self, new: Sequence[Row]) -> None:
-        """Read the prompts of ``new``, longest first, and let them join the rows on their way."""
-        fed = [row.ids[len(self.prefix.ids) :] for row in new]
+        """Read what ``new`` have so far, longest first, and let them join the rows on their way."""
+        new = sorted(new, key=lambda row: len(row.so_far), reverse=True)
+        fed = [row.so_far[len(self.prefix.ids) :] for row in new]
         while fed:
             some = first_pass([len(ids) for ids in fed], self.size.device)
             logits, state = self.forward.prefill(self.prefix, fed[:some])
@@ -100,5 +120,5 @@ class Decoder:
     @staticmethod
     def _write(rows: Sequence[Row], logits: Tensor) -> list[int]:
         """Give each row its next token; the places of those that go on."""
-        tokens = choose([row.chooser for row in rows], logits)
-        return [at for at, (row, token) in enumerate(zip(rows, tokens, strict=True)) if not row.written.add(token)]
+        chosen = zip(rows, choose([row.chooser for row in rows], logits), strict=True)
+        return [at for at, (row, token) in enumerate(chosen) if not row.written.add(token)]

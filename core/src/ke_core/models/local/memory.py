@@ -1,18 +1,27 @@
-"""How many rows fit: a guess from free memory, halved when it was too much, and remembered."""
+"""How many rows fit: as many as some bytes hold, a share of what is free; fewer when that was too much.
+
+What takes other work than rows does it in halves when memory runs out (``halved``).
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 from weakref import WeakSet
 
 import torch
-from attrs import define, field
+from attrs import define, field, frozen
+
+from ke_core.errors import KEError
+from ke_core.models.local.free import free_bytes
 
 CAP = {"cpu": 64, "cuda": 256}
 READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, little padding
 SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
-UNKNOWN = 4 * 2**30
+SMALLER = "free memory, load the model in bfloat16, or take a smaller one"
+
+Work = TypeVar("Work")
+Result = TypeVar("Result")
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -23,15 +32,28 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
 
 
-def free_bytes(device: torch.device) -> int:
-    """Memory that is free on ``device`` now; a cautious guess where nobody says."""
-    if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + unused
+def let_go(error: BaseException) -> None:
+    """Free what an allocation that failed leaves behind: the frames of its traceback hold tensors."""
+    error.with_traceback(None)
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: str) -> list[Result]:
+    """What ``do`` gives for ``work``: whole, or in halves, and halves of these, where memory does not hold more.
+
+    Raises KEError if not even a single piece fits; ``one`` names such a piece.
+    """
     try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return UNKNOWN
+        return [do(work)]
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        let_go(error)
+        if len(work) == 1:
+            raise KEError(f"out of memory for a single {one}", hint=SMALLER) from error
+    middle = len(work) // 2
+    return [*halved(work[:middle], do, one), *halved(work[middle:], do, one)]
 
 
 def first_pass(lengths: Sequence[int], device: torch.device) -> int:
@@ -40,25 +62,54 @@ def first_pass(lengths: Sequence[int], device: torch.device) -> int:
     return max(1, min(len(lengths), most // max(lengths[0], 1)))
 
 
+@frozen(kw_only=True)
+class RowBytes:
+    """What a row takes in memory: ``token`` bytes for each but the ``shared`` first, ``logits`` for each position."""
+
+    token: int
+    shared: int
+    logits: int
+
+    def of(self, tokens: int, positions: int = 1) -> int:
+        """A row of so many tokens, with logits at so many positions."""
+        return (tokens - self.shared) * self.token + positions * self.logits
+
+
 @define
 class BatchSize:
-    """The number of rows to run together. ``limit``: the most that is known not to fail, None until one failed."""
+    """The number of rows to run together, of which each takes as much as the largest: caches are padded to the longest.
+
+    ``limit``: bytes, the most that is known not to fail; None until something failed. ``last``: the most rows that were
+    run together since the last call began.
+    """
 
     device: torch.device
-    limit: int | None = field(default=None)
+    limit: int | None = field(default=None, init=False)
     last: int = field(default=0, init=False)
+    _free: int = field(default=0, init=False)
 
-    def rows(self, row_bytes: int) -> int:
-        """Rows to run together, if each takes ``row_bytes`` for its keys, values and logits."""
-        guess = int(free_bytes(self.device) * SHARE) // max(row_bytes, 1)
-        self.last = max(1, min(guess, CAP.get(self.device.type, 64), self.limit or guess))
-        return self.last
+    def begin(self) -> None:
+        """A call begins: what is free now is what its batches are made by, so that they depend on nothing later."""
+        self._free = int(free_bytes(self.device) * SHARE)
+        self.last = 0
 
-    def failed(self, tried: int) -> None:
-        """``tried`` rows were too many."""
-        self.limit = max(1, tried // 2)
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+    def fit(self, sizes: Iterable[int], running: Sequence[int] = ()) -> int:
+        """How many rows of these bytes, in order, fit beside those ``running``: one at least if none is."""
+        most = self._free if self.limit is None else min(self._free, self.limit)
+        count, largest = len(running), max(running, default=0)
+        for size in sizes:
+            largest = max(largest, size)
+            if count and (count >= CAP.get(self.device.type, CAP["cpu"]) or (count + 1) * largest > most):
+                break
+            count += 1
+        self.last = max(self.last, count)
+        return count - len(running)
+
+    def failed(self, sizes: Sequence[int]) -> None:
+        """Rows of these bytes were too much together."""
+        tried = len(sizes) * max(sizes) // 2
+        self.limit = tried if self.limit is None else min(self.limit, tried)
+        self.last = 0
 
 
 @define(kw_only=True, eq=False)

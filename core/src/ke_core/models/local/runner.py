@@ -13,7 +13,7 @@ from ke_core.models.local.alone import generate_alone, logits_alone
 from ke_core.models.local.decoding import Decoder, Row
 from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
 from ke_core.models.local.groups import SHORTEST, Group, grouped
-from ke_core.models.local.memory import BatchSize, out_of_memory
+from ke_core.models.local.memory import SMALLER, BatchSize, RowBytes, let_go, out_of_memory
 from ke_core.models.local.prefixes import Prefixes
 from ke_core.models.local.sampling import Chooser
 from ke_core.models.local.scoring import Scoring, score_rows
@@ -41,6 +41,7 @@ class LocalRunner:
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """One result a request, in order. Equal requests are run once; sampled ones differ by their seeds."""
+        self.size.begin()
         requests = [_plain(request) for request in requests]
         distinct = list(dict.fromkeys(requests))
         coded = self.coder.prompts([request.prompt for request in distinct])
@@ -58,6 +59,7 @@ class LocalRunner:
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """One result a request, in order; a continuation asked for twice is scored once."""
+        self.size.begin()
         coded = self.coder.prompts([request.prompt for request in requests])
         rows: dict[tuple[str, str], Scoring] = {}
         shareable: dict[tuple[str, str], Sequence[int]] = {}
@@ -79,14 +81,13 @@ class LocalRunner:
         # The last token of a prompt is always read with its row: that is where the first new token is foretold.
         for group in grouped([row.ids[:-1] for row in rows]):
             some = [rows[at] for at in group.rows]
-            longest = max(len(row.ids) + row.written.max_tokens for row in some)
+            longest = max(row.longest for row in some)
             forward, prefix = self._ready(group, some[0].ids[:-1], longest)
             if forward is None:
                 for row in some:
                     generate_alone(self.module, row)
                 continue
-            row_bytes = self._row_bytes(forward, prefix, longest, logits=1)
-            Decoder(forward, prefix, self.size, row_bytes).run(some)
+            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix)).run(some)
 
     def _score(self, rows: Sequence[Scoring], shareable: Sequence[Sequence[int]]) -> None:
         for group in grouped(shareable):
@@ -97,8 +98,7 @@ class LocalRunner:
                 for row in some:
                     row.take(logits_alone(self.module, list(row.ids[:-1])))
                 continue
-            row_bytes = self._row_bytes(forward, prefix, longest, logits=max(row.count for row in some))
-            score_rows(forward, prefix, self.size, row_bytes, some)
+            score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
 
     def _ready(self, group: Group, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
@@ -113,19 +113,23 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
+            let_go(error)
             self.prefixes.clear()  # without them, whole prompts still fit a few at a time, or say that they do not
             return self.modes.best(longest, prefix=False), NO_PREFIX
 
-    def _row_bytes(self, forward: Forward, prefix: Prefix, longest: int, *, logits: int) -> int:
-        """What a row takes at most: its own keys and values, a layer's intermediate values, its logits."""
+    def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:
+        """At most: a token's keys and values in every layer, a layer's intermediate values of it, logits."""
         config = self.module.config.get_text_config()
         item: int = self.module.dtype.itemsize
         width = int(config.hidden_size)
         token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, which a prefix shows
         if prefix.layers:
             token = sum(k[:, 0].nbytes + v[:, 0].nbytes for k, v in prefix.layers)
-        own = longest - (len(prefix.ids) if forward.mode == "shared" else 0)
-        return own * (token + 24 * width * item) + 3 * 4 * logits * int(config.vocab_size)
+        return RowBytes(
+            token=token + 24 * width * item,
+            shared=len(prefix.ids) if forward.mode == "shared" else 0,
+            logits=3 * 4 * int(config.vocab_size),
+        )
 
     def _generated(self, row: Row) -> Generated | Exception:
         if row.error is not None:
@@ -156,7 +160,7 @@ class LocalRunner:
     def _too_big(self, length: int, error: Exception) -> KEError:
         failure = ModelUnavailable(
             f"out of memory for a single prompt of {length} tokens",
-            hint="free memory, load the model in bfloat16, or take a smaller one",
+            hint=SMALLER,
         )
         failure.__cause__ = error
         return failure

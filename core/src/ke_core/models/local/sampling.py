@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from attrs import define, field
 from torch import Tensor
 
+from ke_core.models.local.float64 import double
 from ke_core.requests import Generate
 
 
@@ -19,20 +20,16 @@ class Chooser:
     _generator: torch.Generator = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.restart()
+        self._generator = torch.Generator().manual_seed(self.request.seed or 0)
 
     @property
     def greedy(self) -> bool:
         """Whether the likeliest token is taken."""
         return self.request.temperature == 0
 
-    def restart(self) -> None:
-        """Begin the row's random numbers again."""
-        self._generator = torch.Generator().manual_seed(self.request.seed or 0)
-
     def draw(self, logits: Tensor) -> int:
         """One token from ``logits`` [vocabulary], by inverting the distribution's sum in float64."""
-        logits = logits.double()
+        logits = double(logits)
         ids: Tensor | None = None
         if 0 < self.request.top_k < len(logits):
             logits, ids = logits.topk(self.request.top_k)
@@ -42,10 +39,11 @@ class Chooser:
         return at if ids is None else int(ids[at])
 
 
-def choose(choosers: Sequence[Chooser], logits: Tensor) -> list[int]:
-    """The next token of every row; ``logits`` [B, vocabulary]."""
+def choose(choosers: Sequence[Chooser], logits: Tensor) -> Iterator[int]:
+    """The next token of every row; ``logits`` [B, vocabulary].
+
+    One by one: where memory runs out, a row whose turn did not come has drawn no random number.
+    """
     tokens: list[int] = logits.argmax(-1).tolist()
-    return [
-        token if chooser.greedy else chooser.draw(row)
-        for chooser, token, row in zip(choosers, tokens, logits, strict=True)
-    ]
+    for chooser, token, row in zip(choosers, tokens, logits, strict=True):
+        yield token if chooser.greedy else chooser.draw(row)

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.models.local.forward import Forward, Prefix
-from ke_core.models.local.memory import BatchSize, first_pass, out_of_memory
+from ke_core.models.local.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
 
 
 @define(eq=False)
@@ -30,7 +30,7 @@ class Scoring:
         self.logprob = float(scored.gather(1, wanted[:, None]).sum())
 
 
-def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: int, rows: Sequence[Scoring]) -> None:
+def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: RowBytes, rows: Sequence[Scoring]) -> None:
     """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
 
     The last token is foretold, never read: rows that differ in it alone are one pass.
@@ -41,15 +41,18 @@ def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: int
         same.setdefault(tuple(row.ids[begin:-1]), []).append(row)
     waiting = list(same.items())
     while waiting:
-        together = first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)
-        some = waiting[: min(size.rows(row_bytes), together)]
+        together = waiting[: first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)]
+        longest = begin + len(together[0][0]) + 1
+        keeps = [max(row.count for row in alike) for _fed, alike in together]
+        sizes = [row_bytes.of(longest, keep) for keep in keeps]
+        some = together[: size.fit(sizes)]
         try:
-            keep = max(row.count for _fed, alike in some for row in alike)
-            logits, _state = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)
+            logits, _state = forward.prefill(prefix, [fed for fed, _rows in some], keep=max(keeps[: len(some)]))
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            size.failed(len(some))
+            let_go(error)
+            size.failed(sizes[: len(some)])
             if len(some) > 1:
                 continue
             for row in some[0][1]:

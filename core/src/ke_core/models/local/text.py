@@ -57,10 +57,6 @@ class Continuation:
             return True
         return False
 
-    def restart(self) -> None:
-        """Forget what was written: the row runs again."""
-        self.tokens, self.finish, self.text = [], None, ""
-
     def _near(self) -> bool:
         """Whether a stop string may just have been completed: looks at the last few tokens only."""
         if len(self.tokens) <= self._window:

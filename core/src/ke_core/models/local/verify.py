@@ -13,6 +13,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.errors import ModelUnavailable
+from ke_core.models.local.float64 import double
 from ke_core.models.local.forward import Forward, Mode
 from ke_core.models.local.memory import out_of_memory
 
@@ -124,6 +125,6 @@ def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> fl
 
 def _distance(got: Tensor, want: Tensor) -> float:
     """The difference's norm over the norm of the reference around its mean, worst row."""
-    got, want = got.double(), want.double()
+    got, want = double(got), double(want)
     spread = torch.linalg.vector_norm(want - want.mean(-1, keepdim=True), dim=-1)
     return float((torch.linalg.vector_norm(got - want, dim=-1) / spread).max())

@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.data.facts import Edit
-from ke_core.data.queries import Case, Form, Gold, Phase, Probe, Query
+from ke_core.data.facts import Edit, Entity
+from ke_core.data.queries import PHASES, Case, Form, Gold, Probe, Query
 from ke_core.data.results import Answer, Failure, Finding, Judgement, Reply, Scored, Verdict
 from ke_core.protocols import Dataset
 from ke_core.report.answers import Answered, Material, Place
@@ -20,7 +20,6 @@ from ke_core.report.clean import clean
 from ke_core.run.asks import OWN, asked
 
 Json = dict[str, Any]
-PHASES: tuple[Phase, ...] = ("before", "after")
 NAMES = 12  # names of a right answer that are shown; some entities have fifty
 MEASURED = "measured"
 """In place of a verdict on log-probabilities, of which most judges say nothing."""
@@ -185,15 +184,14 @@ def _prompt(query: Query | None, place: Place, asking: _Asking, texts: _Texts) -
 
 
 def _names(gold: Gold) -> str:
-    joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[gold.require]
-    return clean(joint.join(_named(entity.label, entity.aliases) for entity in gold.entities) or "nothing")
+    return clean(gold.words(_named))
 
 
-def _named(label: str, aliases: Sequence[str]) -> str:
-    others = [alias for alias in dict.fromkeys(aliases) if alias != label]
+def _named(entity: Entity) -> str:
+    others = [alias for alias in dict.fromkeys(entity.aliases) if alias != entity.label]
     more = len(others) - NAMES
     shown = ", ".join(others[:NAMES]) + (f" and {more} more" if more > 0 else "")
-    return f"{label} (also {shown})" if others else label
+    return f"{entity.label} (also {shown})" if others else entity.label
 
 
 def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
-from ke_core.data.results import Score
+from ke_core.data.results import SHARE, Score
 from ke_core.data.runspec import RunSpec
 from ke_core.report.effort import CORE
 from ke_core.report.grid import AFTER, SPENT, Row, edited, in_order
-from ke_core.report.numbers import SHARE, interval, number
-from ke_core.report.run import Column, Reported, columns, labels, without_model
+from ke_core.report.numbers import interval, number
+from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 
 UNEDITED = -1
 """The hue of the unedited model: grey."""
@@ -83,7 +83,7 @@ def galleries(runs: Sequence[Reported]) -> list[Gallery]:
 def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
     """The aspects (criteria) of each table under one another, the unedited model among them."""
     rows = _rows(runs)
-    for group in _groups(shares):
+    for group in by_table(shares):
         lines = [(series, tuple(_point(row.score(column)) for column in group)) for series, row in rows]
         title = group[0].table or group[0].metric
         yield from _panel(title, SHARE, [column.heading for column in group], lines)
@@ -188,13 +188,6 @@ def _edited(runs: Sequence[Reported]) -> list[tuple[Series, Row]]:
 def _styles(runs: Sequence[Reported]) -> list[str]:
     """Every style of any run, in both phases."""
     return list(dict.fromkeys(style for run in runs for style in (*run.styles("before"), *run.styles(AFTER))))
-
-
-def _groups(shown: Sequence[Column]) -> list[list[Column]]:
-    groups: dict[tuple[str, str], list[Column]] = {}
-    for column in shown:
-        groups.setdefault((column.table, column.metric), []).append(column)
-    return list(groups.values())
 
 
 def _unit(runs: Sequence[Reported], column: Column) -> str:

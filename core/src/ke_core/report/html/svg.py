@@ -10,8 +10,8 @@ from html import escape
 
 from attrs import frozen
 
+from ke_core.data.results import SHARE
 from ke_core.report.html.panels import Panel, Point, Series
-from ke_core.report.numbers import SHARE
 
 WIDTH, HUES, MARKS = 340, 8, 4
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 42, 12, 10, 26, 220  # of a panel with upright values

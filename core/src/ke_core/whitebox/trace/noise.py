@@ -15,6 +15,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.errors import BadConfig, BadData
+from ke_core.models.local.float64 import double
 from ke_core.whitebox.hooks import frozen_module
 from ke_core.whitebox.modules import ModuleMap
 
@@ -66,4 +67,4 @@ def embedding_deviation(modules: ModuleMap, tokenizer: Any, subjects: Sequence[s
     embedding: Any = modules.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
     with frozen_module(modules.module):
         found: Tensor = embedding(torch.tensor([ids], device=modules.device))
-    return float(found.double().std())
+    return float(double(found).std())

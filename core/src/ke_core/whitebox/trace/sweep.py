@@ -15,6 +15,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from ke_core.models.local.float64 import double
 from ke_core.whitebox.hooks import Hooks, frozen_module
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.tail import Call, calls_from
@@ -106,7 +107,7 @@ class _Walk:
                 hidden = self._block(at, hidden, entries[:here])
             assert hidden is not None
             rows = state_probability(self.modules, hidden[:, -1], self.found.answer)
-        means: list[float] = rows.double().reshape(len(entries), -1).mean(1).tolist()
+        means: list[float] = double(rows).reshape(len(entries), -1).mean(1).tolist()
         return means
 
     def _entering(self, entry: Entry) -> Tensor:

@@ -11,7 +11,18 @@ from importlib.resources import files
 from attrs import frozen
 
 from ke_core.graph import load_atlas
-from ke_core.plugin import Case, CaseDataset, DatasetInfo, Deferred, Material, Prompt, Query
+from ke_core.plugin import (
+    QUESTION_ENTITIES,
+    Case,
+    CaseDataset,
+    DatasetInfo,
+    Deferred,
+    Entity,
+    Material,
+    Prompt,
+    Query,
+    question_entities,
+)
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.edits import edit_cases
@@ -48,12 +59,14 @@ class Atlas(CaseDataset):
     def material(self) -> Mapping[str, Material]:
         """The oracle tables of every dataset; ``aliases`` is of every entity on a chain, answer or not.
 
-        ``decompositions``: four worked examples for methods that ask sub-questions, one text.
+        ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``question-entities``
+        (oracle): question to its head and what that is ("Aarhus, a city.").
         """
         return {
             **super().material(),
             "decompositions": Material(value=decompositions()),
             "aliases": Material(value=Deferred(lambda: _aliases(self._cases)), oracle=True),
+            QUESTION_ENTITIES: Material(value=Deferred(lambda: question_entities(self._cases, _kind)), oracle=True),
         }
 
     def info(self) -> DatasetInfo:
@@ -75,6 +88,10 @@ class Atlas(CaseDataset):
 def decompositions() -> str:
     """Four worked examples; their facts, true and false, are about countries that no case touches."""
     return files("ke_plugin_atlas").joinpath("decompose.txt").read_text(encoding="utf-8").strip()
+
+
+def _kind(entity: Entity) -> str:
+    return f"a {load_atlas().node(entity.key).kind}"
 
 
 def _aliases(found: tuple[Case, ...]) -> dict[str, tuple[str, ...]]:

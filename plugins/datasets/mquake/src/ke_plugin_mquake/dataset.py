@@ -11,9 +11,11 @@ from attrs import asdict, evolve, field, frozen
 
 from ke_core.graph import BuildTools, load_atlas
 from ke_core.plugin import (
+    QUESTION_ENTITIES,
     BadData,
     Case,
     DataFile,
+    Deferred,
     FileDataset,
     Material,
     Prompt,
@@ -23,6 +25,7 @@ from ke_core.plugin import (
     folder_of,
     own_file,
     queries_of,
+    question_entities,
 )
 from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig
 from ke_plugin_mquake.atlas import RELATIONS, WORDS
@@ -59,12 +62,17 @@ class Mquake(FileDataset):
         return ask(query.texts[0])
 
     def material(self) -> Mapping[str, Material]:
-        """What methods may be given, by name: the oracle tables of every dataset, and ``decompositions``.
+        """What methods may be given, by name: the oracle tables of every dataset, and two more.
 
-        That is a text: four worked questions in MeLLo's lines (Question, Subquestion, Generated answer, Retrieved
-        fact, whether that contradicts the answer, Final answer).
+        ``question-entities`` (oracle): question to the label of its head; the file does not say what kind of thing it
+        is. ``decompositions`` is a text: four worked questions in MeLLo's lines (Question, Subquestion, Generated
+        answer, Retrieved fact, whether that contradicts the answer, Final answer).
         """
-        return {"decompositions": Material(value=self._prompts.decompositions), **super().material()}
+        return {
+            "decompositions": Material(value=self._prompts.decompositions),
+            QUESTION_ENTITIES: Material(value=Deferred(lambda: question_entities(self.cases())), oracle=True),
+            **super().material(),
+        }
 
     def checksum(self) -> str:
         """Of data and prompts together; empty while the data file is not here."""

@@ -23,6 +23,9 @@ from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 Keys = Mapping[int, Tensor]
 """Keys of one batch of edits by layer, [f, N]."""
 
+SHARE = 0.05
+"""Of tr(C), above which the directions written to are no null space: the paper's discarded ones carry nearly all."""
+
 
 class AlphaEdit(LocateEditor):
     """Writes a batch of edits into several layers, leaving common keys and earlier edits alone.
@@ -60,7 +63,7 @@ class AlphaEdit(LocateEditor):
 
 
 def described(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:
-    """JSON values: rank, size, threshold, ridge and share of tr(C) of each layer's null space."""
+    """JSON values: rank, size, threshold, ridge and share of tr(C) of each layer's null space, and a warning."""
     return {
         str(layer): {
             "rank": space.basis.shape[1],
@@ -69,5 +72,14 @@ def described(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:
             "l2": space.l2,
             "share": space.kept,
         }
+        | ({"warning": warning(space)} if space.kept > SHARE else {})
         for layer, space in spaces.items()
     }
+
+
+def warning(space: NullSpace) -> str:
+    """What the method's guarantee does not cover."""
+    return (
+        f"the directions that are written to carry {space.kept:.0%} of tr(C), more than {SHARE:.0%}: "
+        "only what lies in the others is sure to stay"
+    )

@@ -1,7 +1,8 @@
 """The null space of the preserved knowledge, and the update that stays in it (AlphaEdit sections 3.1 and 3.2).
 
 C = E[k k^T] has eigenvectors of large eigenvalue, along which common keys lie, and of small ones. With U0 the latter
-and P = U0 U0^T, an update of the form Delta P leaves common keys' values alone (equation 8). The update of equation 14,
+and P = U0 U0^T, an update of the form Delta P leaves what lies along the former alone (equation 8): common keys'
+values, as far as the latter carry next to nothing of tr(C). The update of equation 14,
 
     Delta = R K^T P (Kp Kp^T P + K K^T P + L2 I)^-1,
 
@@ -22,7 +23,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
-from ke_core.weights import LowRank, Moment, cholesky
+from ke_core.weights import LowRank, Moment, cholesky, double
 
 
 @frozen(kw_only=True, eq=False)
@@ -40,13 +41,13 @@ class NullSpace:
     def update(self, keys: Tensor, residual: Tensor, earlier: Sequence[Tensor]) -> LowRank:
         """Delta [d, f] for ``keys`` K [f, N] and ``residual`` R [d, N]; ``earlier``: keys of edits to keep, [f, M]."""
         count = keys.shape[1]
-        inside = self.basis.T @ torch.cat([keys, *earlier], dim=1).double()  # G
+        inside = self.basis.T @ double(torch.cat([keys, *earlier], dim=1))  # G
         if inside.shape[1] < inside.shape[0]:
             system = inside.T @ inside
             solved = inside @ torch.cholesky_solve(like_eye(system)[:, :count], self._factor(system))
         else:
             solved = torch.cholesky_solve(inside[:, :count], self._factor(inside @ inside.T))
-        return LowRank(left=residual.double(), right=(self.basis @ solved).T)
+        return LowRank(left=double(residual), right=(self.basis @ solved).T)
 
     def _factor(self, system: Tensor) -> Tensor:
         return cholesky(system + self.l2 * like_eye(system), "the edits' system")
@@ -62,9 +63,9 @@ def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | 
 
     Without a threshold, the mean eigenvalue tr(C) / f: what common keys use less than an average direction may be
     written to. (The share of tr(C) below it tells how much of a null space that is; in a model whose spectrum is
-    flat there is hardly any, and a rule by share would leave fewer directions than there are edits.)
+    flat there is hardly any, and a rule by share, such as 1 %, would leave fewer directions than there are edits.)
     """
-    values, vectors = torch.linalg.eigh(moment.matrix.double())  # ascending
+    values, vectors = torch.linalg.eigh(double(moment.matrix))  # ascending
     values = values.clamp(min=0)
     total = values.sum()
     threshold = float(values.mean()) if threshold is None else threshold

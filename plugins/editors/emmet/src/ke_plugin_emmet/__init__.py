@@ -57,7 +57,7 @@ def ke_editors() -> list[EditorSpec]:
     return [
         EditorSpec(
             name="emmet",
-            summary="writes many facts into one layer, each exactly: ROME for batches",
+            summary="writes many facts into one layer, each exactly with softening=0, else softened: ROME for batches",
             config=EmmetConfig,
             build=build,
             settings=settings,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_core.weights import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, spread
+from ke_core.weights import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, double, spread
 from ke_plugin_emmet import EmmetConfig, settings
 
 CONTEXTS = 5  # sampled left contexts, as in MEMIT
@@ -47,7 +47,7 @@ def constrained(moment: Moment, keys: Tensor, residual: Tensor, weight: float, s
     ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two
     edits with one key, or more edits than a key is long, cannot all hold exactly.
     """
-    keys, residual = keys.double(), residual.double()
+    keys, residual = double(keys), double(residual)
     inverse_keys = torch.cholesky_solve(keys, moment.factor) / weight
     system = keys.T @ inverse_keys
     system = (system + system.T) / 2 + softening * torch.eye(len(system), dtype=keys.dtype, device=keys.device)

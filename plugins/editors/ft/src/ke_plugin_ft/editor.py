@@ -6,8 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, as_details
-from ke_core.weights import Dense, OpenModel, Patch, Rewrite, as_rewrites, find_parts, model_facts, unmakeable
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
+from ke_core.weights import (
+    Dense,
+    ModuleMap,
+    OpenModel,
+    Patch,
+    Rewrite,
+    as_rewrites,
+    find_parts,
+    model_facts,
+    unmakeable,
+)
 from ke_plugin_ft.training import Settings, train
 from ke_plugin_ft.values import FtConfig, settings
 
@@ -21,7 +31,12 @@ class Ft:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+
+        Without edits: raises a KEError for a model that cannot be edited with these options.
+        """
+        if not edits:
+            self._place(session)
         return unmakeable(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
@@ -34,13 +49,18 @@ class Ft:
         with session.model.patch() as weights:
             yield Direct(session, self._write(session, rewrites, weights))
 
-    def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
-        """Train, and add what was learnt; what is to be recorded of it."""
+    def _place(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
+        """The model's parts and its hyperparameters. Raises a KEError for quantised weights or a layer too many."""
         modules = find_parts(session.model.module)
         if any(not layer.matrix.dtype.is_floating_point for layer in modules.layers):
             raise BadConfig(f"ft cannot change quantised weights: {modules.obstacle}", hint=OTHER_EDITOR)
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)
+        return modules, values
+
+    def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
+        """Train, and add what was learnt; what is to be recorded of it."""
+        modules, values = self._place(session)
         made = train(
             modules,
             session.model.tokenizer,

@@ -85,7 +85,7 @@ def ke_editors() -> list[EditorSpec]:
     return [
         EditorSpec(
             name="gwalk",
-            summary="edits as a graph of triples, through which a question is walked",
+            summary="edits in a memory, a graph of triples through which a question is walked",
             config=GwalkConfig,
             build=build,
             cite="Zhong et al. 2025, MQuAKE-Remastered: Multi-Hop Knowledge Editing Can Only Be Advanced with "

@@ -39,8 +39,7 @@ class Walking:
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take edges out of the graph and put others in."""
-        self.walk.graph.remove(remove)
-        self.walk.graph.add(add)
+        self.walk.graph.change(add=add, remove=remove)
 
 
 @frozen(kw_only=True)
@@ -70,7 +69,7 @@ class Gwalk:
         graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases)
         prompts = Prompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
         walk = Walk(graph=graph, prompts=prompts, profile=profile, threshold=threshold, max_hops=config.max_hops)
-        graph.add(edits)
+        graph.change(add=edits)
         shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
         record |= {"threshold": threshold, "examples_sha256": shown}
         given = _given(walk, session) if config.decomposition == "oracle" else None

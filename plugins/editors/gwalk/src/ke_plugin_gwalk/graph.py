@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
 
 from attrs import frozen
 
 from ke_core.plugin import Edit, Encoder, Entity, Hit, Nearest, Procedure, Relation, UnsupportedEdit
 from ke_core.retrieval import FactMemory
 
+T = TypeVar("T")
 SLOT = "{}"
 NEAR = 10  # entities whose aliases are looked at
 
@@ -34,6 +36,11 @@ class Triple:
     wordings: tuple[str, ...]
     question: str | None
     entities: tuple[str, ...]
+
+    @property
+    def uses(self) -> list[tuple[str, str]]:
+        """(relation, wording): what is embedded of it."""
+        return [(self.relation, wording) for wording in self.wordings]
 
 
 def triple_of(edit: Edit, *, bare: bool) -> Triple:
@@ -98,39 +105,56 @@ class EditGraph:
             "entities": len(self._names),
         }
 
-    def add(self, edits: Iterable[Edit]) -> None:
-        """Put edges in, in their order (M3); one that is there already stays as it is. Raises UnsupportedEdit."""
-        fresh = {edit.id: triple_of(edit, bare=self._bare) for edit in edits if edit.id not in self._triples}
-        for triple in fresh.values():
+    def change(self, *, add: Iterable[Edit] = (), remove: Iterable[str] = ()) -> None:
+        """Take edges out, and what only they knew; then put others in, in their order (M3).
+
+        Ids that are not there are ignored; an edge that is there already stays as it is. All of it is done or, where it
+        raises (UnsupportedEdit, or whatever the encoder raises), nothing.
+        """
+        gone = {name: self._triples[name] for name in remove if name in self._triples}
+        fresh = {
+            edit.id: triple_of(edit, bare=self._bare) for edit in add if edit.id in gone or edit.id not in self._triples
+        }
+        try:
+            self._embed(fresh.values())  # first, since the encoder may fail
+        except BaseException:
+            self._drop_unused(fresh.values())
+            raise
+        self._take_out(gone.values())
+        self._put_in(fresh.values())
+        self._drop_unused(gone.values())
+
+    def _embed(self, triples: Collection[Triple]) -> None:
+        self.relations.add((_row(*use), use[1]) for triple in triples for use in triple.uses)
+        if self._aliases is not None:
+            self.entities.add((name, name) for triple in triples for name in triple.entities)
+
+    def _drop_unused(self, triples: Collection[Triple]) -> None:
+        """Of what these know, keep what an edge in force knows, too."""
+        self.relations.remove(_row(*use) for triple in triples for use in triple.uses if use not in self._uses)
+        self.entities.remove(name for triple in triples for name in triple.entities if name not in self._names)
+
+    def _put_in(self, triples: Collection[Triple]) -> None:
+        for triple in triples:
+            self._triples[triple.id] = triple
             self._edges.setdefault((triple.subject, triple.relation), {})[triple.id] = triple
             if triple.question is not None:
                 self._questions.setdefault(triple.relation, {})[triple.id] = triple.question
-            self._uses.update((triple.relation, wording) for wording in triple.wordings)
+            self._uses.update(triple.uses)
             self._names.update(triple.entities)
             for name in triple.entities:
                 self._spelled.setdefault(folded(name), {})[name] = None
-        self._triples |= fresh
-        self.relations.add((_row(*use), use[1]) for use in self._uses)
-        if self._aliases is not None:
-            self.entities.add((name, name) for name in self._names)
 
-    def remove(self, ids: Iterable[str]) -> None:
-        """Take edges out, and what only they knew; ids that are not there are ignored."""
-        gone = [triple for name in ids if (triple := self._triples.pop(name, None)) is not None]
-        for triple in gone:
+    def _take_out(self, triples: Collection[Triple]) -> None:
+        for triple in triples:
+            del self._triples[triple.id]
             del self._edges[triple.subject, triple.relation][triple.id]
             self._questions.get(triple.relation, {}).pop(triple.id, None)
-            self._uses.subtract((triple.relation, wording) for wording in triple.wordings)
-            self._names.subtract(triple.entities)
-        unused = [use for use, count in self._uses.items() if not count]
-        unnamed = [name for name, count in self._names.items() if not count]
-        for use in unused:
-            del self._uses[use]
-        for name in unnamed:
-            del self._names[name]
-            del self._spelled[folded(name)][name]
-        self.relations.remove(_row(*use) for use in unused)
-        self.entities.remove(unnamed)
+            _uncount(self._uses, triple.uses)
+            _uncount(self._names, triple.entities)
+            for name in triple.entities:
+                if name not in self._names:
+                    self._spelled[folded(name)].pop(name, None)
 
     def find(self, subject: str, relation: str, hidden: frozenset[str]) -> Triple | None:
         """The first edge of that subject and relation that is not hidden; later ones do not overrule it."""
@@ -173,6 +197,14 @@ def folded(name: str) -> str:
     plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(c))
     words = "".join(c if c.isalnum() else " " for c in plain.replace("'", "").replace(".", "")).split()
     return " ".join(words[1:] if words[:1] == ["the"] and len(words) > 1 else words) or name
+
+
+def _uncount(counts: Counter[T], things: Iterable[T]) -> None:
+    """Count each once less; what is at zero goes."""
+    for thing in things:
+        counts[thing] -= 1
+        if not counts[thing]:
+            del counts[thing]
 
 
 def _row(relation: str, wording: str) -> str:

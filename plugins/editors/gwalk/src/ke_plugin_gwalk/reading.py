@@ -24,9 +24,13 @@ class Lost(Exception):
         self.said = said.strip()
 
 
-def lost(written: Generated) -> Lost:
+class Formless(Lost):
+    """An answer without its form (published): the answer of the hop before stands, if there is one."""
+
+
+def lost(written: Generated, kind: type[Lost] = Lost) -> Lost:
     """Nothing was found in ``written``: because it was cut, or because it is not there."""
-    return Lost("length" if written.finish == "length" else "unparsed", written.text)
+    return kind("length" if written.finish == "length" else "unparsed", written.text)
 
 
 def bracketed(written: Generated) -> str:
@@ -68,10 +72,10 @@ def relations(written: Generated, most: int) -> tuple[str, ...]:
 
 
 def after_first_period(written: Generated) -> str:
-    """What follows the first period and space (published). Raises Lost."""
-    _sentence, period, rest = written.text.partition(". ")
-    if not period or not rest.strip() or written.finish == "length":
-        raise lost(written)
+    """What follows the first period and space (published). Raises Formless where nothing does, Lost where it is cut."""
+    _sentence, _period, rest = written.text.partition(". ")
+    if not rest.strip() or written.finish == "length":
+        raise lost(written, Lost if rest.strip() else Formless)
     return rest.strip()
 
 

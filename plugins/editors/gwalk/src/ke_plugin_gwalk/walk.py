@@ -23,7 +23,7 @@ from attrs import frozen
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, Triple
-from ke_plugin_gwalk.reading import Lost, lost
+from ke_plugin_gwalk.reading import Formless, Lost, lost
 
 WORDINGS = 3  # of a question, tried in turn for the entity it starts from
 LINE = ("\n",)
@@ -117,7 +117,13 @@ class Walk:
             for phrase in phrases:
                 subject = yield from self.graph.link(entity)
                 said = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
-                hop = yield from self._hop(said, subject, phrase, ask.hidden)
+                try:
+                    hop = yield from self._hop(said, subject, phrase, ask.hidden)
+                except Formless as end:
+                    if not raw:
+                        raise
+                    steps.append(Step(kind=end.outcome, text=end.said))
+                    break  # as released: what the hop before came to is the answer
                 raw, entity = raw + hop.text, hop.object
                 steps.append(hop.step)
             entity = yield from self.graph.link(entity)

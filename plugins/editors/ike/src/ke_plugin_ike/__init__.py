@@ -74,6 +74,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Zheng et al. 2023, Can We Edit Factual Knowledge by In-Context Learning?",
             masks=True,
             own_prompt=True,
+            asked_length=True,
             oracle=oracle,
             served={"facts": "retrieved"},
         )

@@ -1,18 +1,17 @@
-"""The demonstrations that can be shown, found by meaning; those that tell of an edit in force are barred."""
+"""The demonstrations that can be shown, found by meaning."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import Artifacts, BadData, Edit, Encoder
+from ke_core.plugin import Artifacts, BadData, Encoder
 from ke_core.retrieval import FactMemory
 from ke_plugin_ike.records import Record
 
@@ -57,31 +56,12 @@ class Corpus:
         """The demonstrations of that kind that a record has, without those that are barred."""
         return [self.demonstrations[name] for name in self._by_kind[record, kind] if name not in barred]
 
-    def barred(self, edits: Iterable[Edit]) -> frozenset[str]:
-        """Ids of the demonstrations that name the subject of one of ``edits``, as their own subject or as an object.
-
-        Of an edit that is a statement and nothing else, the statement must not hold their subject or prompt.
-        A record goes as a whole if nothing is left of one of its kinds.
-        """
-        told = Told(edits)
-        named = {name for name, each in self.demonstrations.items() if self._tells(each, told)}
-        for number in range(len(self.records)):
-            rows = {kind: self._by_kind[number, kind] for kind in KINDS}
-            if any(named.issuperset(names) for names in rows.values()):
-                named.update(name for names in rows.values() for name in names)
-        return frozenset(named)
-
     @cached_property
     def _by_kind(self) -> dict[tuple[int, Kind], list[str]]:
         found: dict[tuple[int, Kind], list[str]] = {}
         for name, each in self.demonstrations.items():
             found.setdefault((each.record, each.kind), []).append(name)
         return found
-
-    def _tells(self, each: Demonstration, told: Told) -> bool:
-        return told.names(f"{each.fact} {each.prompt} {each.answer}") or any(
-            map(told.states, (each.prompt, self.records[each.record].subject))
-        )
 
     def _remembered(self) -> FactMemory:
         """The memory of all demonstrations; embedded once, and kept for the next edits."""
@@ -108,33 +88,3 @@ def demonstrations(number: int, record: Record) -> Iterator[Demonstration]:
         yield one("update", paraphrase, record.object)
     for prompt, object_ in record.neighbours:
         yield one("retain", prompt, object_)
-
-
-class Told:
-    """What edits are about: their subjects' names; where an edit has only a statement, all that is in it."""
-
-    def __init__(self, edits: Iterable[Edit]) -> None:
-        self._names: dict[str, list[list[str]]] = {}  # by first word, so that a text is read once for all of them
-        self._statements: list[str] = []
-        for edit in edits:
-            names = [edit.cloze.subject] if edit.cloze else []
-            names += edit.after.subject.names if edit.after else ()
-            for words in filter(None, (_plain(name).split() for name in dict.fromkeys(names))):
-                self._names.setdefault(words[0], []).append(words)
-            if not names:
-                self._statements.append(f" {_plain(edit.statement)} ")
-
-    def names(self, text: str) -> bool:
-        """Whether ``text`` names a subject: whole words, whatever their case."""
-        words = _plain(text).split()
-        return any(
-            words[at : at + len(name)] == name for at, word in enumerate(words) for name in self._names.get(word, ())
-        )
-
-    def states(self, text: str) -> bool:
-        """Whether ``text`` stands in one of the statements."""
-        return any(f" {_plain(text)} " in told for told in self._statements)
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))

@@ -27,6 +27,7 @@ from ke_core.plugin import (
 )
 from ke_core.retrieval import Given, Hop, InContext, MemoryEditor, Way, given_hops
 from ke_plugin_ike import IkeConfig
+from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.context import PROFILES, Context
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.layout import FILE, read_layout
@@ -49,8 +50,7 @@ class Shown(InContext):
             k=profile.k if config.k is None else config.k,
             seed=session.seed,
         )
-        self.edits: dict[str, Edit] = {}
-        self.barred: frozenset[str] = frozenset()
+        self.bars = Bars(self.context.corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
         self.given = Given(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
@@ -64,7 +64,7 @@ class Shown(InContext):
         shown = yield from self.shown(ask)
         if shown.facts:
             query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
-            text = yield from self.context.before(shown.facts, self.barred, query)
+            text = yield from self.context.before(shown.facts, self.bars.ids, query)
             ask = asked(ask, text)
         return shown.on_record((yield from put(ask)))
 
@@ -81,7 +81,7 @@ class Shown(InContext):
             found = evolve(found, kind="subquestion")
             if not shown.facts:
                 return Hop(steps=(evolve(found, answer=given.answer),))
-            text = yield from self.context.before(shown.facts, self.barred, given.question, given.answer)
+            text = yield from self.context.before(shown.facts, self.bars.ids, given.question, given.answer)
             reply = yield from put(asked(ask, text))
             assert isinstance(reply, Answer), "a question is answered in words"
             text = f"\n{given.question} {reply.raw.strip()}"
@@ -93,7 +93,7 @@ class Shown(InContext):
     def details(self) -> Details:
         """What is shown: the facts, how many demonstrations, and of how many records they are chosen."""
         corpus = self.context.corpus
-        free = {each.record for name, each in corpus.demonstrations.items() if name not in self.barred}
+        free = {each.record for name, each in corpus.demonstrations.items() if name not in self.bars.ids}
         return {
             **super().details,
             "demonstrations": self.context.k,
@@ -104,9 +104,7 @@ class Shown(InContext):
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take edits out and put others in; no demonstration tells of one that is in force."""
         super().change(add=add, remove=remove)
-        known = self.edits | {edit.id: edit for edit in reversed(add)}
-        self.edits = {name: self.edits.get(name, known[name]) for name in self.facts}
-        self.barred = self.context.corpus.barred(self.edits.values())
+        self.bars.change(add=add, remove=remove)
 
 
 def asked(ask: Ask, text: str) -> Ask:

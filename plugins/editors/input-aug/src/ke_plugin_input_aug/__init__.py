@@ -58,6 +58,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Hua et al. 2024, Propagation and Pitfalls: Reasoning-based Assessment of Knowledge Editing (ReCoE)",
             masks=True,
             own_prompt=True,
+            own_before=True,
             served={"facts": "retrieved"},
         )
     ]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_core.weights import LowRank
+from ke_core.weights import LowRank, double
 from ke_plugin_lora.values import AdapterConfig
 
 
@@ -87,6 +87,18 @@ def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -
         _flags(wanted)
 
 
+def named(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
+    """The modules whose name ends in one of ``targets``. Raises BadConfig where there is none."""
+    every = dict(module.named_modules())
+    hit = {path: part for path, part in every.items() if path.endswith(tuple(f".{target}" for target in targets))}
+    if not hit:
+        linear = sorted(
+            {path.rpartition(".")[2] for path, part in every.items() if isinstance(part, nn.Linear | Conv1D)}
+        )
+        raise BadConfig(f"no module of the model is called {' or '.join(targets)}", hint=f"it has {', '.join(linear)}")
+    return hit
+
+
 def _insert(
     module: nn.Module,
     name: str,
@@ -97,12 +109,7 @@ def _insert(
     active: Mapping[str, list[str]],
 ) -> Adapter:
     wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
-    hit = {path: part for path, part in found.items() if path.endswith(tuple(f".{target}" for target in targets))}
-    if not hit:
-        linear = sorted(
-            {path.rpartition(".")[2] for path, part in found.items() if isinstance(part, nn.Linear | Conv1D)}
-        )
-        raise BadConfig(f"no module of the model is called {' or '.join(targets)}", hint=f"it has {', '.join(linear)}")
+    hit = named(module, targets)
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,
@@ -166,5 +173,5 @@ def _flags(wanted: Mapping[nn.Parameter, bool]) -> None:
 
 def _norm(left: Tensor, right: Tensor) -> float:
     """|L R| = sqrt(tr(LᵀL R Rᵀ))."""
-    left, right = left.double(), right.double()
+    left, right = double(left), double(right)
     return float(torch.trace(left.T @ left @ right @ right.T).clamp(min=0).sqrt())

@@ -10,7 +10,7 @@ from torch import nn
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
 from ke_core.weights import OpenModel, Patch, find_parts, model_facts, unmakeable
-from ke_plugin_lora.adapter import Adapter, attached, quantised
+from ke_plugin_lora.adapter import Adapter, attached, named, quantised
 from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
@@ -23,8 +23,13 @@ class Lora:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+
+        Raises a KEError for a model that cannot be edited with these options.
+        """
         must_be_whole(session.model.module)
+        if not edits:
+            place(session, self.config)
         return unmakeable(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
@@ -53,9 +58,7 @@ def trained(
 ) -> Iterator[tuple[Adapter, dict[str, Any]]]:
     """A trained adapter that acts while the block runs, and what is to be recorded of it."""
     model = session.model
-    parts = find_parts(model.module)
-    values = settings(config, model_facts(session, parts))
-    targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
+    values, targets = place(session, config)
     before = measured(model.module, examples, model.device)
     with ExitStack() as stack:
         with seeded(model.device, session.seed):
@@ -66,6 +69,15 @@ def trained(
             )  # fmt: skip
         after = measured(model.module, examples, model.device)
         yield adapter, _details(config, values, adapter, before, after)
+
+
+def place(session: Session[OpenModel], config: AdapterConfig) -> tuple[Mapping[str, Setting], tuple[str, ...]]:
+    """The hyperparameters, and where adapters go. Raises BadConfig where no map has such a name."""
+    parts = find_parts(session.model.module)
+    values = settings(config, model_facts(session, parts))
+    targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
+    named(session.model.module, targets)
+    return values, targets
 
 
 def must_be_whole(module: nn.Module) -> None:

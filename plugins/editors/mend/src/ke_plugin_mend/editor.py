@@ -57,7 +57,12 @@ class Mend:
         """By the id of a model that this editor has edited and not yet given back: its digest says so no more."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze, without exactly one new object, too long, or contradicting an earlier one."""
+        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+
+        Without edits: raises BadConfig without a trained network for this model.
+        """
+        if not edits and id(session.model) not in self._open:
+            self._trained(session)
         return unmakeable(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
@@ -88,7 +93,7 @@ class Mend:
 
     def _trained(self, session: Session[OpenModel]) -> Trained:
         """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
-        place = {"model": session.model.digest}
+        place = {"model": session.model.plain.digest}
         given = self.config.checkpoint
         folder = Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", place)
         found = read_checkpoint(folder)

@@ -70,7 +70,7 @@ def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.de
         torch.tensor(row, **whole),  # type: ignore[arg-type]  # torch's own keywords
         torch.tensor(column, **whole),  # type: ignore[arg-type]  # as above
         torch.tensor(token, **whole),  # type: ignore[arg-type]  # as above
-        torch.tensor(weight, dtype=torch.float64, device=device).float(),
+        torch.tensor(weight, dtype=torch.float64).float().to(device),
     )
 
 

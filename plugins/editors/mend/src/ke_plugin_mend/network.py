@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadData
+from ke_core.weights import double, home
 from ke_plugin_mend.factors import Factors
 
 LAYERS = 2
@@ -45,7 +46,7 @@ class Normaliser(nn.Module):
         """Take in [M, size]; the same, up to rounding, as one after the other (Chan et al. 1979). M may be 0 or 1."""
         if not len(vectors):
             return
-        new = vectors.to(torch.float64)
+        new = double(vectors)
         count, mean = len(new), new.mean(dim=0)
         total = self.count + count
         apart = mean - self.mean
@@ -60,7 +61,7 @@ class Normaliser(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(v - mean) / (std + 1e-7), in the vectors' dtype."""
-        return ((vectors - self.mean) / (self.std + EPSILON)).to(vectors.dtype)
+        return ((double(vectors) - self.mean) / (self.std + EPSILON)).to(vectors)
 
 
 class LowRankResidual(nn.Module):
@@ -149,7 +150,13 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) 
     shapes = shapes_of(module, recipe["maps"])
     network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
     weight = module.get_submodule(recipe["maps"][0]).get_parameter("weight")
-    return network.to(device=weight.device, dtype=torch.float64 if weight.dtype == torch.float64 else None)
+    if weight.dtype == torch.float64:
+        network.double()
+    for parameter in network.parameters():
+        parameter.data = parameter.data.to(weight.device)
+    for buffer in network.buffers():  # the normalisers', in float64
+        buffer.data = buffer.data.to(home(weight.device))
+    return network
 
 
 def load_network(network: Hypernetwork, saved: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ class MendTrainer:
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
         """The weights it is trained for, and nothing else."""
-        return {"model": session.model.digest}
+        return {"model": session.model.plain.digest}
 
     def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
         """The profile's values for this model, the maps they are for, and the other text."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_core.plugin import QUESTION_ENTITIES, SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -66,7 +66,10 @@ class PokemqaConfig:
     )
     knowledge: Literal["none", "dataset"] = field(
         default="none",
-        metadata={"help": "the knowledge prompt: a line on the question's key entity, from the dataset's entities"},
+        metadata={
+            "help": "the knowledge prompt, a line on the question's key entity: none, or the dataset's (gold material: "
+            "the head of the question's chain)"
+        },
     )
     max_calls: int = field(default=5, validator=validators.ge(1), metadata={"help": "model calls for one question"})
     max_tokens: int = field(
@@ -98,7 +101,8 @@ def build_trainer(config: PokemqaConfig) -> Trainer:
 
 def oracle(config: PokemqaConfig) -> tuple[str, ...]:
     """Gold material, only where it is asked for (V16)."""
-    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+    hops = (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+    return (*hops, QUESTION_ENTITIES) if config.knowledge == "dataset" else hops
 
 
 @hookimpl

@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ke_core.plugin import Ask, BadConfig, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
+from ke_core.plugin import (
+    QUESTION_ENTITIES,
+    Ask,
+    BadConfig,
+    Details,
+    Edit,
+    Edited,
+    Procedure,
+    Reply,
+    Session,
+    prompt_text,
+)
 from ke_core.retrieval import FactMemory, Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.given import way
@@ -16,9 +27,8 @@ from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import WAYS
 
-ENTITIES = "question-entities"
 EXAMPLES = "scoped-decompositions"
-"""Material for the knowledge prompt: question to what is said of its key entity ("X, a person.")."""
+"""The name of the material with worked examples in this loop's lines."""
 THRESHOLDS = {"minilm-l6": 0.67}
 """Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
 
@@ -108,9 +118,10 @@ def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:
 
 
 def _entities(session: Session[Any]) -> Mapping[str, str]:
-    if ENTITIES not in session.material:
+    if QUESTION_ENTITIES not in session.material:
         raise BadConfig(
-            f"pokemqa.knowledge=dataset: this dataset brings no {ENTITIES}", hint="leave pokemqa.knowledge at none"
+            f"pokemqa.knowledge=dataset: this dataset brings no {QUESTION_ENTITIES}",
+            hint="leave pokemqa.knowledge at none",
         )
-    found: Mapping[str, str] = session.material[ENTITIES].value
+    found: Mapping[str, str] = session.material[QUESTION_ENTITIES].value
     return found

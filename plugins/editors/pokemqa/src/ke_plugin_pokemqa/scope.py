@@ -9,12 +9,10 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ke_core.plugin import Encoder, Hit
-from ke_core.retrieval import FactMemory
+from ke_core.retrieval import FactMemory, best_rows
 
 Vectors = NDArray[np.float32]
 HALF = 0.5
-SCORES = 2**24  # probabilities computed at once (64 MiB)
-DECIMALS = 6  # of a probability, when probabilities are compared
 
 
 @frozen(kw_only=True, eq=False)
@@ -66,21 +64,19 @@ class ScopeMemory(FactMemory):
         if not self or not texts:
             return [() for _ in texts]
         asked = Side(texts=texts, vectors=self.encoder.embed(texts))
-        found: list[tuple[Hit, ...]] = []
-        together = max(1, SCORES // len(self._vectors))
-        for start in range(0, len(texts), together):
-            part = slice(start, start + together)
-            found += self._in_scope(Side(texts=texts[part], vectors=asked.vectors[part]), hidden[part])
-        return found
+        return [
+            hits
+            for part, near in self.scores(asked.vectors, hidden)
+            for hits in self._in_scope(Side(texts=texts[part], vectors=asked.vectors[part]), near)
+        ]
 
-    def _in_scope(self, asked: Side, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        detector = self.detector
-        near = probabilities(self._vectors, asked.vectors, detector.scale, detector.offset)
-        near[:, self._empty] = 0
-        for line, unseen in zip(near, hidden, strict=True):
-            line[[self._row[name] for name in unseen if name in self._row]] = 0
+    def compare(self, queries: Vectors) -> Vectors:
+        """What the pre-detector says of every statement."""
+        return probabilities(self.vectors, queries, self.detector.scale, self.detector.offset)
+
+    def _in_scope(self, asked: Side, near: Vectors) -> list[tuple[Hit, ...]]:
         candidates = [np.flatnonzero(line >= HALF) for line in near]
-        unsure = [at for at, rows in enumerate(candidates) if len(rows) > (not detector.confirm)]
+        unsure = [at for at, rows in enumerate(candidates) if len(rows) > (not self.detector.confirm)]
         judged = iter(self._judged(asked, unsure, candidates))
         return [
             self._best(rows, next(judged) if at in set(unsure) else near[at, rows])
@@ -93,19 +89,14 @@ class ScopeMemory(FactMemory):
             return []
         rows = np.concatenate([candidates[at] for at in unsure])
         whose = np.repeat(unsure, [len(candidates[at]) for at in unsure])
-        edits = Side(texts=[self._facts[row][1] for row in rows], vectors=self._vectors[rows])
+        edits = Side(texts=[self.text(row) for row in rows], vectors=self.vectors[rows])
         questions = Side(texts=[asked.texts[at] for at in whose], vectors=asked.vectors[whose])
         probable = self.detector.judge(edits, questions)
         return np.split(probable, np.cumsum([len(candidates[at]) for at in unsure])[:-1])
 
     def _best(self, rows: NDArray[np.int64], probable: Vectors) -> tuple[Hit, ...]:
-        if not len(rows):
-            return ()
-        best = int(np.argmax(np.round(probable, DECIMALS)))
-        if probable[best] < HALF:
-            return ()
-        name, text = self._facts[int(rows[best])]
-        return (Hit(id=name, text=text, score=float(probable[best])),)
+        best = best_rows(probable, 1)
+        return tuple(self.hit(int(rows[at]), probable[at]) for at in best if probable[at] >= HALF)
 
 
 class NearestMemory(FactMemory):

@@ -11,7 +11,7 @@ from torch import nn
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, UnsupportedEdit
 from ke_core.weights import OpenModel, unmakeable
 from ke_plugin_lora.adapter import quantised
-from ke_plugin_lora.editor import trained
+from ke_plugin_lora.editor import place, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
 
@@ -25,6 +25,8 @@ class Qlora:
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Edits that lack what is to be learnt, are too long, or contradict an earlier one."""
         must_be_nf4(session.model.module)
+        if not edits:
+            place(session, self.config)
         if self.config.loss == "sentence":
             return unfit(sentences(session.model.tokenizer, edits), session.model.context)
         return unmakeable(edits, session.model.tokenizer, session.model.context)

@@ -18,6 +18,7 @@ from ke_core.weights import (
     average_keys,
     bare_keys,
     bare_values,
+    double,
     project,
     weighed,
     write,
@@ -39,12 +40,12 @@ class RRome(LocateEditor):
         ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
         wanted = work.wanted(layer, "mlp")
         if self.one_key == "contexts":
-            key = average_keys(modules, wanted.rows, layer, uniform=True)[:, 0].double()
+            key = double(average_keys(modules, wanted.rows, layer, uniform=True)[:, 0])
         else:
-            key = bare_keys(modules, wanted.rows, layer)[:, 0].double()
+            key = double(bare_keys(modules, wanted.rows, layer)[:, 0])
         along = weighed(ground.moments.get(layer), key)
         direction = along / along.norm()
         change = (wanted.z[:, 0] - project(modules, layer, key)) / (key @ direction)
         relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = wanted.z - bare_values(modules, wanted.rows, layer)
+        left = wanted.z - double(bare_values(modules, wanted.rows, layer))
         return ground.details({str(layer): relative}, wanted.report(left))

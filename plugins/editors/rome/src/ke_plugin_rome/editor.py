@@ -13,7 +13,18 @@ edit is refused here, by the cosine of the two keys under C^-1; R-ROME mends it.
 from __future__ import annotations
 
 from ke_core.plugin import Details, Edit, EditFailed, single_settings
-from ke_core.weights import Grounds, LocateEditor, LowRank, Work, average_keys, bare_keys, bare_values, weighed, write
+from ke_core.weights import (
+    Grounds,
+    LocateEditor,
+    LowRank,
+    Work,
+    average_keys,
+    bare_keys,
+    bare_values,
+    double,
+    weighed,
+    write,
+)
 from ke_plugin_rome import RomeConfig
 
 
@@ -31,16 +42,16 @@ class Rome(LocateEditor):
         ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
         wanted = work.wanted(layer, "mlp")
         moment = ground.moments.get(layer)
-        mean = average_keys(modules, wanted.rows, layer, uniform=True)[:, 0].double()
-        key = bare_keys(modules, wanted.rows, layer)[:, 0].double()
-        value = bare_values(modules, wanted.rows, layer)[:, 0].double()
+        mean = double(average_keys(modules, wanted.rows, layer, uniform=True)[:, 0])
+        key = double(bare_keys(modules, wanted.rows, layer)[:, 0])
+        value = double(bare_values(modules, wanted.rows, layer)[:, 0])
         along = weighed(moment, mean)
         cosine = float(key @ along / ((mean @ along) * (key @ weighed(moment, key))).sqrt())
         self._refuse_disabling(work.edits[0], cosine)
         direction = along / along.norm()
         change = (wanted.z[:, 0] - value) / (key @ direction)
         relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = wanted.z - bare_values(modules, wanted.rows, layer)
+        left = wanted.z - double(bare_values(modules, wanted.rows, layer))
         return ground.details({str(layer): relative}, wanted.report(left)) | {"cosine": cosine}
 
     def _refuse_disabling(self, edit: Edit, cosine: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Answer, Failure, Finding, Gold, Item, Judgement, Query, Session, Verdict
+from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Rule
 from ke_plugin_alias.names import Names, named
 from ke_plugin_alias.numbers import number, numbers
@@ -37,11 +37,7 @@ class Alias:
         return [self._one(item) for item in items]
 
     def _one(self, item: Item) -> Judgement:
-        reply = item.reply
-        if isinstance(reply, Failure):
-            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
-        if not isinstance(reply, Answer):
-            return _judgement(Verdict.UNSURE, Finding(item="log-probabilities", label="not-a-text"))
+        reply = item.answer
         if reply.outcome != "answered":
             return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
         return self._compare(item.query, reply.text)

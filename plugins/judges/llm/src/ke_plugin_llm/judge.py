@@ -27,7 +27,6 @@ from ke_core.plugin import (
     SUPPORT,
     SUPPORT_UNSURE,
     UNRELATED,
-    Answer,
     Failure,
     Finding,
     Generate,
@@ -70,7 +69,7 @@ class LLMJudge:
 
         Raises KEError where the model fails: nothing is judged by another rule instead (V15).
         """
-        thoughts = [_thoughts(item) for item in items]
+        thoughts = [thoughts_of(item.answer) for item in items]
         splits = {
             f"{at}/split": self._split(thought)
             for at, (item, thought) in enumerate(zip(items, thoughts, strict=True))
@@ -108,18 +107,13 @@ class LLMJudge:
         return _labelled(fact, written.text, FACTS, FACT_UNSURE)
 
     def _support(self, item: Item, thoughts: str) -> Procedure[Finding]:
-        assert isinstance(item.reply, Answer)
-        answer = item.reply.text
+        answer = item.answer.text
         prompt = filled(self.prompts["support"], question=item.query.texts[0], thoughts=thoughts, answer=answer)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=SUPPORT_STOP)
         return _labelled(answer, written.text, SUPPORTS, SUPPORT_UNSURE)
 
     def _judgement(self, item: Item, thoughts: str, split: object, found: tuple[Finding, ...]) -> Judgement:
-        reply = item.reply
-        if isinstance(reply, Failure):
-            return Judgement(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))
-        if not isinstance(reply, Answer):
-            return Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
+        reply = item.answer
         if isinstance(split, Finding):
             found = (split, *found)
         if not thoughts:
@@ -129,13 +123,8 @@ class LLMJudge:
         return Judgement(verdict=Verdict.UNSURE if _answered(item) else Verdict.WRONG, findings=found)
 
 
-def _thoughts(item: Item) -> str:
-    return thoughts_of(item.reply) if isinstance(item.reply, Answer) else ""
-
-
 def _answered(item: Item) -> bool:
-    reply = item.reply
-    return isinstance(reply, Answer) and reply.outcome == "answered" and bool(reply.text.strip())
+    return item.answer.outcome == "answered" and bool(item.answer.text.strip())
 
 
 def _listed(split: object) -> tuple[str, ...]:

@@ -20,9 +20,7 @@ from ke_core.plugin import (
     INCONSISTENT,
     NO_THOUGHTS,
     UNRELATED,
-    Answer,
     BadConfig,
-    Failure,
     Finding,
     Item,
     Judgement,
@@ -113,16 +111,12 @@ class NLIJudge:
 
 
 def _facts(item: Item) -> tuple[str, ...]:
-    return sentences(thoughts_of(item.reply)) if isinstance(item.reply, Answer) else ()
+    return sentences(thoughts_of(item.answer))
 
 
 def _judgement(item: Item, facts: Sequence[str], found: tuple[Finding, ...]) -> Judgement:
     """The verdict is open, as nobody has looked at the answer; without an answer it is WRONG."""
-    reply = item.reply
-    if isinstance(reply, Failure):
-        return Judgement(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))
-    if not isinstance(reply, Answer):
-        return Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
+    reply = item.answer
     answered = reply.outcome == "answered" and bool(reply.text.strip())
     silent = () if facts else (Finding(item=reply.text, label=NO_THOUGHTS),)
     return Judgement(verdict=Verdict.UNSURE if answered else Verdict.WRONG, findings=(*silent, *found))

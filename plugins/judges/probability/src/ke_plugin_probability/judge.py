@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Failure, Finding, Gold, Item, Judgement, Query, Scored, Session, Verdict
+from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Scored, Session, Verdict
 from ke_plugin_probability import ProbabilityConfig
 
 
@@ -27,8 +27,6 @@ class Probability:
 
     def _one(self, item: Item) -> Judgement:
         reply = item.reply
-        if isinstance(reply, Failure):
-            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
         if not isinstance(reply, Scored):
             return _judgement(Verdict.UNSURE, Finding(item="text", label="not-log-probabilities"))
         scores = self._scores(item.query, reply)

@@ -25,7 +25,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Answer, Entity, Failure, Finding, Gold, Item, Judgement, Query, Session, Verdict
+from ke_core.plugin import Entity, Finding, Gold, Item, Judgement, Query, Session, Verdict
 from ke_plugin_set import SetConfig
 from ke_plugin_set.splitting import items, normal
 
@@ -42,11 +42,7 @@ class SetJudge:
         return [self._one(item) for item in items]
 
     def _one(self, item: Item) -> Judgement:
-        reply = item.reply
-        if isinstance(reply, Failure):
-            return _judgement(Verdict.WRONG, Finding(item=reply.error, label="failure"))
-        if not isinstance(reply, Answer):
-            return _judgement(Verdict.UNSURE, Finding(item="log-probabilities", label="not-a-text"))
+        reply = item.answer
         if reply.outcome != "answered":
             return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
         if not item.query.gold.entities:

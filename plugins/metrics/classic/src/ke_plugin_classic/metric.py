@@ -37,7 +37,9 @@ from attrs import evolve, field, frozen
 from ke_core.plugin import (
     EFFICACY,
     FLUENCY,
+    JUDGE_UNSURE,
     LOCALITY,
+    NOT_ON_RECORD,
     PARAPHRASE,
     PORTABILITY,
     PROBABILITY,
@@ -60,7 +62,6 @@ WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
 COMPARED = {name + PROBABILITY: f"{name}-magnitude" for name in (EFFICACY, PARAPHRASE, LOCALITY)}
 """Aspect of a probe, and of how far the right object is ahead."""
 LOCALITY_WORD, CONSISTENCY = "locality-word", "consistency"
-ABSENT = "a question has no answer on record"
 SHORT = "every text is shorter than three words"
 NO_OBJECT = "the edit names no object"
 NO_REFERENCE = "no reference text of the edit's relation and object"
@@ -85,7 +86,7 @@ class Classic:
             if probe.aspect == FLUENCY:
                 yield from self._texts(record, probe)
             for aspect, measure in self._measures(probe.aspect):
-                for style in _styles(record, probe) or ("",):
+                for style in record.styles_of(probe, "after") or ("",):
                     yield _value(record, probe, aspect, style, measure)
 
     def _measures(self, aspect: str) -> Iterator[tuple[str, Measure]]:
@@ -101,12 +102,12 @@ class Classic:
     def _texts(self, record: CaseRecord, probe: Probe) -> Iterator[Value]:
         """Of what both models write about the edit's subject."""
         for phase in PHASES:
-            for style in _styles(record, probe, phase) if probe.asked(phase) else ():
+            for style in record.styles_of(probe, phase) if probe.asked(phase) else ():
                 fluent, consistent = partial(_fluency, phase), partial(self._consistency, phase)
                 yield evolve(_value(record, probe, FLUENCY, style, fluent), phase=phase)
                 if self.references.texts:
                     yield evolve(_value(record, probe, CONSISTENCY, style, consistent), phase=phase)
-        if not any(_styles(record, probe, phase) for phase in PHASES):
+        if not any(record.styles_of(probe, phase) for phase in PHASES):
             yield _value(record, probe, FLUENCY, "", partial(_fluency, "after"))
 
     def _consistency(self, phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
@@ -167,22 +168,17 @@ def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: M
     return Value(aspect=aspect, value=value, style=style, unit=unit, skipped_because=reason)
 
 
-def _styles(record: CaseRecord, probe: Probe, phase: Phase = "after") -> tuple[str, ...]:
-    names = [query.id for query in probe.queries]
-    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))
-
-
 def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after") -> Outcome:
     found = record.outcomes.get((phase, style, query.id))
     if found is None:
-        raise Unmeasurable(ABSENT)
+        raise Unmeasurable(NOT_ON_RECORD)
     return found
 
 
 def _written(record: CaseRecord, probe: Probe, style: str) -> float:
     verdicts = [_outcome(record, query, style).judgement.verdict for query in probe.queries]
     if Verdict.UNSURE in verdicts:
-        raise Unmeasurable("the judge could not say")
+        raise Unmeasurable(JUDGE_UNSURE)
     right = [verdict is Verdict.RIGHT for verdict in verdicts]
     return float(any(right) if probe.require == "any" else all(right))
 

@@ -14,13 +14,13 @@ AVERAGE = "average"
 
 @frozen(kw_only=True)
 class CorrectFlipConfig:
-    """Which answer is the one before, where the prompts before and after are not the same."""
+    """Which answer is the one before, where the prompt after was not put to the unedited model."""
 
     before: str = field(
         default="direct",
         metadata={
-            "help": "for editors with prompts of their own: the style in which the unedited model must have been "
-            "right (direct or cot)"
+            "help": "for editors whose own prompts were not put to the unedited model: the style in which it must "
+            "have been right (direct or cot)"
         },
     )
 

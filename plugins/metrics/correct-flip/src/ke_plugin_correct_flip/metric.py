@@ -5,7 +5,8 @@ aspect           phase  value, for each question of the probe ``reasoning`` and 
 ================ ====== =============================================================================================
 qa               before 1 if the unedited model gives the answer A: QA accuracy, over all questions
 correct-flip     after  1 if the edited model gives the counterfactual answer CA; only of questions that the unedited
-                        model answered with A under the same prompt. Where there is none, there is no score
+                        model answered with A under the same prompt (where it was not asked with an editor's own
+                        prompts, in the style ``before``). Where there is none, there is no score
 kept             after  1 if the edited model still gives A; of the same questions. The rest is broken
 counterfactual   after  1 if the edited model gives CA; of all questions, so that it counts insertions too
 edit-wise        after  for each edit: 1 if its own fact is given
@@ -22,14 +23,22 @@ from collections.abc import Iterator
 
 from attrs import evolve, field, frozen
 
-from ke_core.plugin import EFFICACY, CaseRecord, Outcome, Phase, Query, Value, Verdict
+from ke_core.plugin import (
+    EDITS_WITHHELD,
+    EFFICACY,
+    JUDGE_UNSURE,
+    NOT_ON_RECORD,
+    CaseRecord,
+    Outcome,
+    Phase,
+    Query,
+    Value,
+    Verdict,
+)
 from ke_plugin_correct_flip import CA, FLIP, KEPT, QA, SCHEMES, CorrectFlipConfig
 
 REASONING = "reasoning"
-CONTROL = "a control: its edits were not made"
 WRONG_BEFORE = "the unedited model does not answer with A"
-ABSENT = "a question has no answer on record"
-UNSURE = "the judge could not say"
 
 
 class NoVerdict(Exception):
@@ -82,7 +91,7 @@ def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Que
     """1 if that answer is right at that moment; None with the reason."""
     made = Value(aspect=aspect, value=None, phase=phase, style=style)
     if record.skipped or (phase == "after" and not record.edited):
-        return evolve(made, skipped_because=record.skipped or CONTROL)
+        return evolve(made, skipped_because=record.skipped or EDITS_WITHHELD)
     try:
         return evolve(made, value=float(_verdict(record, phase, style, query) is Verdict.RIGHT))
     except NoVerdict as why:
@@ -92,9 +101,9 @@ def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Que
 def _verdict(record: CaseRecord, phase: Phase, style: str, query: Query) -> Verdict:
     outcome: Outcome | None = record.outcomes.get((phase, style, query.id))
     if outcome is None:
-        raise NoVerdict(ABSENT)
+        raise NoVerdict(NOT_ON_RECORD)
     if outcome.judgement.verdict is Verdict.UNSURE:
-        raise NoVerdict(UNSURE)
+        raise NoVerdict(JUDGE_UNSURE)
     return outcome.judgement.verdict
 
 

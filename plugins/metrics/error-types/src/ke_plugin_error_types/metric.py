@@ -19,15 +19,26 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from ke_core.plugin import EFFICACY, Answer, CaseRecord, Observed, Outcome, Value, Verdict, holds, observed, words
+from ke_core.plugin import (
+    EDITS_WITHHELD,
+    EFFICACY,
+    JUDGE_UNSURE,
+    Answer,
+    CaseRecord,
+    Observed,
+    Outcome,
+    Value,
+    Verdict,
+    holds,
+    observed,
+    words,
+)
 
 TYPES = ("no-effect", "abstaining", "noise")
 CONSEQUENCES = ("logical-generalization", "compositionality-1")
 """Criteria of RippleEdits whose answers an edit changes; the published files hold the new ones alone."""
 TESTS = (*CONSEQUENCES, "compositionality-2", "subject-aliasing", "preservation", "relation-specificity")
-CONTROL = "a control: its edits were not made"
 RIGHT = "no error: the answer is right"
-UNSURE = "the judge could not say"
 NOT_TOLD = "the data hold no answer from before the edit"
 NOT_TAKEN = "the edit did not take"
 NOT_MET = "the unedited model fails a condition of the test"
@@ -82,7 +93,7 @@ def _old_names(seen: Observed) -> list[str]:
 def _excluded(record: CaseRecord, seen: Observed) -> str:
     """Why this is no error whose type is asked for; empty if it is one."""
     if record.skipped or not record.edited:
-        return record.skipped or CONTROL
+        return record.skipped or EDITS_WITHHELD
     if seen.wordless or seen.outcome is None:
         return seen.wordless
     if seen.probe.aspect in TESTS and not _took(record, seen.style):
@@ -90,7 +101,7 @@ def _excluded(record: CaseRecord, seen: Observed) -> str:
     if not all(_met(record, query.id, seen.style) for query in seen.probe.given):
         return NOT_MET
     verdict = seen.outcome.judgement.verdict
-    return {Verdict.RIGHT: RIGHT, Verdict.UNSURE: UNSURE}.get(verdict, "")
+    return {Verdict.RIGHT: RIGHT, Verdict.UNSURE: JUDGE_UNSURE}.get(verdict, "")
 
 
 def _took(record: CaseRecord, style: str) -> bool:

@@ -26,6 +26,7 @@ from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
+    EDITS_WITHHELD,
     FACTS_PERPLEXITY,
     CaseRecord,
     Failure,
@@ -43,7 +44,6 @@ DIFFERENCE = "difference"
 SIDES = (FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY)
 PHASES: tuple[Phase, ...] = ("before", "after")
 Sides = Mapping[str, Probe]
-CONTROL = "a control: its edits were not made"
 ABSENT = "a sentence has no log-probability on record"
 ONE_SIDED = "facts or counterfactuals have no sentence to score"
 NOT_ASKED = "the unedited model was not asked in that way"
@@ -69,7 +69,7 @@ class FactPerplexity:
                 yield from self._side(record, sides, phase, style)
 
     def _side(self, record: CaseRecord, sides: Sides, phase: Phase, style: str) -> Iterator[Value]:
-        why = record.skipped or (CONTROL if phase == "after" and not record.edited else "")
+        why = record.skipped or (EDITS_WITHHELD if phase == "after" and not record.edited else "")
         why = why or self._excluded(record, style)
         for aspect in SIDES:
             yield _value(aspect, phase, style, why, partial(_perplexity, record, sides, aspect, phase, style))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from attrs import field, frozen
 
-from ke_core.plugin import EFFICACY, CaseRecord, Outcome, Phase, Probe, Value, Verdict
+from ke_core.plugin import EFFICACY, JUDGE_UNSURE, NOT_ON_RECORD, CaseRecord, Outcome, Phase, Probe, Value, Verdict
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
 PHASES: tuple[Phase, ...] = ("before", "after")
@@ -54,21 +54,16 @@ def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:
         for phase in PHASES:
             if probe.aspect not in aspects or not probe.asked(phase):
                 continue
-            for style in _styles(record, probe, phase) or ("",):
+            for style in record.styles_of(probe, phase) or ("",):
                 outcomes = [record.outcomes.get((phase, style, query.id)) for query in probe.queries]
                 there = [outcome for outcome in outcomes if outcome is not None]
                 missing = record.skipped or _missing(len(outcomes) - len(there), there)
                 yield Asked(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
 
 
-def _styles(record: CaseRecord, probe: Probe, phase: Phase) -> tuple[str, ...]:
-    names = [query.id for query in probe.queries]
-    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))
-
-
 def _missing(absent: int, there: Sequence[Outcome]) -> str:
     """Why a probe has no verdict. One missing answer is enough: the others alone would favour one side."""
     if absent:
-        return "a question has no answer on record"
+        return NOT_ON_RECORD
     unsure = any(outcome.judgement.verdict is Verdict.UNSURE for outcome in there)
-    return "the judge could not say" if unsure else ""
+    return JUDGE_UNSURE if unsure else ""

@@ -21,10 +21,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ke_core.plugin import CaseRecord, Observed, Value, observed, words
+from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Observed, Value, observed, words
 
 SUBQUESTION = "subquestion"
-CONTROL = "a control: its edits were not made"
 NO_STEPS = "the answer did not go by sub-questions"
 ASPECTS = ("steps", "sub-questions", "omitted-steps", "too-few", "too-many")
 NUMBER = re.compile(r"\d+")
@@ -42,7 +41,7 @@ class OmittedSteps:
 
 
 def _counted(record: CaseRecord, seen: Observed, needed: int) -> Iterator[Value]:
-    why = record.skipped or ("" if record.edited else CONTROL) or seen.wordless
+    why = record.skipped or ("" if record.edited else EDITS_WITHHELD) or seen.wordless
     steps = () if seen.answer is None else seen.answer.steps
     asked = len({words(step.text) for step in steps if step.kind == SUBQUESTION})
     why = why or ("" if steps else NO_STEPS)

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ke_core.plugin import CaseRecord, Entity, Observed, Value, holds, observed, words
+from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Entity, Observed, Value, holds, observed, words
 
 ASPECT = "parrot-rate"
-CONTROL = "a control: its edits were not made"
 NONE = "no injected object is wrong there"
 
 
@@ -28,7 +27,7 @@ class ParrotRate:
             if seen.phase == "before" and seen.probe.phase != "both":
                 continue
             control = seen.phase == "after" and not record.edited
-            why = seen.missing or (CONTROL if control else "") or seen.wordless
+            why = seen.missing or (EDITS_WITHHELD if control else "") or seen.wordless
             wrong = [name for entity in injected for name in _wrong(entity, seen)]
             why = why or ("" if wrong else NONE)
             text = "" if seen.answer is None else seen.answer.text

@@ -23,18 +23,27 @@ from itertools import groupby
 
 from attrs import evolve, field, frozen
 
-from ke_core.plugin import EFFICACY, QUERY_TAG, CaseRecord, Outcome, Probe, Query, Value, Verdict
+from ke_core.plugin import (
+    EDITS_WITHHELD,
+    EFFICACY,
+    JUDGE_UNSURE,
+    NOT_ON_RECORD,
+    QUERY_TAG,
+    CaseRecord,
+    Outcome,
+    Probe,
+    Query,
+    Value,
+    Verdict,
+)
 from ke_plugin_ripple import CRITERIA, EACH, RippleConfig
 
 ALIASING = "subject-aliasing"
-CONTROL = "a control: its edit was not made"
 FAILED = "the edit did not take"
 NOT_PUT = "a condition was not put to the unedited model"
 NOT_MET = "not executed: the unedited model fails a condition"
 NO_OLD = "not executed: the unedited model does not name the old object"
 NO_NAME = "not executed: the data hold no right answer that has a name"
-ABSENT = "a question has no answer on record"
-UNSURE = "the judge could not say"
 
 
 class NotExecuted(Exception):
@@ -99,7 +108,7 @@ class Ripple:
         """Whether the edited model names the new object (condition b of section 5.1), or why nobody knows."""
         queries = [query for probe in record.case.probes if probe.aspect == EFFICACY for query in probe.queries]
         if record.skipped or not record.edited:
-            return None, record.skipped or CONTROL
+            return None, record.skipped or EDITS_WITHHELD
         if not queries:
             return None, ""
         try:
@@ -134,12 +143,12 @@ class Ripple:
     def _right(self, record: CaseRecord, query: Query, style: str) -> bool:
         outcome = record.outcomes.get(("after", style, query.id))
         if outcome is None:
-            raise NotExecuted(ABSENT)
+            raise NotExecuted(NOT_ON_RECORD)
         return self._is_right(outcome, query)
 
     def _is_right(self, outcome: Outcome, query: Query) -> bool:
         if outcome.judgement.verdict is Verdict.UNSURE:
-            raise NotExecuted(UNSURE if query.gold.entities else NO_NAME)
+            raise NotExecuted(JUDGE_UNSURE if query.gold.entities else NO_NAME)
         if outcome.judgement.verdict is not Verdict.RIGHT:
             return False
         named = {found.entity for found in outcome.judgement.findings if found.label == "gold"}
@@ -157,7 +166,7 @@ def _before(record: CaseRecord, query: Query, style: str) -> Outcome:
 
 def _executed(aspect: str, test: Test, style: str) -> Value:
     """1 or 0; what is missing for another reason than the paper's filter says nothing about it."""
-    odd = test.missing in (NOT_PUT, ABSENT, UNSURE)
+    odd = test.missing in (NOT_PUT, NOT_ON_RECORD, JUDGE_UNSURE)
     value = None if odd else float(not test.missing)
     tags = {"criterion": CRITERIA[aspect]}
     return Value(aspect="executed", value=value, style=style, tags=tags, skipped_because=test.missing if odd else "")

@@ -30,13 +30,25 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import EFFICACY, CaseRecord, Gold, Outcome, Phase, Probe, Query, Value, Verdict, expected
+from ke_core.plugin import (
+    EFFICACY,
+    JUDGE_UNSURE,
+    NOT_ON_RECORD,
+    CaseRecord,
+    Gold,
+    Outcome,
+    Phase,
+    Probe,
+    Query,
+    Value,
+    Verdict,
+    expected,
+)
 from ke_plugin_set_answers import SetAnswersConfig
 
 COMPLEX = "complex"
 PHASES: tuple[Phase, ...] = ("before", "after")
 NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
-UNSURE, ABSENT = "the judge could not say", "a question has no answer on record"
 EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
 Part = Literal["aug", "ret"]
 WHY: dict[Part, str] = {"aug": "nothing was to be added", "ret": "nothing was to be retained"}
@@ -102,11 +114,11 @@ class SetAnswers:
             for phase in PHASES:
                 if probe.aspect not in (EFFICACY, COMPLEX) or not probe.asked(phase):
                     continue
-                for style in _styles(record, probe, phase) or ("",):
+                for style in record.styles_of(probe, phase) or ("",):
                     yield from self._probe(record, probe, phase, style)
 
     def _probe(self, record: CaseRecord, probe: Probe, phase: Phase, style: str) -> Iterator[Value]:
-        made = Observed(record=record, phase=phase, style=style)
+        made = Moment(record=record, phase=phase, style=style)
         if probe.aspect == EFFICACY:
             yield from made.edit_wise(probe)
             return
@@ -122,7 +134,7 @@ class SetAnswers:
             yield from self._question(made, sets)
         yield from _best(made, seen, whole=len(seen) == len(probe.queries))
 
-    def _question(self, made: Observed, sets: Sets) -> Iterator[Value]:
+    def _question(self, made: Moment, sets: Sets) -> Iterator[Value]:
         empty = {"one": 1.0, "zero": 0.0}.get(self.config.empty)
         recalls = {part: sets.recall(part) for part in WHY}
         for part, reason in WHY.items():
@@ -142,8 +154,8 @@ class SetAnswers:
 
 
 @frozen(kw_only=True)
-class Observed:
-    """Where values come from."""
+class Moment:
+    """One case in one phase and style: where values come from."""
 
     record: CaseRecord
     phase: Phase
@@ -173,25 +185,20 @@ class Observed:
             yield self.value("edit-wise", None if why else float(right), why, unit=",".join(probe.edits))
 
 
-def _best(made: Observed, seen: Sequence[Sets], *, whole: bool) -> Iterator[Value]:
+def _best(made: Moment, seen: Sequence[Sets], *, whole: bool) -> Iterator[Value]:
     """The best of all wordings, which MQuAKE counts; one without an answer would favour one side."""
     for part, reason in WHY.items():
         values = [value for sets in seen if (value := sets.recall(part)) is not None]
         best = max(values) if whole and values else None
-        yield made.value(f"any-{part}", best, reason if whole else ABSENT)
-    yield made.value("any-exact", float(any(sets.exact for sets in seen)) if whole else None, ABSENT)
+        yield made.value(f"any-{part}", best, reason if whole else NOT_ON_RECORD)
+    yield made.value("any-exact", float(any(sets.exact for sets in seen)) if whole else None, NOT_ON_RECORD)
 
 
 def _why(outcome: Outcome | None) -> str:
     if outcome is None:
-        return ABSENT
-    return UNSURE if outcome.judgement.verdict is Verdict.UNSURE else ""
+        return NOT_ON_RECORD
+    return JUDGE_UNSURE if outcome.judgement.verdict is Verdict.UNSURE else ""
 
 
 def _keys(gold: Gold) -> frozenset[str]:
     return frozenset(entity.key for entity in gold.entities)
-
-
-def _styles(record: CaseRecord, probe: Probe, phase: Phase) -> tuple[str, ...]:
-    names = [query.id for query in probe.queries]
-    return tuple(s for s in record.styles(phase) if any((phase, s, name) in record.outcomes for name in names))

@@ -1,0 +1,58 @@
+"""How much memory may still be taken: torch says it of an accelerator, Linux of the machine and of containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+UNKNOWN = 4 * 2**30  # a cautious guess where nobody says
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free on ``device`` now; the file cache that the system would give back counts as free."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
+    return min([*_available(), *_allowed()], default=UNKNOWN)
+
+
+def _available() -> Iterator[int]:
+    """What the machine has left; nothing where there is no Linux to say it."""
+    try:
+        lines = (PROC / "meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return
+    yield from (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _allowed() -> Iterator[int]:
+    """What each memory control group around this process leaves it: limits of containers, services and batch jobs."""
+    try:
+        lines = (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _number, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, names = (GROUPS / "memory", VERSION_1) if controllers else (GROUPS, VERSION_2)
+        # The groups above limit it too; inside a container the path may be the host's, and only the root is there.
+        here = root / path.lstrip("/")
+        for group in (here, *here.parents):
+            if group.is_relative_to(root):
+                yield from _left(group, *names)
+
+
+def _left(group: Path, limit: str, used: str, cache: str) -> Iterator[int]:
+    """Limit less use; nothing for a group that is not there or has no limit."""
+    try:
+        most, taken = (int((group / name).read_text(encoding="ascii")) for name in (limit, used))
+        told = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        yield max(0, most - taken + int(told.get(cache, 0)))
+    except (OSError, ValueError):  # ValueError: "max"
+        return

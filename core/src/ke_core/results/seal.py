@@ -1,0 +1,93 @@
+"""What the records of a run were when they were scored. From then on they may grow, and not change.
+
+By the seal a change by hand is noticed, and whether a run was complete then, and whether anything was asked since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_core.errors import BadRun
+from ke_core.files import write_atomic
+from ke_core.results.lines import MEND, to_bytes, whole_lines
+
+SEAL = "records.seal.json"
+ANSWERS = frozenset({"batch", "replied", "probed"})
+"""Lines that scores rest on. A judgement that is not scored yet leaves the scores what they were."""
+
+
+@frozen(kw_only=True)
+class Seal:
+    """The first ``size`` bytes of the records and their SHA-256.
+
+    ``complete``: everything planned was on record, judged and scored. An earlier ke did not say: it counts as such.
+    """
+
+    size: int
+    sha256: str
+    complete: bool
+
+    @classmethod
+    def of(cls, records: Path, *, complete: bool) -> Seal:
+        """Of the records as they are now."""
+        size, sha256 = _sealed(records)
+        return cls(size=size, sha256=sha256, complete=complete)
+
+    @classmethod
+    def read(cls, run: Path) -> Seal | None:
+        """That of the run in ``run``; None where it has none. Raises BadRun."""
+        try:
+            raw = json.loads((run / SEAL).read_bytes())
+            return cls(size=int(raw["bytes"]), sha256=str(raw["sha256"]), complete=bool(raw.get("complete", True)))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}") from error
+
+    def write(self, run: Path) -> None:
+        """Whole, or not at all."""
+        raw = {"bytes": self.size, "sha256": self.sha256, "complete": self.complete}
+        write_atomic(run / SEAL, to_bytes(raw))
+
+    def refuse_changed(self, records: Path) -> None:
+        """Raise BadRun if the records are not, up to where they were scored, what they were then."""
+        if _sealed(records, self.size) != (self.size, self.sha256):
+            raise BadRun(
+                f"{records} was changed by hand after it was scored: its first {self.size} bytes are not what they "
+                "were",
+                hint=f"{MEND}; ke score {records.parent} takes it as it is now",
+            )
+
+    def shorter(self, records: Path) -> bool:
+        """Whether some of the records are gone."""
+        return not records.exists() or records.stat().st_size < self.size
+
+    def outgrown(self, records: Path) -> bool:
+        """Whether edits or replies stand behind what was scored. A line that cannot be read may be one."""
+        with records.open("rb") as stream:
+            stream.seek(self.size)
+            return any(line.endswith(b"\n") and _is_answer(line) for line in stream)
+
+
+def _is_answer(line: bytes) -> bool:
+    try:
+        return json.loads(line).get("kind") in ANSWERS
+    except (ValueError, AttributeError):
+        return True
+
+
+def _sealed(file: Path, size: int | None = None) -> tuple[int, str]:
+    """Bytes and SHA-256 of the whole lines of a file; ``size``: of at most so many bytes of it."""
+    content = hashlib.sha256()
+    read = 0
+    for _number, line in whole_lines(file):
+        part = line if size is None else line[: size - read]
+        content.update(part)
+        read += len(part)
+        if read == size:
+            break
+    return read, content.hexdigest()

@@ -1,0 +1,51 @@
+"""Oracle material made from cases: what each question is about."""
+
+from __future__ import annotations
+
+from ke_core.data.facts import Edit, Entity, Fact, Relation
+from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.question_entities import question_entities
+
+YORK, CITY, USA = Entity(label="New York"), Entity(label="New York City"), Entity(label="USA")
+RELATION = Relation(label="is in")
+GOLD = Gold(entities=(USA,))
+
+
+def query(name: str, *texts: str, hops: tuple[Query, ...] = ()) -> Query:
+    return Query(id=name, texts=texts, gold=GOLD, hops=hops)
+
+
+def fact(subject: Entity, other: Entity) -> Fact:
+    return Fact(subject=subject, relation=RELATION, objects=(other,))
+
+
+HOPS = (query("one", "Where is New York City?"), query("two", "Which country is New York in?"))
+CASE = Case(
+    id="1",
+    edits=(Edit(id="e", statement="s", after=fact(USA, YORK)),),
+    probes=(
+        Probe(id="hops", aspect="instance", queries=HOPS),
+        Probe(id="edit", aspect="efficacy", queries=(query("edit", "Where is USA?"),)),
+        Probe(
+            id="multi",
+            aspect="multi-hop",
+            queries=(query("multi", "In which country of USA is New York City?", "Whose is it?", hops=HOPS),),
+        ),
+    ),
+    facts_before=(fact(CITY, YORK), fact(YORK, USA)),
+)
+
+
+def test_a_question_is_about_the_head_of_its_chain_or_the_subject_that_it_names() -> None:
+    assert question_entities([CASE]) == {
+        "Where is New York City?": "New York City.",
+        "Which country is New York in?": "New York.",
+        "Where is USA?": "USA.",
+        "In which country of USA is New York City?": "New York City.",
+    }
+
+
+def test_what_kind_of_thing_it_is_is_said_where_it_is_known() -> None:
+    found = question_entities([CASE], lambda entity: "a city" if entity is CITY else "")
+    assert found["Where is New York City?"] == "New York City, a city."
+    assert found["Which country is New York in?"] == "New York."

@@ -1,0 +1,104 @@
+"""Which lines of a record count, and where they stand."""
+
+import pytest
+
+from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.results import Answer, Failure, Judgement, Verdict
+from ke_core.data.runspec import Component
+from ke_core.errors import BadRun
+from ke_core.report.tally import tally
+from ke_core.results.index import Index, key_of
+from ke_core.results.lines import to_line
+
+ONE, OTHER = (Component(name=name, distribution="d", version="1") for name in ("one", "other"))
+BATCH = Batch(batch="batch-1", cases=("1",), controls=("2",), edits=1, skipped={"3": "no subject"}, details={"a": 1})
+
+
+def replied(case, text, phase="after", batch="batch-1"):
+    reply = Answer(text=text) if text else Failure(error="ServerDown", message="")
+    return Replied(batch=batch, case=case, phase=phase, style="direct", replies={"q": reply})
+
+
+def judged(case, judge, verdict=Verdict.RIGHT, phase="after", batch="batch-1"):
+    said = {"q": Judgement(verdict=verdict)}
+    return Judged(batch=batch, case=case, phase=phase, style="direct", judge=judge, judgements=said)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """Makes the index of a file of records."""
+
+    def made(*records):
+        file = tmp_path / "records.jsonl"
+        file.write_bytes(b"".join(map(to_line, records)))
+        return Index.of(file)
+
+    return made
+
+
+def texts(lines):
+    return [(line.phase, line.replies["q"].text) for line in lines]
+
+
+def test_of_two_lines_of_one_place_the_later_counts_where_the_earlier_stood(index):
+    found = index(
+        replied("1", "old", "before", "base"), BATCH, replied("1", "new"), replied("1", "newer", "before", "base")
+    )
+    assert texts(found.replies("1")) == [("before", "newer"), ("after", "new")]
+    assert found.count() == 2
+    assert found.replies("9") == []
+
+
+def test_a_reply_that_was_asked_again_counts_once_as_last_recorded(index):
+    found = tally(index(BATCH, replied("1", ""), replied("1", "x")).records())
+    assert (found.failed, found.answers) == (0, 1)
+
+
+def test_a_judgement_of_an_earlier_reply_does_not_count(index):
+    found = index(BATCH, replied("1", ""), judged("1", ONE, Verdict.WRONG), replied("1", "x"))
+    assert found.judgements("1", key_of(ONE)) == {}
+    assert texts(found.unjudged("1", key_of(ONE))) == [("after", "x")]
+    assert found.count(key_of(ONE)) == found.count(key_of(OTHER)) == 1
+    again = index(BATCH, replied("1", ""), judged("1", ONE, Verdict.WRONG), replied("1", "x"), judged("1", ONE))
+    (said,) = again.judgements("1", key_of(ONE)).values()
+    assert said.judgements["q"].verdict is Verdict.RIGHT
+    assert again.unjudged("1", key_of(ONE)) == []
+
+
+def test_judges_stand_in_the_order_of_their_last_line(index):
+    found = index(BATCH, replied("1", "x"), judged("1", ONE), judged("1", OTHER), judged("1", ONE))
+    assert [*found.judges.values()] == [OTHER, ONE]
+    assert found.last(key_of(OTHER)) == judged("1", OTHER)
+
+
+def test_a_case_has_its_batches_and_is_a_control_or_not(index):
+    found = index(BATCH, Batch(batch="batch-2", step=2, cases=("2",), edits=1))
+    assert [(batch.batch, edited) for batch, edited in found.within("2")] == [("batch-1", False), ("batch-2", True)]
+    assert [(batch.batch, edited) for batch, edited in found.within("3")] == [("batch-1", True)]
+    assert found.within("1")[0][0].details == {}
+    assert [*found.cases] == ["1", "2", "3"]
+
+
+def test_every_record_that_counts_is_read_again(index):
+    probed = Probed(batch="batch-1", metric="m", phase="after", replies={"q": Answer(text="a")})
+    spent = Spent(id="s", requests=2)
+    found = index(BATCH, replied("1", "a"), spent, probed, judged("1", ONE), judged("1", OTHER))
+    kinds = [type(record) for record in found.records()]
+    assert kinds == [Batch, Spent, Probed, Replied, Judged]
+    assert found.probed("batch-1", "m") == probed
+    assert found.probed("batch-1", "other") is None
+
+
+@pytest.mark.parametrize("line", [b'{"kind":"replied","schema":1,"batch":"b"}\n', b"{not\n", b'{"kind":"other"}\n'])
+def test_a_damaged_line_is_named(index, line):
+    file = index(BATCH, replied("1", "a")).file
+    file.write_bytes(file.read_bytes() + line)
+    with pytest.raises(BadRun, match="line 3"):
+        Index.of(file)
+
+
+def test_a_line_that_is_damaged_within_is_named_when_it_is_read(index):
+    made = index(BATCH, replied("1", "a"))
+    made.file.write_bytes(made.file.read_bytes().replace(b'"text"', b'"txet"'))
+    with pytest.raises(BadRun, match="line 2"):
+        made.replies("1")

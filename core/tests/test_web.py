@@ -1,0 +1,77 @@
+"""Bodies are read up to a bound, and one that breaks off is not taken for a whole one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+
+from ke_core.web import beginning, is_loopback, read_at_most
+
+
+class Rude(BaseHTTPRequestHandler):
+    """``/STATUS/DECLARED/SENT``: a body of SENT bytes that is said to have DECLARED; ``chunked`` breaks off."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        _, status, declared, sent = self.path.split("/")
+        self.send_response(int(status))
+        self.send_header("Connection", "close")
+        if declared == "chunked":
+            self.send_header("Transfer-Encoding", "chunked")
+        elif declared != "none":
+            self.send_header("Content-Length", declared)
+        self.end_headers()
+        self.wfile.write(b"ff\r\n" * (declared == "chunked") + b"x" * int(sent))
+        self.close_connection = True
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing on standard error."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Rude)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def opened(address: str):
+    return build_opener(ProxyHandler({})).open(address, timeout=20)
+
+
+@pytest.mark.parametrize("declared", ["1000", "none"])
+def test_a_body_up_to_the_limit_is_read_and_a_larger_one_is_not(url: str, declared: str) -> None:
+    with opened(f"{url}/200/{declared}/1000") as answer:
+        assert read_at_most(answer, 1000) == b"x" * 1000
+    with opened(f"{url}/200/{declared}/1000") as answer, pytest.raises(ValueError, match="an answer of more than"):
+        read_at_most(answer, 999)
+
+
+@pytest.mark.parametrize("declared", ["1000", "chunked"])
+def test_a_body_that_breaks_off_is_none(url: str, declared: str) -> None:
+    with opened(f"{url}/200/{declared}/10") as answer, pytest.raises(HTTPException):
+        read_at_most(answer, 5000)
+
+
+@pytest.mark.parametrize(("declared", "said"), [("10", b"x" * 10), ("1000", b"x" * 10), ("chunked", b"")])
+def test_of_an_error_there_is_what_there_is(url: str, declared: str, said: bytes) -> None:
+    with pytest.raises(HTTPError) as caught:
+        opened(f"{url}/500/{declared}/10")
+    with caught.value as error:
+        assert beginning(error) == said
+
+
+def test_names_of_this_machine() -> None:
+    assert all(map(is_loopback, ("localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "::1", "[::1]")))
+    assert not any(map(is_loopback, ("", "0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.example.org")))

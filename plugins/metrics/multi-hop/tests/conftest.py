@@ -1,0 +1,97 @@
+"""A case, what its questions were worth, and what stands on record of it: for the tests of both metrics.
+
+Fixtures, since pytest imports no test module from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ke_core.plugin import (
+    EFFICACY,
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Entity,
+    Gold,
+    Judgement,
+    Outcome,
+    Probe,
+    Query,
+    Verdict,
+)
+
+R, W = Verdict.RIGHT, Verdict.WRONG
+
+
+def query(name: str) -> Query:
+    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)))
+
+
+def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
+    hop = [query(f"hop-{n}") for n in range(1, hops + 1)]
+    before = [query(f"old-{n}") for n in range(1, hops + 1)]
+    made = tuple(Edit(id=f"{name}-e{n}", statement="s") for n in range(1, edits + 1))
+    return Case(
+        id=name,
+        edits=made,
+        probes=(
+            *(
+                Probe(id=f"efficacy-{n}", aspect=EFFICACY, queries=(hop[n],), edits=(edit.id,))
+                for n, edit in enumerate(made)
+            ),
+            Probe(id="instance-before", aspect="instance", queries=tuple(before), require="all", phase="before"),
+            Probe(id="instance-after", aspect="instance", queries=tuple(hop), require="all"),
+            Probe(
+                id="multi-hop",
+                aspect="multi-hop",
+                queries=tuple(query(f"multi-{n}") for n in range(1, questions + 1)),
+                phase="both",
+            ),
+        ),
+        tags={"hops": str(hops), "edits": str(edits)},
+    )
+
+
+def make_outcome(verdict: Verdict, reply=None) -> Outcome:
+    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=verdict))
+
+
+def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:
+    def named(phase, prefix, verdicts):
+        return {(phase, style, f"{prefix}-{n}"): make_outcome(v) for n, v in enumerate(verdicts, start=1)}
+
+    outcomes = (
+        named("after", "hop", hops)
+        | named("after", "multi", multi)
+        | named("before", "multi", before)
+        | named("before", "old", old)
+    )
+    return CaseRecord(case=case, batch="0", outcomes=outcomes, **rest)
+
+
+@pytest.fixture
+def case() -> Callable[..., Case]:
+    """By name, number of edits, of hops, and of questions."""
+    return make_case
+
+
+@pytest.fixture
+def outcome() -> Callable[..., Outcome]:
+    """A verdict, and its reply."""
+    return make_outcome
+
+
+@pytest.fixture
+def record() -> Callable[..., CaseRecord]:
+    """A case with the verdicts on its hops and its questions."""
+    return make_record
+
+
+@pytest.fixture
+def one_edit() -> CaseRecord:
+    """One of two hops edited; a question is answered right."""
+    return make_record(make_case("a", 1, 2), hops=[R, W], multi=[W, R, W], before=[R, W, W], old=[R, R])

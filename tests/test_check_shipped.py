@@ -1,0 +1,55 @@
+"""What ``ke plugins check`` makes of every component that is shipped: its contract, or the one thing that it needs.
+
+The contracts themselves run in each plugin's own tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attrs import fields_dict
+
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.testing.trial import contract_of
+
+SMALL = {"tokens": "1500", "document_length": "64", "steps": "2", "clamp": "0.75", "template_length": "6"}
+"""As the plugins' own tests set them, for a tiny model."""
+FULL = {
+    "editor": {"EditorContract", "WeightEditorContract"},
+    "dataset": {"DatasetContract"},
+    "metric": {"MetricContract"},
+    "judge": {"JudgeContract"},
+}
+NEEDS = {
+    ("dataset", "cases"): "cases.file=FILE",
+    ("dataset", "mquake"): "mquake.file=FILE",
+    ("editor", "gwalk"): "gwalk.threshold=calibrated",
+    ("editor", "mend"): "ke train mend",
+    ("editor", "pokemqa"): "pokemqa.detector=nearest",
+    ("editor", "qlora"): "--dtype nf4",
+    ("judge", "llm"): "a model",
+    ("judge", "nli"): "facts to label",
+    ("judge", "probability"): "log-probabilities",
+    ("metric", "cost"): "the record of an edited model",
+    ("metric", "drift"): "the record of an edited model",
+    ("model", "hf"): "a model of its own",
+    ("model", "openai"): "a model of its own",
+}
+CATALOG = read(discover(disabled=frozenset()))
+OFFERS = [(kind, name) for kind in CATALOG.offers for name in CATALOG.names(kind)]
+
+
+@pytest.mark.usefixtures("one_thread", "ke_cache_dir")
+@pytest.mark.parametrize(("kind", "name"), OFFERS)
+def test_a_component_is_held_to_its_contract_or_says_what_it_needs(kind: str, name: str, tmp_path: Path) -> None:
+    offer = CATALOG.offer(kind, name)
+    options = {option: value for option, value in SMALL.items() if option in fields_dict(offer.spec.config)}
+    found = contract_of(kind, offer, options, tmp_path)
+    if (kind, name) in NEEDS:
+        assert [kept.outcome for kept in found.first] == ["untried"]
+        assert NEEDS[kind, name] in found.first[0].found
+    else:
+        assert found.first == ()
+        assert found.base in FULL[kind]

@@ -1,0 +1,39 @@
+"""PokeMQA's knowledge prompt: the benchmarks bring the key entity of each question, as gold material."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ke_core.run.asks import Asker
+from ke_core.run.session import allowed
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_atlas import AtlasConfig
+from ke_plugin_atlas.dataset import Atlas
+from ke_plugin_pokemqa import PokemqaConfig, oracle
+from ke_plugin_pokemqa.editor import Pokemqa
+
+CONFIG = PokemqaConfig(detector="nearest", threshold=0.8, knowledge="dataset")
+
+
+def test_every_question_is_asked_with_its_head_and_what_that_is() -> None:
+    dataset = Atlas(config=AtlasConfig())
+    cases = list(islice(dataset.cases(), 10))
+    model = ScriptedModel(lambda _prompt: "\nFinal answer: Rome")
+    material = allowed(dataset.material(), oracle(CONFIG), editor="pokemqa")
+    asker = Asker(dataset=dataset, styles=("direct",), edited_form="question", own_prompt=True)
+    asks = [ask for case in cases for unit in asker.after(case, {}, edited=True) for ask in unit.questions]
+    with Pokemqa(CONFIG).edit(make_session(model, material=material), ()) as edited:
+        edited.answer(asks)
+    heads = {case.id: case.facts_after[0].subject.label for case in cases}
+    keys = dict(prompt.splitlines()[-2:] for prompt in model.prompts)
+    for ask in asks:
+        key = keys[f"Question: {ask.texts[0]}"]
+        assert key.startswith("Key entity: ")
+        assert key.endswith((", a city.", ", a country."))
+        if ask.query.startswith("multi-hop"):
+            assert key.startswith(f"Key entity: {heads[ask.case]}, a ")
+
+
+def test_without_it_no_entity_reaches_the_editor() -> None:
+    assert oracle(PokemqaConfig()) == ()
+    assert "question-entities" not in allowed(Atlas(config=AtlasConfig()).material(), (), editor="pokemqa")

@@ -1,0 +1,140 @@
+"""Python on a page that is no tutorial runs as it stands, one block after another, and imports what is public alone.
+
+A tiny model takes the place of the real one. What a block takes as given (a run, a patch, an editor) is made first. The
+table of the README comes out of the runs in ``docs/runs``, as that of a tutorial does (``test_tutorials.py``).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ke_core.cli.app import App
+from ke_core.cli.main import build, invoke
+from ke_core.plugins.manager import discover
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.testing.fakes import make_session
+from ke_core.testing.tiny import saved, tiny_model
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+EDIT = ("edit", "--edits", "facts.jsonl", "--editor", "memit", "--model", "./tiny", "-o", "memit.tokens=1000")
+Names = dict[str, Any]
+
+
+def python(page: Path) -> list[str]:
+    tokens = MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8"))
+    return [token.content for token in tokens if token.type == "fence" and token.info.strip() == "python"]
+
+
+PAGES = {
+    str(page.relative_to(ROOT)): page for page in sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md"))) if python(page)
+}
+
+
+def nothing() -> Names:
+    return {}
+
+
+def runs() -> Names:
+    shutil.copytree(DOCS / "runs" / "demo", "runs")
+    return {}
+
+
+def a_run() -> Names:
+    ke("eval", "--editor", "parrot", "--dataset", "atlas", "--limit", "2", "--out", "runs/parrot")
+    return {}
+
+
+def patches() -> Names:
+    line = '{"prompt": "The mother tongue of {} is", "subject": "Danielle Darrieux", "target_new": "English"}\n'
+    Path("facts.jsonl").write_text(line, encoding="utf-8")
+    ke(*EDIT, "-o", "memit.steps=3", "--patch", "facts.safetensors")
+    ke(*EDIT, "-o", "memit.steps=3", "--format", "peft", "--out", "./adapter")
+    shutil.copytree("tiny", "base")
+    return an_editor()
+
+
+def an_editor() -> Names:
+    from ke_plugin_ft import FtConfig
+    from ke_plugin_ft.editor import Ft
+
+    model = tiny_model("llama")
+    names: Names = {
+        "editor": Ft(FtConfig(steps=2)),
+        "model": model,
+        "session": make_session(model, root=Path("session")),
+    }
+    return names | {"first": [MOVE_GATE], "second": [MOVE_TOWER], "edits": [MOVE_GATE], "questions": [question("Who?")]}
+
+
+GIVEN: dict[str, Callable[[], Names]] = {
+    "docs/editing.md": patches,
+    "docs/models.md": nothing,
+    "docs/plugins.md": nothing,
+    "docs/quick-start.md": nothing,
+    "docs/reports.md": runs,
+    "docs/reproducing.md": nothing,
+    "docs/run-folder.md": a_run,
+    "docs/weight-editors.md": an_editor,
+}
+
+
+def ke(*words: str) -> None:
+    app = App(discover())
+    assert not invoke(build(app), list(words), app)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft asks for it
+@pytest.mark.parametrize("page", [page for page in PAGES if "tutorials" not in page])
+def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    saved(tiny_model("llama"), tmp_path / "tiny")
+    names = GIVEN[page]()
+    for code in python(PAGES[page]):
+        exec(compile(code.replace("smollm2-135m", "./tiny"), page, "exec"), names)
+    if page == "docs/reports.md":
+        assert "<html" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_on_a_page_imports_of_ke_what_is_public(page: str) -> None:
+    rows = [line.split("|")[1:3] for line in (DOCS / "compatibility.md").read_text(encoding="utf-8").splitlines()
+            if line.startswith("| `ke_core")]  # fmt: skip
+    public = {module: said for names, said in rows for module in re.findall(r"`(ke_core[\w.]*)`", names)}
+    for node in (node for code in python(PAGES[page]) for node in ast.walk(ast.parse(code))):
+        if not isinstance(node, ast.ImportFrom) or not str(node.module).startswith("ke_core"):
+            continue
+        for alias in node.names:
+            module = next((one for one in public if one in (f"{node.module}.{alias.name}", node.module)), None)
+            if module is None:
+                assert str(node.module).startswith("ke_core.testing."), f"{node.module} is not public"
+            elif "for programs" in public[module] and node.module == module and "__all__" not in public[module]:
+                assert f"`{alias.name}`" in public[module] or module.endswith(".records"), f"{module}.{alias.name}"
+
+
+def test_the_table_of_the_readme_comes_out_of_the_kept_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    shutil.copytree(DOCS / "runs" / "demo", "runs")
+    order = ("none", "parrot", "oracle", "memit", "mello")  # as the demo has them
+    ke("report", *(str(path) for editor in order for path in Path("runs").glob(f"{editor}-*")))
+    printed = _words(capsys.readouterr().out)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = _words(readme.split("## What the demo prints\n\n```\n")[1].split("```")[0])
+    assert shown == printed[: len(shown)]
+
+
+def _words(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
