@@ -393,6 +393,19 @@ def test_verify_exits_with_1_and_the_list_of_what_failed(ke, patched, tmp_path):
     assert " met" in out
 
 
+def test_a_missed_bound_on_preference_lists_what_prefers_the_wrong_object(ke, patched, tmp_path):
+    said = json.loads(ke(*patched, write(tmp_path / "s.jsonl", SUITE), "--json")[1])["facts"][1]["after"]["text"]
+    passes = {**SUITE[1], "id": "says it", "expect": [f"{said} and more and more of it", said], "not": "no"}
+    suite = write(tmp_path / "t.jsonl", [passes, {**passes, "id": "has no other", "not": []}])
+    status, out, _err = ke(*patched, suite, "--min", "preference=1")
+    assert status == 1
+    assert "1 fact of 2 failed" in out
+    assert "says it" in out
+    assert "has no other" not in out
+    assert "(not" in out
+    assert ke(*patched, suite, "--min", "efficacy=1")[0] == 0
+
+
 def test_verify_measures_what_it_says(ke, patched, tmp_path):
     found = json.loads(ke(*patched, write(tmp_path / "s.jsonl", SUITE), "--json")[1])
     after = {fact["kind"]: fact["after"]["text"] for fact in found["facts"]}

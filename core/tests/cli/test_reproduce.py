@@ -243,6 +243,14 @@ def test_a_file_of_ones_own_is_shown_too(ke, tmp_path):
     assert ke("reproduce", "./mine.toml", "toy/table-1", "--show")[1] == COUNTS + TABLE
 
 
+def test_a_full_stop_in_a_name_stays_in_what_is_written(ke, tmp_path):
+    for name in ("mine.1", "mine.2"):
+        (tmp_path / f"{name}.toml").write_text(COUNTS)
+    assert ke("reproduce", "mine.1.toml", "mine.2.toml", *MODEL)[0] == 0
+    written = sorted(path.name for path in (tmp_path / "runs/reproduce").glob("mine*"))
+    assert written == ["mine.1.json", "mine.1.md", "mine.2.json", "mine.2.md"]
+
+
 def test_two_files_of_one_name_are_refused(ke, tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

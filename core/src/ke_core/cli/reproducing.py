@@ -55,8 +55,8 @@ def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, An
             failed |= runs.make(plan.needs(), told=_tell)
             filled = runs.filled(plan)
             place = root / plan.name
-            write_atomic(place.with_suffix(".md"), markdown(filled).encode())
-            write_atomic(place.with_suffix(".json"), to_bytes(as_json(filled)))
+            write_atomic(place.with_name(f"{place.name}.md"), markdown(filled).encode())
+            write_atomic(place.with_name(f"{place.name}.json"), to_bytes(as_json(filled)))
             out().print(drawn(filled))
             err().print(literal(f"  written to {place}.md and .json", "dim"), soft_wrap=True)
     return FAILED if failed else DONE

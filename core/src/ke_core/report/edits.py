@@ -13,7 +13,7 @@ from ke_core.report.numbers import counted, duration
 from ke_core.report.text import literal, plain_table
 from ke_core.run.answers import Said
 from ke_core.run.editing import Made, Told
-from ke_core.run.verify import Bound, Checked, Number, Verification, failed
+from ke_core.run.verify import Bound, Checked, Number, Verification, failed, prefers_wrong
 
 ROWS = 20
 """Edits shown one by one; the rest is in the counts, and in --json."""
@@ -139,7 +139,9 @@ def _failures(bad: Sequence[Checked]) -> Table:
         without = f"not {', '.join(one.check.wrong)}" if one.check.wrong else ""
         expected = "; ".join(part for part in (", ".join(one.check.expect) or "as before", without) if part)
         cells = (one.check.id, one.check.kind, one.check.prompt, expected, one.before.text, one.after.text)
-        table.add_row(*(literal(one_line(cell, 44)) for cell in cells))
+        rest = f" (not likelier than {one_line(one.check.wrong[0], 30)})" if prefers_wrong(one) else ""
+        *short, edited = (one_line(cell, 44) for cell in cells)
+        table.add_row(*map(literal, short), literal(edited + rest))
     return table
 
 

@@ -158,8 +158,14 @@ def verify(
 
 
 def failed(verification: Verification) -> list[Checked]:
-    """The lines that do not pass, in order."""
-    return [one for one in verification.checked if not one.passed]
+    """The lines that do not pass, in order, and where a bound on preference is missed those that prefer what is wrong."""
+    by_preference = any(bound.metric == "preference" for bound, _value in verification.missed)
+    return [one for one in verification.checked if not one.passed or (by_preference and prefers_wrong(one))]
+
+
+def prefers_wrong(one: Checked) -> bool:
+    """Whether the edited model finds ``not`` as probable as ``expect``, or more; kept facts are not asked for that."""
+    return one.preferred is False and one.check.kind != "kept"
 
 
 def _check(raw: Mapping[str, Any], place: Place) -> Check:
@@ -219,7 +225,7 @@ def _passes(one: Check, said: Said, unedited: Said) -> bool:
 def _number(metric: str, checked: Sequence[Checked]) -> Number:
     kind = {"efficacy": "changed", "drift": "kept"}.get(metric, metric)
     if metric == "preference":
-        found = [bool(one.preferred) for one in checked if one.preferred is not None and one.check.kind != "kept"]
+        found = [not prefers_wrong(one) for one in checked if one.preferred is not None and one.check.kind != "kept"]
     elif metric == "drift":
         found = [not one.passed for one in checked if one.check.kind == kind and one.passed_before]
     else:
