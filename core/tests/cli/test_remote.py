@@ -106,14 +106,6 @@ def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
     assert runs[0] != runs[1]  # they ask alike: the second finds it all in the cache
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl-C as in a terminal: a job in the background inherits that it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
     def answer(n, body):

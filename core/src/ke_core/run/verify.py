@@ -158,7 +158,7 @@ def verify(
 
 
 def failed(verification: Verification) -> list[Checked]:
-    """The lines that do not pass, in order, and where a bound on preference is missed those that prefer what is wrong."""
+    """The lines that do not pass; where a bound on preference is missed, also those that prefer the wrong object."""
     by_preference = any(bound.metric == "preference" for bound, _value in verification.missed)
     return [one for one in verification.checked if not one.passed or (by_preference and prefers_wrong(one))]
 

@@ -174,14 +174,6 @@ def test_a_refusal_that_was_charged_for_is_kept_and_one_that_was_not_is_asked_ag
     cache.close()
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl-C as in a terminal: a job in the background inherits that it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_does_not_wait_for_a_silent_server(serve, ask, say):
     over = threading.Event()
