@@ -12,6 +12,7 @@ from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.given import Given, Hop, Way, given_hops
 from ke_core.retrieval.memory import FactMemory, best_rows
 from ke_core.retrieval.steps import answered, looked_up
+from ke_core.retrieval.transcript import Transcript, Turn
 
 if TYPE_CHECKING:
     from ke_core.retrieval.encoder import SentenceEncoder, load_encoder
@@ -35,6 +36,8 @@ __all__ = [
     "Remembering",
     "SentenceEncoder",
     "Shown",
+    "Transcript",
+    "Turn",
     "Way",
     "answered",
     "before_prompt",

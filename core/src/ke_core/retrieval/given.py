@@ -22,7 +22,9 @@ from ke_core.data.results import Answer, Reply, Step
 from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
 from ke_core.errors import BadConfig, NoLikelihood
 from ke_core.protocols import Ask, Question, Session
-from ke_core.requests import Procedure
+from ke_core.requests import Generated, Procedure
+from ke_core.retrieval.steps import answered
+from ke_core.retrieval.transcript import unread, unread_outcome
 
 Hops = Mapping[str, Mapping[Phase, Sequence[SubQuestion]]]
 
@@ -37,6 +39,13 @@ class Hop:
     steps: tuple[Step, ...]
     text: str = ""
     outcome: Literal["answered", "unparsed", "hop-cap", "length"] = "answered"
+
+    @classmethod
+    def read(cls, found: Step, written: Generated, answer: str, text: str) -> Hop:
+        """The hop of the look-up ``found``, with the ``answer`` read from ``written``; without one it ends the walk."""
+        if answer and written.finish != "length":
+            return cls(steps=tuple(answered([found], answer)), text=text)
+        return cls(steps=(found, unread(written.text)), text=text, outcome=unread_outcome(written))
 
 
 Way = Callable[[SubQuestion, str], Procedure[Hop]]

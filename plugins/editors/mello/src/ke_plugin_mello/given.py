@@ -14,8 +14,8 @@ What is left to the method is what is MeLLo's own: to retrieve, and to weigh.
 
 from __future__ import annotations
 
-from ke_core.plugin import Generated, Hit, Procedure, Question, Step, SubQuestion
-from ke_core.retrieval import Hop, Way, answered, looked_up, sentence
+from ke_core.plugin import Generated, Hit, Procedure, Question, SubQuestion
+from ke_core.retrieval import Hop, Way, looked_up, sentence
 from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.turns import SUBQUESTION, TENTATIVE, weighed
 
@@ -32,10 +32,6 @@ def way(loop: Loop, ask: Question) -> Way:
         text += f"{loop.fact(hits).rstrip()}\n"
         written: Generated = yield loop.ask_model(f"{start}{said}{text}", stop=("\n",))
         text += written.text
-        answer = weighed([written.text])
-        if answer and written.finish != "length":
-            return Hop(steps=tuple(answered([found], answer)), text=text)
-        end = Step(kind="unparsed", text=written.text.strip())
-        return Hop(steps=(found, end), text=text, outcome="length" if written.finish == "length" else "unparsed")
+        return Hop.read(found, written, weighed([written.text]), text)
 
     return hop

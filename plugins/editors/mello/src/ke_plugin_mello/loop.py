@@ -31,9 +31,8 @@ from ke_core.plugin import (
     Procedure,
     Question,
     Reply,
-    Step,
 )
-from ke_core.retrieval import FactMemory, answered, looked_up, sentence
+from ke_core.retrieval import FactMemory, Transcript, sentence
 from ke_plugin_mello.profiles import Profile
 from ke_plugin_mello.turns import FACT
 
@@ -50,25 +49,15 @@ class Loop:
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
-        start, profile = self.start(ask), self.profile
-        state, steps = start, list[Step]()
+        state = Transcript(self.start(ask))
         for _call in range(self.calls):
-            written: Generated = yield self.ask_model(state, stop=profile.stop)
-            turn = profile.read(written)
-            state += turn.text
-            raw = state[len(start) :]
-            steps = answered(steps, turn.weighed or turn.final or "")
-            if turn.final is not None:
-                steps.append(Step(kind="final", text=turn.final))
-                return Answer(text=turn.final, raw=raw, steps=tuple(steps))
-            if turn.subquestion is None:
-                steps.append(Step(kind="unparsed", text=turn.text.strip()))
-                cut = written.finish == "length"
-                return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
-            hits: tuple[Hit, ...] = yield self.look_up(turn.subquestion, ask)
-            steps.append(looked_up(turn.subquestion, hits))
-            state = f"{state.rstrip()}\n{self.fact(hits)}"
-        return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
+            written: Generated = yield self.ask_model(state.text, stop=self.profile.stop)
+            asked = state.take(self.profile.read(written), written)
+            if isinstance(asked, Answer):
+                return asked
+            hits: tuple[Hit, ...] = yield self.look_up(asked, ask)
+            state.tell(asked, hits, self.fact(hits))
+        return state.capped()
 
     def start(self, ask: Ask) -> str:
         """The worked examples and the question. Raises NoLikelihood."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from ke_core.plugin import Generated
-from ke_plugin_mello.turns import FACT, QUESTION, Turn, first_step, last_lines, last_lines_of_any_turn
+from ke_core.retrieval import Turn
+from ke_plugin_mello.turns import FACT, QUESTION, first_step, last_lines, last_lines_of_any_turn
 
 
 @frozen(kw_only=True)

@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from ke_core.plugin import Generated
+from ke_core.retrieval import Turn
 
 QUESTION, SUBQUESTION, TENTATIVE = "Question:", "Subquestion:", "Generated answer:"
 FACT, FINAL = "Retrieved fact:", "Final answer:"
 WEIGHED = re.compile(r"\bis:\s*(\S.*)")
 """The self-check names its outcome behind "... answer here is:"; where it is worded otherwise, nothing is on record."""
-
-
-@frozen(kw_only=True)
-class Turn:
-    """``text`` is what is kept of the turn. It ends with a final answer, with a sub-question, or with neither.
-
-    ``weighed``: the answer to the sub-question before this turn, as the self-check at the turn's head names it. It is
-    for the record alone: the loop goes on with whatever the model wrote.
-    """
-
-    text: str
-    final: str | None = None
-    subquestion: str | None = None
-    weighed: str = ""
 
 
 def last_lines(written: Generated) -> Turn:
@@ -48,7 +33,7 @@ def last_lines_of_any_turn(written: Generated) -> Turn:
     for line in text.splitlines():
         if line.strip().startswith(FINAL):
             final = _rest(line.strip(), FINAL).removesuffix(".")
-            return Turn(text=text, final=final, weighed=weighed(text.splitlines()))
+            return Turn(text=text, final=final, answer=weighed(text.splitlines()))
     return _read_from_the_end(text)
 
 
@@ -64,9 +49,9 @@ def first_step(written: Generated) -> Turn:
     for line in lines[:-1] if written.finish == "length" else lines:
         kept, words = kept + line, line.strip()
         if words.startswith(FINAL):
-            return Turn(text=kept, final=_rest(words, FINAL), weighed=weighed(kept.splitlines()))
+            return Turn(text=kept, final=_rest(words, FINAL), answer=weighed(kept.splitlines()))
         if asked is not None and words.startswith(TENTATIVE):
-            return Turn(text=kept, subquestion=asked, weighed=weighed(kept.splitlines()))
+            return Turn(text=kept, subquestion=asked, answer=weighed(kept.splitlines()))
         if words:
             asked = _rest(words, SUBQUESTION) if words.startswith(SUBQUESTION) else None
     return Turn(text=written.text)
@@ -87,9 +72,9 @@ def weighed(lines: Sequence[str]) -> str:
 def _read_from_the_end(text: str) -> Turn:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[-1].startswith(FINAL):
-        return Turn(text=text, final=_rest(lines[-1], FINAL), weighed=weighed(lines))
+        return Turn(text=text, final=_rest(lines[-1], FINAL), answer=weighed(lines))
     if len(lines) > 1 and lines[-2].startswith(SUBQUESTION):
-        return Turn(text=text, subquestion=_rest(lines[-2], SUBQUESTION), weighed=weighed(lines))
+        return Turn(text=text, subquestion=_rest(lines[-2], SUBQUESTION), answer=weighed(lines))
     return Turn(text=text)
 
 

@@ -13,8 +13,8 @@ What is left to the method is what is PokeMQA's own: to say which edit is in sco
 
 from __future__ import annotations
 
-from ke_core.plugin import Generate, Generated, Hit, Nearest, Procedure, Question, Step, SubQuestion
-from ke_core.retrieval import Hop, Way, answered, looked_up, sentence
+from ke_core.plugin import Generate, Generated, Hit, Nearest, Procedure, Question, SubQuestion
+from ke_core.retrieval import Hop, Way, looked_up, sentence
 from ke_plugin_pokemqa.loop import Loop
 from ke_plugin_pokemqa.turns import FACT, SUBQUESTION, reached
 
@@ -31,10 +31,6 @@ def way(loop: Loop, ask: Question) -> Way:
         text = f"\n{SUBQUESTION} {given.question}\n{FACT} {known}\n"
         written: Generated = yield Generate(prompt=f"{start}{said}{text}", stop=("\n",), max_tokens=loop.max_tokens)
         text += written.text
-        answer = reached([written.text])
-        if answer and written.finish != "length":
-            return Hop(steps=tuple(answered([found], answer)), text=text)
-        end = Step(kind="unparsed", text=written.text.strip())
-        return Hop(steps=(found, end), text=text, outcome="length" if written.finish == "length" else "unparsed")
+        return Hop.read(found, written, reached([written.text]), text)
 
     return hop

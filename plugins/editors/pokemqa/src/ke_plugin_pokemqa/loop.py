@@ -30,9 +30,8 @@ from ke_core.plugin import (
     Procedure,
     Question,
     Reply,
-    Step,
 )
-from ke_core.retrieval import FactMemory, answered, looked_up, sentence
+from ke_core.retrieval import FactMemory, Transcript, sentence
 from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
 
 ENTITY = "Key entity:"
@@ -56,25 +55,15 @@ class Loop:
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
-        start = self.start(ask)
-        state, steps = start, list[Step]()
+        state = Transcript(self.start(ask))
         for _call in range(self.calls):
-            written: Generated = yield Generate(prompt=state, stop=self.way.stop, max_tokens=self.max_tokens)
-            turn = self.way.read(written)
-            state += turn.text
-            raw = state[len(start) :]
-            steps = answered(steps, turn.reached or turn.final or "")
-            if turn.final is not None:
-                steps.append(Step(kind="final", text=turn.final))
-                return Answer(text=turn.final, raw=raw, steps=tuple(steps))
-            if turn.subquestion is None:
-                steps.append(Step(kind="unparsed", text=turn.text.strip()))
-                cut = written.finish == "length"
-                return Answer(text="", raw=raw, steps=tuple(steps), outcome="length" if cut else "unparsed")
-            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=turn.subquestion, k=1, hidden=ask.hidden)
-            steps.append(looked_up(turn.subquestion, hits))
-            state = f"{state.rstrip()}\n{f'{FACT} {sentence(hits[0].text)}' if hits else self.way.unknown}"
-        return Answer(text="", raw=state[len(start) :], steps=tuple(steps), outcome="hop-cap")
+            written: Generated = yield Generate(prompt=state.text, stop=self.way.stop, max_tokens=self.max_tokens)
+            asked = state.take(self.way.read(written), written)
+            if isinstance(asked, Answer):
+                return asked
+            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=asked, k=1, hidden=ask.hidden)
+            state.tell(asked, hits, f"{FACT} {sentence(hits[0].text)}" if hits else self.way.unknown)
+        return state.capped()
 
     def start(self, ask: Ask) -> str:
         """The worked examples and the question. Raises NoLikelihood."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 
 from ke_core.plugin import Generated
+from ke_core.retrieval import Turn
 
 QUESTION, SUBQUESTION = "Question:", "Subquestion:"
 FACT, FINAL = "Generated answer:", "Final answer:"
@@ -14,19 +15,6 @@ REACHED = " is: "
 """Ends the sentence in which a turn names the entity that the fact led to."""
 LINES = 3
 """Of a turn, as published: its own answer if no edit was found, the entity reached, the next sub-question."""
-
-
-@frozen(kw_only=True)
-class Turn:
-    """``text`` is what is kept of the turn. It ends with a final answer, with a sub-question, or with neither.
-
-    ``reached``: the answer to the sub-question before it, if the turn names one.
-    """
-
-    text: str
-    final: str | None = None
-    subquestion: str | None = None
-    reached: str = ""
 
 
 def last_line(written: Generated) -> Turn:
@@ -54,9 +42,9 @@ def reached(lines: Sequence[str]) -> str:
 def _turn(text: str, lines: list[str], *, within: int) -> Turn:
     found = reached(lines[:-1])
     if lines[-1].startswith(FINAL):
-        return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), reached=found)
+        return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), answer=found)
     if lines[-1].startswith(SUBQUESTION) and len(lines) <= within:
-        return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), reached=found)
+        return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), answer=found)
     return Turn(text=text)
 
 

@@ -1,0 +1,74 @@
+"""A question as MeLLo and its followers keep it: one text, turns of the model and lines of the memory in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from ke_core.data.results import Answer, Step
+from ke_core.requests import Generated, Hit
+from ke_core.retrieval.steps import answered, looked_up
+
+
+@frozen(kw_only=True)
+class Turn:
+    """What the model wrote between two look-ups. ``text`` is what is kept of it.
+
+    It ends with a final answer, with a sub-question, or with neither. ``answer`` is what it says that the sub-question
+    before it came to: for the record alone, the method goes on with whatever the model wrote.
+    """
+
+    text: str
+    final: str | None = None
+    subquestion: str | None = None
+    answer: str = ""
+
+
+class Transcript:
+    """Grows behind ``start``, the prompt of the first call."""
+
+    def __init__(self, start: str) -> None:
+        self._start = start
+        self._text = start
+        self._steps: list[Step] = []
+
+    @property
+    def text(self) -> str:
+        """The prompt of the next call."""
+        return self._text
+
+    def take(self, turn: Turn, written: Generated) -> Answer | str:
+        """Add a turn that was read from ``written``: its sub-question, or the answer if the question ends with it."""
+        self._text += turn.text
+        self._steps = answered(self._steps, turn.answer or turn.final or "")
+        if turn.final is not None:
+            self._steps.append(Step(kind="final", text=turn.final))
+            return self._answer("answered", turn.final)
+        if turn.subquestion is None:
+            self._steps.append(unread(turn.text))
+            return self._answer(unread_outcome(written))
+        return turn.subquestion
+
+    def tell(self, subquestion: str, hits: Sequence[Hit], line: str) -> None:
+        """Add what was looked up, and ``line``, in which the memory says what it found."""
+        self._steps.append(looked_up(subquestion, hits))
+        self._text = f"{self._text.rstrip()}\n{line}"
+
+    def capped(self) -> Answer:
+        """What a question comes to that took too many calls."""
+        return self._answer("hop-cap")
+
+    def _answer(self, outcome: Literal["answered", "unparsed", "hop-cap", "length"], text: str = "") -> Answer:
+        return Answer(text=text, raw=self._text[len(self._start) :], steps=tuple(self._steps), outcome=outcome)
+
+
+def unread(text: str) -> Step:
+    """The step of a turn that could not be read."""
+    return Step(kind="unparsed", text=text.strip())
+
+
+def unread_outcome(written: Generated) -> Literal["unparsed", "length"]:
+    """Why it could not: the token limit cut it off, or it has not the form that was asked for."""
+    return "length" if written.finish == "length" else "unparsed"
