@@ -22,7 +22,7 @@ needs_bitsandbytes = pytest.mark.skipif(not util.find_spec("bitsandbytes"), reas
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
+    return saved(tiny_model("llama", inner=192), tmp_path_factory.mktemp("model"))
 
 
 def loaded(folder: Path, dtype: str = "nf4") -> Any:
@@ -83,7 +83,20 @@ def test_editors_that_change_weights_are_told_why_they_cannot(folder: Path) -> N
     with pytest.raises(KEError, match="is quantised"):
         module_map(model.module)
     with model.patch() as weights, pytest.raises(EditFailed, match=r"stored as torch\.uint8"):
-        weights.add("model.layers.0.mlp.down_proj.weight", Dense(delta=torch.zeros(64, 176)))
+        weights.add("model.layers.0.mlp.down_proj.weight", Dense(delta=torch.zeros(64, 192)))
+
+
+@needs_bitsandbytes
+def test_weights_that_this_processor_would_misread_are_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bitsandbytes import functional
+
+    uneven = saved(tiny_model("llama", inner=176), tmp_path)
+    monkeypatch.setattr(functional, "dequantize_4bit", lambda _codes, state: torch.zeros(state.shape))
+    with pytest.raises(ModelUnavailable, match="with rows of 176 on this processor: 176 is not a multiple of 64"):
+        loaded(uneven)
+    assert loaded(folder).digest, "rows of whole blocks are read rightly everywhere"
 
 
 def test_without_bitsandbytes_one_line_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from ke_core.specs import EditorSpec
 from ke_core.testing.apart import without_float64
 from ke_core.testing.editor import one_clear_line, unchanged
 from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
-from ke_core.testing.tiny import tiny_model
+from ke_core.testing.tiny import INNER, tiny_model
 from ke_core.testing.weights import WeightEditorContract, changes, weights_of
 from ke_core.whitebox import targets
 
@@ -50,8 +50,8 @@ class LocateEditorContract(WeightEditorContract):
         assert chosen["reasons"]["steps"] == "given"
         assert len(details["templates"]) == self.contexts
         assert details["corpus"]["tokens"] == int(self.options["tokens"])
-        assert details["corpus"]["tokens_per_dimension"] == pytest.approx(int(self.options["tokens"]) / 176, abs=0.05)
-        assert ("warning" in details["corpus"]) == (int(self.options["tokens"]) < 20 * 176)
+        assert details["corpus"]["tokens_per_dimension"] == pytest.approx(int(self.options["tokens"]) / INNER, abs=0.05)
+        assert ("warning" in details["corpus"]) == (int(self.options["tokens"]) < 20 * INNER)
         assert all(0 < norm < 1 for norm in details["relative_update_norms"].values())
         assert [edit.id for edit in self.edits] == list(details["edits"])
         assert set(details["edits"][MOVE_TOWER.id]) == {"steps", "loss", "nll", "kl", "change", "missed"}
@@ -111,7 +111,7 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_too_few_tokens_are_one_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, tokens="200")
-        self.refuses(editor, session, EditFailed, "176 dimensions from 200 tokens are singular")
+        self.refuses(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens are singular")
 
     def test_a_singular_statistic_is_one_clear_error(
         self, spec: EditorSpec, session: Session[Any], tmp_path: Path

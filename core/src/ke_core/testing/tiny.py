@@ -36,24 +36,29 @@ SPECIAL = {"eos_token": "<eos>", "bos_token": "<bos>", "pad_token": "<eos>"}
 HEAD: dict[str, Any] = {"head_dim": WIDTH // HEADS}
 WINDOW: dict[str, Any] = {"sliding_window": 8}
 SPECIALITIES: dict[Family, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("gpt2", {"n_inner": INNER}),
-    "gptj": ("gptj", {"n_inner": INNER, "rotary_dim": 8}),
+    "gptj": ("gptj", {"rotary_dim": 8}),
     "gptneox": ("gpt_neox", {}),
-    "codegen": ("codegen", {"n_inner": INNER, "rotary_dim": 8}),
-    "falcon": ("falcon", {"ffn_hidden_size": INNER}),
+    "codegen": ("codegen", {"rotary_dim": 8}),
     "gemma": ("gemma", HEAD),
     "gemma2": ("gemma2", HEAD | WINDOW),
     "gemma3": ("gemma3_text", HEAD | WINDOW),
     "glm": ("glm", HEAD),
     "glm4": ("glm4", HEAD),
-    "gpt-bigcode": ("gpt_bigcode", {"n_inner": INNER}),
+    "gpt-bigcode": ("gpt_bigcode", {}),
     "gpt-neo": ("gpt_neo", {"attention_types": [[["global", "local"], LAYERS // 2]], "window_size": 8}),
     "granite-multiplied": ("granite", {"residual_multiplier": 0.22, "logits_scaling": 3.0}),
     "mistral": ("mistral", HEAD | WINDOW),
     "mpt": ("mpt", {"max_seq_len": CONTEXT}),
-    "opt": ("opt", {"ffn_dim": INNER, "word_embed_proj_dim": WIDTH}),
+    "opt": ("opt", {"word_embed_proj_dim": WIDTH}),
     "qwen3": ("qwen3", HEAD),
 }
+INNER_NAMES: dict[Family, str] = {
+    "gpt2": "n_inner", "gptj": "n_inner", "codegen": "n_inner", "gpt-bigcode": "n_inner",
+    "falcon": "ffn_hidden_size", "opt": "ffn_dim",
+}  # fmt: skip
+"""What the length of a key is called, where it is not ``intermediate_size``."""
+NF4_BLOCK = 64
+"""Weights that share a scale in 4 bits."""
 TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
     "Who is the head of state of the country where the football club was founded?",
@@ -85,12 +90,15 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
     )
 
 
-def tiny_config(family: Family) -> Any:
-    """The family's configuration at four layers of width 64; sliding windows are 8 tokens long."""
+def tiny_config(family: Family, *, inner: int = INNER) -> Any:
+    """The family's configuration at four layers of width 64; sliding windows are 8 tokens long.
+
+    ``inner`` is the length of a key, where the family does not fix it.
+    """
     shape: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": WIDTH,
-        "intermediate_size": INNER,
+        "intermediate_size": inner,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "num_key_value_heads": KV_HEADS,
@@ -101,7 +109,7 @@ def tiny_config(family: Family) -> Any:
         "tie_word_embeddings": False,
     }
     name, own = SPECIALITIES.get(family, (family, {}))
-    return AutoConfig.for_model(name, **(shape | own))
+    return AutoConfig.for_model(name, **(shape | {INNER_NAMES.get(family, "intermediate_size"): inner} | own))
 
 
 def randomise(module: Any, seed: int) -> None:
@@ -113,9 +121,11 @@ def randomise(module: Any, seed: int) -> None:
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * STD)
 
 
-def tiny_model(family: Family = "llama", *, dtype: str = "float32", seed: int = 0, bos: bool = False) -> HFModel:
+def tiny_model(
+    family: Family = "llama", *, dtype: str = "float32", seed: int = 0, bos: bool = False, inner: int = INNER
+) -> HFModel:
     """A model of that family with random weights, on the processor; equal arguments give equal weights."""
-    module = AutoModelForCausalLM.from_config(tiny_config(family))
+    module = AutoModelForCausalLM.from_config(tiny_config(family, inner=inner))
     randomise(module, seed)
     module.to(getattr(torch, dtype))
     return HFModel.from_parts(module, tiny_tokenizer(bos=bos), id=f"tiny:{family}-{dtype}-{seed}{'-bos' * bos}")
@@ -129,6 +139,9 @@ def saved(model: HFModel, folder: Path) -> Path:
 
 
 def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFModel:
-    """A tiny model in 4 bits, through ``folder``: weights take that form while they are loaded. Needs bitsandbytes."""
-    saved(tiny_model(family, seed=seed), folder)
+    """A tiny model in 4 bits, through ``folder``: weights take that form while they are loaded. Needs bitsandbytes.
+
+    Its keys are whole blocks long: bitsandbytes misreads others on some processors, where such a model is refused.
+    """
+    saved(tiny_model(family, seed=seed, inner=3 * NF4_BLOCK), folder)
     return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))

@@ -107,7 +107,7 @@ def test_a_model_that_cannot_go_on_from_kept_keys_runs_whole_rows(monkeypatch: p
 def test_without_noise_every_entry_is_the_high_score(traced: Traced) -> None:
     """1."""
     still = Traced("gpt2" if traced.model.id.startswith("tiny:gpt2") else "llama", sigma=0.0)
-    assert still.found.low == pytest.approx(still.found.high, abs=1e-16)
+    assert still.found.low == pytest.approx(still.found.high, abs=1e-15)
     for curve in CURVES:
         assert off(still.slow(curve), still.found.high) < 1e-15
         assert off(still.quick(curve), still.found.high) < 1e-12
@@ -141,13 +141,13 @@ def test_restoring_all_tokens_at_the_first_block_gives_the_high_score(traced: Tr
     assert off(found, traced.found.high) < 1e-15
 
 
-def test_noise_is_drawn_anew_so_that_twice_gives_the_same_bits(traced: Traced) -> None:
-    """6."""
+def test_noise_is_drawn_anew_so_that_twice_gives_the_same(traced: Traced) -> None:
+    """6. The noise to the bit; products of matrices, on some processors, to the last bit but one."""
     again = Traced("gpt2" if traced.model.id.startswith("tiny:gpt2") else "llama")
     assert torch.equal(again.asked.noise, traced.asked.noise)
-    assert (again.found.low, again.found.high) == (traced.found.low, traced.found.high)
+    assert (again.found.low, again.found.high) == pytest.approx((traced.found.low, traced.found.high), abs=1e-15)
     for curve in CURVES:
-        assert torch.equal(traced.quick(curve), again.quick(curve))
+        assert off(traced.quick(curve), again.quick(curve)) < 1e-15
 
 
 def test_restoring_embeddings_and_all_outputs_gives_the_high_score(traced: Traced) -> None:

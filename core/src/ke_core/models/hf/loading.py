@@ -56,6 +56,8 @@ def load(request: ModelRequest, where: str) -> HFModel:
         )
     _check_whole(request, report)
     if quantised:
+        if device.type == "cpu":
+            nf4.refuse_misread(module)
         nf4.keep_packing(module)
     elif not request.device_map:
         module.to(device)

@@ -18,6 +18,8 @@ from ke_core.errors import ModelUnavailable
 
 NF4 = "nf4"
 REPACKS = "support_avx512bf16_for_cpu"
+BLOCK = 64
+"""Weights that share a scale."""
 
 
 def loading(device: torch.device) -> dict[str, Any]:
@@ -34,6 +36,30 @@ def loading(device: torch.device) -> dict[str, Any]:
         bnb_4bit_compute_dtype=compute,
     )
     return {"quantization_config": config, "dtype": compute}
+
+
+def refuse_misread(module: Any) -> None:
+    """Raise ModelUnavailable if this processor would decode a weight of ``module`` to something else.
+
+    A block may run on into the next row of a weight whose rows are no whole number of blocks. bitsandbytes 0.50 then
+    takes the wrong scales on processors with AVX-512, and says nothing.
+    """
+    widths = {part.in_features for part in module.modules() if hasattr(part, REPACKS)}
+    for width in sorted(width for width in widths if width % BLOCK):
+        if not _reads_back(width):
+            raise ModelUnavailable(
+                f"bitsandbytes misreads 4-bit weights with rows of {width} on this processor: {width} is not a "
+                f"multiple of {BLOCK}",
+                hint="take another --dtype, or another machine",
+            )
+
+
+def _reads_back(width: int) -> bool:
+    from bitsandbytes.functional import dequantize_4bit, quantize_4bit  # noqa: PLC0415  an optional package
+
+    sample = torch.randn(8, width, generator=torch.Generator().manual_seed(0))
+    read = dequantize_4bit(*quantize_4bit(sample, blocksize=BLOCK, quant_type=NF4))
+    return float((read - sample).norm() / sample.norm()) < 0.15  # 0.09 for what is normally distributed
 
 
 def keep_packing(module: Any) -> None:
