@@ -147,7 +147,7 @@ def main() -> None:
     print(f"same transcripts {same} of {tried}")
     show_rates(model, passes, fast)
     if given.profile:  # of the first call alone: the profiler keeps every operation
-        first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1"}})
+        first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1", "max_tokens": "32"}})
         show_profile(lambda: ours(evolve(first, edits=first.edits[:2]), first.asks[:PROFILED]), model.module)
     if same < tried and given.dtype == "float32":
         sys.exit("transcripts differ")

@@ -177,9 +177,9 @@ def test_out_of_memory_in_the_middle_decodes_no_token_twice(monkeypatch, family)
             raise MemoryError
         return step(self, state, tokens)
 
-    def seen(self, prefix, rows, keep=1):
+    def seen(self, prefix, rows, **more):
         fed.extend(rows)
-        return prefill(self, prefix, rows, keep)
+        return prefill(self, prefix, rows, **more)
 
     monkeypatch.setattr(Forward, "step", cramped)
     monkeypatch.setattr(Forward, "prefill", seen)
@@ -244,10 +244,10 @@ def test_a_row_that_does_not_fit_alone_fails_alone(monkeypatch):
     model.generate([Generate(prompt="a", max_tokens=2)])
     original = Forward.prefill
 
-    def cramped(self, prefix, rows, keep=1):
+    def cramped(self, prefix, rows, **more):
         if max(map(len, rows)) > 60:
             raise MemoryError
-        return original(self, prefix, rows, keep)
+        return original(self, prefix, rows, **more)
 
     monkeypatch.setattr(Forward, "prefill", cramped)
     good, bad = model.generate([Generate(prompt="a", max_tokens=2), Generate(prompt="b" * 100, max_tokens=2)])

@@ -55,7 +55,7 @@ def refuse_misread(module: Any) -> None:
 
 
 def _reads_back(width: int) -> bool:
-    from bitsandbytes.functional import dequantize_4bit, quantize_4bit  # noqa: PLC0415  an optional package
+    from bitsandbytes.functional import dequantize_4bit, quantize_4bit  # noqa: PLC0415  an extra of ke-core
 
     sample = torch.randn(8, width, generator=torch.Generator().manual_seed(0))
     read = dequantize_4bit(*quantize_4bit(sample, blocksize=BLOCK, quant_type=NF4))

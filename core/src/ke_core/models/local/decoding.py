@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ke_core.models.local.forward import Forward, Prefix, State
 from ke_core.models.local.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_core.models.local.readings import Reading, Readings
 from ke_core.models.local.sampling import Chooser, choose
 from ke_core.models.local.text import Continuation
 
@@ -22,6 +23,7 @@ class Row:
     chooser: Chooser
     written: Continuation
     error: Exception | None = field(default=None, init=False)
+    known: Reading | None = field(default=None, init=False)
 
     @property
     def so_far(self) -> list[int]:
@@ -36,12 +38,16 @@ class Row:
 
 @define(eq=False)
 class Decoder:
-    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for."""
+    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for.
+
+    ``readings``: what rows before them had read, to which theirs are added, where the prefix is shared.
+    """
 
     forward: Forward
     prefix: Prefix
     size: BatchSize
     row_bytes: RowBytes
+    readings: Readings
     _active: list[Row] = field(factory=list, init=False)
     _state: State | None = field(default=None, init=False)
 
@@ -49,6 +55,9 @@ class Decoder:
         """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
         # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
         waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
+        if self.forward.mode == "shared":
+            for row in waiting:
+                row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
         while waiting or self._active:
             new = [waiting.popleft() for _ in range(self._joining(waiting))]
             try:
@@ -60,6 +69,7 @@ class Decoder:
                 if not out_of_memory(error):
                     raise
                 again = self._given_up(new, error)
+                self.readings.clear()
                 let_go(error)
                 waiting.extendleft(reversed(again))
 
@@ -77,6 +87,8 @@ class Decoder:
         """Those of the rows tried together that are to be read again, with what they have written, fewer at a time."""
         tried = [*self._active, *(row for row in new if row not in self._active)]
         self._active, self._state = [], None
+        for row in tried:
+            row.known = None
         self.size.failed([self._bytes(row) for row in tried])
         unfinished = [row for row in tried if row.written.finish is None]
         if len(tried) > 1:
@@ -87,11 +99,12 @@ class Decoder:
 
     def _admit(self, new: Sequence[Row]) -> None:
         """Read what ``new`` have so far, longest first, and let them join the rows on their way."""
-        new = sorted(new, key=lambda row: len(row.so_far), reverse=True)
-        fed = [row.so_far[len(self.prefix.ids) :] for row in new]
-        while fed:
-            some = first_pass([len(ids) for ids in fed], self.size.device)
-            logits, state = self.forward.prefill(self.prefix, fed[:some])
+        new = sorted(new, key=self._unread, reverse=True)
+        while new:
+            some = first_pass([self._unread(row) for row in new], self.size.device)
+            fed = [row.so_far[len(self.prefix.ids) :] for row in new[:some]]
+            known = [row.known.layers if row.known else () for row in new[:some]]
+            logits, state = self.forward.prefill(self.prefix, fed, known=known)
             left = self._write(new[:some], logits[:, -1])
             if left:
                 if len(left) < some:
@@ -101,7 +114,11 @@ class Decoder:
                 else:
                     self._state.join(state)
                 self._active += [new[at] for at in left]
-            fed, new = fed[some:], new[some:]
+            new = new[some:]
+
+    def _unread(self, row: Row) -> int:
+        known = row.known.layers[0][0].shape[-2] if row.known else 0
+        return len(row.so_far) - len(self.prefix.ids) - known
 
     def _step(self) -> None:
         """One token more for every row."""
@@ -111,11 +128,21 @@ class Decoder:
         left = self._write(self._active, logits)
         if len(left) == len(self._active):
             return
+        if self.forward.mode == "shared":
+            self._remember(self._state, set(left))
         self._active = [self._active[at] for at in left]
         if left:
             self._state.keep(left)
         else:
             self._state = None
+
+    def _remember(self, state: State, left: set[int]) -> None:
+        """Keep what the rows that ended have read: all but their last token. Those that came to a stop may go on."""
+        for at, row in enumerate(self._active):
+            if at not in left and row.written.finish == "stop":
+                ids = tuple(row.so_far[:-1])
+                reading = Reading(ids=ids, first=len(self.prefix.ids), layers=state.own(at))
+                self.readings.keep(reading, instead=row.known.ids if row.known else None)
 
     @staticmethod
     def _write(rows: Sequence[Row], logits: Tensor) -> list[int]:

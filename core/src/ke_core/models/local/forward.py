@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from ke_core.models.local import attention
+from ke_core.models.local.cache import GrowingCache
 from ke_core.models.local.passes import COUNTER
 
 Mode = Literal["shared", "copied", "plain"]
@@ -58,6 +59,13 @@ class State:
     def columns(self) -> int:
         """How long the rows' own cache is."""
         return int(self.cache.layers[0].keys.shape[-2])
+
+    def own(self, row: int) -> Layers:
+        """A copy of what that row has read behind the prefix."""
+        start = int(self.starts[row])
+        return tuple(
+            (its.keys[row, :, start:].clone(), its.values[row, :, start:].clone()) for its in self.cache.layers
+        )
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop every row but these."""
@@ -116,20 +124,29 @@ class Forward:
         self._call(fed, positions, cache, mask, 1)
         return Prefix(ids=tuple(ids), layers=tuple((layer.keys[0], layer.values[0]) for layer in cache.layers))
 
-    def prefill(self, prefix: Prefix, rows: Sequence[Sequence[int]], keep: int = 1) -> tuple[Tensor, State]:
+    def prefill(
+        self, prefix: Prefix, rows: Sequence[Sequence[int]], keep: int = 1, known: Sequence[Layers] = ()
+    ) -> tuple[Tensor, State]:
         """Read ``rows``, the tokens after ``prefix``, together.
+
+        ``known``, where the prefix is shared: keys and values of the first tokens of each row, () for none. All rows
+        are fed as many tokens, so that no padding stands behind them: of a row with fewer to read some are read again.
 
         Returns logits [B, keep, vocabulary] of the last ``keep`` positions, in the model's dtype, and the state.
         """
-        length = max(map(len, rows))
+        had = [its[0][0].shape[-2] if its else 0 for its in known] or [0] * len(rows)
+        length = max(len(row) - read for row, read in zip(rows, had, strict=True))
         if self.mode == "shared":
-            fed = [(0,) * (length - len(row)) + tuple(row) for row in rows]
-            cache = DynamicCache()
+            used = [max(len(row) - length, 0) for row in rows]
+            fed = [(0,) * (length - len(row)) + tuple(row[skip:]) for row, skip in zip(rows, used, strict=True)]
+            cache = _beside(known, used)
         else:
             whole = [(0,) * length + prefix.ids + tuple(row) for row in rows]
             fed = [row[-length:] for row in whole]
             cache = _copied(prefix, [length - len(row) for row in rows])
-        starts = torch.tensor([length - len(row) for row in rows], device=self.device)
+            used = [0] * len(rows)
+        columns = length + max(used)
+        starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
         ends = torch.tensor([len(prefix.ids) + len(row) for row in rows], device=self.device)
         state = State(prefix=prefix, cache=cache, starts=starts, positions=ends)
         positions = (ends[:, None] - length + torch.arange(length, device=self.device)).clamp_(min=0)
@@ -171,9 +188,26 @@ class Forward:
         return logits[:, -keep:]
 
 
+def _beside(known: Sequence[Layers], used: Sequence[int]) -> Any:
+    """A cache with the first ``used`` columns of each row's ``known`` keys and values, all of them ending together."""
+    cache, columns = GrowingCache(), max(used)
+    if not columns:
+        return cache
+    for number, pair in enumerate(next(its for its in known if its)):
+        filled = []
+        for kind, like in enumerate(pair):
+            rows = like.new_zeros((len(used), like.shape[0], columns, like.shape[-1]))
+            for row, (its, count) in enumerate(zip(known, used, strict=True)):
+                if count:
+                    rows[row, :, columns - count :] = its[number][kind][:, :count]
+            filled.append(rows)
+        cache.update(*filled, number)
+    return cache
+
+
 def _copied(prefix: Prefix, spare: Sequence[int]) -> Any:
     """A cache with the prefix in every row, ended ``spare`` tokens early and moved right by as many columns."""
-    cache = DynamicCache()
+    cache = GrowingCache()
     length = len(prefix.ids)
     for number, pair in enumerate(prefix.layers):
         filled = []

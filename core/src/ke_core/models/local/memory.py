@@ -18,6 +18,7 @@ from ke_core.models.local.free import free_bytes
 CAP = {"cpu": 64, "cuda": 256}
 READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, little padding
 SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
+SPARE = 0.1  # of free memory for what rows that ended had read
 SMALLER = "free memory, load the model in bfloat16, or take a smaller one"
 
 Work = TypeVar("Work")
@@ -80,17 +81,19 @@ class BatchSize:
     """The number of rows to run together, of which each takes as much as the largest: caches are padded to the longest.
 
     ``limit``: bytes, the most that is known not to fail; None until something failed. ``last``: the most rows that were
-    run together since the last call began.
+    run together since the last call began. ``spare``: bytes that may be kept from one call to the next.
     """
 
     device: torch.device
     limit: int | None = field(default=None, init=False)
     last: int = field(default=0, init=False)
+    spare: int = field(default=0, init=False)
     _free: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """A call begins: what is free now is what its batches are made by, so that they depend on nothing later."""
-        self._free = int(free_bytes(self.device) * SHARE)
+        free = free_bytes(self.device)
+        self._free, self.spare = int(free * SHARE), int(free * SPARE)
         self.last = 0
 
     def fit(self, sizes: Iterable[int], running: Sequence[int] = ()) -> int:

@@ -15,6 +15,7 @@ from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
 from ke_core.models.local.groups import SHORTEST, Group, grouped
 from ke_core.models.local.memory import SMALLER, BatchSize, RowBytes, let_go, out_of_memory
 from ke_core.models.local.prefixes import Prefixes
+from ke_core.models.local.readings import Readings
 from ke_core.models.local.sampling import Chooser
 from ke_core.models.local.scoring import Scoring, score_rows
 from ke_core.models.local.text import Continuation
@@ -35,6 +36,7 @@ class LocalRunner:
     size: BatchSize
     modes: Modes = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
+    readings: Readings = field(factory=Readings, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.modes = Modes(self.module)
@@ -52,6 +54,7 @@ class LocalRunner:
                 results[request] = self._overflow(len(ids), request.max_tokens)
             else:
                 rows[request] = self._row(request, ids)
+        self.readings.begin(self.digest(), self.size.spare)
         self._decode(list(rows.values()))
         for request, row in rows.items():
             results[request] = self._generated(row)
@@ -87,7 +90,7 @@ class LocalRunner:
                 for row in some:
                     generate_alone(self.module, row)
                 continue
-            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix)).run(some)
+            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
 
     def _score(self, rows: Sequence[Scoring], shareable: Sequence[Sequence[int]]) -> None:
         for group in grouped(shareable):
@@ -114,6 +117,7 @@ class LocalRunner:
             if not out_of_memory(error):
                 raise
             let_go(error)
+            self.readings.clear()
             self.prefixes.clear()  # without them, whole prompts still fit a few at a time, or say that they do not
             return self.modes.best(longest, prefix=False), NO_PREFIX
 

@@ -100,7 +100,10 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
 
 
 def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
-    """Two rows read, a third joins, a step, one leaves, a step: the worst distance of all their logits."""
+    """Two rows read, a third joins, a step, one leaves, a step, one is read on from what it had.
+
+    The worst distance of all their logits.
+    """
     (first, want_first), (second, want_second), (third, want_third) = rows
     ends = [PREFIX + length for length in SUFFIXES]
     prefix = forward.prefix(first[:PREFIX])
@@ -120,6 +123,10 @@ def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> fl
     tokens = [second[ends[1] + 1], third[ends[2] + 1]]
     wanted = torch.stack([want_second[ends[1] + 1], want_third[ends[2] + 1]])
     pairs.append((forward.step(state, tokens), wanted))
+    if forward.mode == "shared":
+        known = tuple((keys[:, :-1], values[:, :-1]) for keys, values in state.own(1))
+        logits, _state = forward.prefill(prefix, [third[begin:], first[begin : ends[0]]], known=[known, ()])
+        pairs.append((logits[:, -1], torch.stack([want_third[-1], want_first[ends[0] - 1]])))
     return max(_distance(got, want) for got, want in pairs)
 
 
