@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from ke_core.errors import KEError
 from ke_core.models.local.free import free_bytes
 
-CAP = {"cpu": 64, "cuda": 256}
+CAP = {"cpu": 128, "cuda": 256}  # rows together; beyond it a row takes no less of a processor's time
 READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, little padding
 SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
 SPARE = 0.1  # of free memory for what rows that ended had read
