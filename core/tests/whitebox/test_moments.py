@@ -208,15 +208,19 @@ def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monk
         return gram.gram_sums(modules, rows, files, progress)
 
     monkeypatch.setattr("ke_core.whitebox.moments.gram_sums", seen)
-    first, second = (
-        threading.Thread(target=Moments(SETTINGS).take, args=(session, modules, layers)) for layers in ([1, 2], [1, 2])
-    )
-    paths = Moments(SETTINGS).paths(session, modules, [1])
-    with locked(paths[1].with_suffix(".lock")):  # neither begins before both have looked
-        first.start()
-        second.start()
-        assert asked == []
-    first.join()
-    second.join()
+    foremost = min(Moments(SETTINGS).paths(session, modules, [1, 2]).values()).with_suffix(".lock")
+    here = threading.Barrier(2)
+
+    def both_here(path: Path) -> Any:
+        if path == foremost:  # neither begins before both have looked: what one begins hooks the model that they share
+            here.wait(60)
+        return locked(path)
+
+    monkeypatch.setattr("ke_core.whitebox.moments.locked", both_here)
+    two = [threading.Thread(target=Moments(SETTINGS).take, args=(session, modules, [1, 2])) for _ in range(2)]
+    for one in two:
+        one.start()
+    for one in two:
+        one.join()
     assert asked == [[1, 2]]
     assert Moments(SETTINGS).missing(session, modules, [1, 2]) == []

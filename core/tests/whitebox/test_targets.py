@@ -311,15 +311,25 @@ def test_out_of_memory_halves_a_group_of_edits(
 
 
 def test_processes_that_want_the_same_targets_make_them_once(
-    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+    tmp_path: Path,
+    rewrites: list[Rewrite],
+    templates: tuple[str, ...],
+    counted: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Threads in their place: both look for the targets, then both come to the lock, whose holder hooks the model."""
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
-    path = min(targets._path(session, modules, rewrite, templates, SETTINGS) for rewrite in rewrites)
+    here = threading.Barrier(2)
+
+    def both_here(path: Path) -> Any:
+        here.wait(60)
+        return locked(path)
+
+    monkeypatch.setattr(targets, "locked", both_here)
     two = [threading.Thread(target=optimised, args=(session, modules, rewrites, templates, SETTINGS)) for _ in range(2)]
-    with locked(path.with_suffix(".lock")):
-        for one in two:
-            one.start()
+    for one in two:
+        one.start()
     for one in two:
         one.join()
     assert sum(counted) == len(rewrites)
