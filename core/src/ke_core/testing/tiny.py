@@ -13,6 +13,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from ke_core.models.hf import nf4
 from ke_core.models.hf.loading import load
 from ke_core.models.hf.model import HFModel
 from ke_core.specs import ModelRequest
@@ -57,8 +58,6 @@ INNER_NAMES: dict[Family, str] = {
     "falcon": "ffn_hidden_size", "opt": "ffn_dim",
 }  # fmt: skip
 """What the length of a key is called, where it is not ``intermediate_size``."""
-NF4_BLOCK = 64
-"""Weights that share a scale in 4 bits."""
 TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
     "Who is the head of state of the country where the football club was founded?",
@@ -143,5 +142,5 @@ def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFMode
 
     Its keys are whole blocks long: bitsandbytes misreads others on some processors, where such a model is refused.
     """
-    saved(tiny_model(family, seed=seed, inner=3 * NF4_BLOCK), folder)
+    saved(tiny_model(family, seed=seed, inner=3 * nf4.BLOCK), folder)
     return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))

@@ -143,7 +143,8 @@ class Forward:
         else:
             whole = [(0,) * length + prefix.ids + tuple(row) for row in rows]
             fed = [row[-length:] for row in whole]
-            cache = _copied(prefix, [length - len(row) for row in rows])
+            gaps = [length - len(row) for row in rows]  # filled with the prefix's last tokens
+            cache = _beside([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
             used = [0] * len(rows)
         columns = length + max(used)
         starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
@@ -201,20 +202,5 @@ def _beside(known: Sequence[Layers], used: Sequence[int]) -> Any:
                 if count:
                     rows[row, :, columns - count :] = its[number][kind][:, :count]
             filled.append(rows)
-        cache.update(*filled, number)
-    return cache
-
-
-def _copied(prefix: Prefix, spare: Sequence[int]) -> Any:
-    """A cache with the prefix in every row, ended ``spare`` tokens early and moved right by as many columns."""
-    cache = GrowingCache()
-    length = len(prefix.ids)
-    for number, pair in enumerate(prefix.layers):
-        filled = []
-        for tensor in pair:
-            copy = tensor.new_zeros((len(spare), *tensor.shape))
-            for row, gap in enumerate(spare):
-                copy[row, :, min(gap, length) :] = tensor[:, : max(length - gap, 0)]
-            filled.append(copy)
         cache.update(*filled, number)
     return cache
