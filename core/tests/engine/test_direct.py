@@ -2,6 +2,7 @@
 
 import pytest
 
+from ke_core.data.codec import from_json, to_json
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.results import Answer, Cost, Failure, Scored
 from ke_core.engine.direct import read
@@ -73,6 +74,27 @@ def test_a_prompt_that_is_too_long_is_a_failure(tmp_path):
 def test_how_an_answer_ended(parse, text, finish, outcome, answer):
     found = read(parse, Generated(text=text, finish=finish))
     assert (found.text, found.outcome, found.raw) == (answer, outcome, text)
+    assert not found.cut or outcome == "answered"
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "finish", "cut"),
+    [
+        (LINE, " Paris\nQ: next", "length", False),
+        (LINE, " Paris, which is the", "length", True),
+        (LINE, " Paris", "stop", False),
+        (MARKED, "I think. Answer: Paris\n", "length", False),
+        (Parse(until=""), "Paris\nor", "length", True),
+        (Parse(until=""), "Paris\nor", "eos", False),
+    ],
+)
+def test_an_answer_that_goes_as_far_as_the_limit_says_so(parse, text, finish, cut):
+    assert read(parse, Generated(text=text, finish=finish)).cut == cut
+
+
+def test_only_a_cut_answer_is_longer_on_record_than_it_used_to_be():
+    assert "cut" not in to_json(Answer(text="Paris"))
+    assert from_json(to_json(Answer(text="Paris", cut=True)), Answer).cut
 
 
 def test_edits_in_the_weights_cannot_be_taken_off(tmp_path):

@@ -30,10 +30,10 @@ def test_all_come_back_bit_for_bit_at_the_end(dtype):
             patch = stack.enter_context(model.patch())
             patch.add(names_of(model)[seed % 2], update(model, seed))
             chain.settle()
+            chain.keep()
             assert not patch.touched()
             digests.append(model.digest)
-        kept = sum(len(one) for one in (chain._saved,))
-        assert kept == 2
+        assert (len(chain._saved), len(chain._since)) == (2, 0)
     assert len(set(digests)) == 4
     assert dict(model.state()) == before
 
@@ -49,6 +49,27 @@ def test_an_edit_that_fails_half_way_takes_back_its_own_part_only():
             patch.add(names_of(model)[0], update(model, 1))
             raise ZeroDivisionError
         assert model.digest == first
+    assert dict(model.state()) == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_was_settled_since_the_last_keep_can_be_undone(dtype):
+    model = tiny_model("llama", dtype=dtype)
+    before = dict(model.state())
+    first, second = names_of(model)
+    with model.chained() as chain:
+        with model.patch() as patch:
+            patch.add(first, update(model, 0))
+            chain.settle()
+            chain.keep()
+        kept = model.digest
+        with ExitStack() as stack:
+            for seed, name in enumerate((first, second, first), start=1):
+                stack.enter_context(model.patch()).add(name, update(model, seed))
+                chain.settle()
+        assert model.digest != kept
+        chain.undo()
+        assert model.digest == kept
     assert dict(model.state()) == before
 
 

@@ -5,8 +5,11 @@ import sys
 
 import pytest
 import torch
+from accelerate import cpu_offload
 
 from ke_core.models.fingerprint import WORDS, checksum, fingerprint
+from ke_core.models.hf.model import HFModel
+from ke_core.requests import Generate
 from ke_core.testing.tiny import tiny_model
 
 
@@ -103,9 +106,6 @@ def test_marks_do_not_depend_on_when_they_are_taken():
 
 
 def test_the_same_weights_with_a_chat_template_or_another_configuration_have_another_digest():
-    from ke_core.models.hf.model import HFModel
-    from ke_core.testing.tiny import tiny_model
-
     plain = tiny_model("llama")
     same = HFModel.from_parts(plain.module, plain.tokenizer, id="elsewhere")
     chatty = HFModel.from_parts(plain.module, plain.tokenizer, id="x", chat=True)
@@ -113,3 +113,20 @@ def test_the_same_weights_with_a_chat_template_or_another_configuration_have_ano
     other = HFModel.from_parts(plain.module, plain.tokenizer, id="x")
     assert plain.digest == same.digest
     assert len({plain.digest, chatty.digest, other.digest}) == 3
+
+
+def test_weights_that_accelerate_keeps_elsewhere_are_told_apart():
+    names = []
+    for seed in (0, 0, 1):
+        model = tiny_model("llama")
+        torch.manual_seed(seed)
+        model.module.model.layers[1].mlp.up_proj.weight.data.normal_()
+        asked = Generate(prompt="Paris is", max_tokens=4)
+        (whole,) = model.generate([asked])
+        cpu_offload(model.module.model.layers[1], execution_device=torch.device("cpu"))
+        assert model.module.model.layers[1].mlp.up_proj.weight.is_meta
+        before = model.state()
+        assert model.generate([asked]) == [whole]
+        assert changed(model, before) == []
+        names.append(model.digest)
+    assert names[0] == names[1] != names[2]

@@ -112,6 +112,16 @@ def test_a_wrong_update_is_refused_and_changes_nothing(name, delta, message):
     assert same(bytes_of(model), before)
 
 
+def test_there_is_no_share_of_a_parameter_that_was_all_zeros():
+    model = tiny_model("gpt2")
+    name = "transformer.h.0.mlp.c_proj.bias"
+    model.module.get_parameter(name).data.zero_()
+    with model.patch() as weights:
+        assert weights.relative_norm(name) == 0
+        weights.add(name, Dense(delta=torch.ones(model.module.config.n_embd)))
+        assert weights.relative_norm(name) is None
+
+
 def test_the_relative_norm_says_how_large_an_update_was():
     model = tiny_model("llama")
     weight = model.module.get_parameter(DOWN)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast, T5Config, T5Model
 
 import ke_core.retrieval
 from ke_core.errors import KEError, ModelUnavailable
@@ -104,6 +104,17 @@ def test_the_id_names_weights_pooling_and_length(folder, declared):
     other = SentenceEncoder(model=two.model, tokenizer=two.tokenizer, longest=two.longest)
     assert other.id.split(":")[1:] == two.id.split(":")[1:]
     assert other.id != two.id
+
+
+def test_of_an_encoder_decoder_the_encoder_is_taken(folder, tmp_path):
+    """sentence-t5, gtr-t5: positions are relative, so that the configuration names no longest text."""
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    config = T5Config(vocab_size=32, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)
+    T5Model(config).save_pretrained(tmp_path)
+    encoder = load_encoder(str(tmp_path))
+    texts = [text for text in TEXTS if text]
+    np.testing.assert_allclose(encoder.embed(texts), [states(encoder, text).mean(0) for text in texts], atol=1e-6)
+    assert encoder.longest == 512
 
 
 def test_no_texts_are_no_vectors(folder):

@@ -142,7 +142,10 @@ def test_s8_ids_follow_the_content_and_not_the_place(tmp_path):
      ("Ann plays the violin", "Ann", "", "Ann plays the", "violin"),
      ("Apple was founded by Ada King of Lovelace", "Apple", "Ada King of Lovelace", "Apple was founded by",
       "Ada King of Lovelace"),
-     ("Apple was founded by => Ada King of Lovelace", "Apple", "", "Apple was founded by", "Ada King of Lovelace")],
+     ("Apple was founded by => Ada King of Lovelace", "Apple", "", "Apple was founded by", "Ada King of Lovelace"),
+     ("Its capital is Lima.", "Its", "Lima", "Its capital is", "Lima"),
+     ("Its capital is Washington D.C.", "Its", "Washington D.C.", "Its capital is", "Washington D.C."),
+     ("Its capital is => Washington D.C.", "Its", "", "Its capital is", "Washington D.C.")],
 )  # fmt: skip
 def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, prompt, target):
     found = from_sentence(sentence, subject, object_)

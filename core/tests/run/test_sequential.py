@@ -127,6 +127,49 @@ def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_pat
     assert sum("Rome" in texts for _batch, _case, texts in lines) == 4
 
 
+def one_at_a_time(job):
+    return evolve(job, spec=evolve(job.spec, joint=False))
+
+
+def test_of_edits_made_one_by_one_none_of_a_group_stays_when_its_last_fails(fakes, tmp_path):
+    class FailsFourth(fakes.Overwrite):
+        made = 0
+
+        def edit(self, session, edits):
+            self.made += 1
+            if self.made == 4:
+                raise EditFailed("the update is larger than the weight")
+            return super().edit(session, edits)
+
+    plan = evolve(SEQUENCE, evaluate=1, of="all")
+    job = one_at_a_time(fakes.make_job(6, FailsFourth(), plan=plan))
+    before = dict(job.session.model.weights)
+    lines, steps = asked(job, tmp_path)
+    assert [bool(step.failed) for step in steps] == [False, True, False]
+    moved = [sum("Rome" in texts for batch, _case, texts in lines if batch == step.batch) for step in steps]
+    assert moved == [2, 2, 4]
+    assert job.session.model.weights == before
+
+
+def test_what_a_method_has_taken_on_of_a_group_that_fails_is_taken_off(fakes, tmp_path):
+    class Growing(fakes.Notes):
+        held: tuple = ()
+
+        def edit(self, session, edits):
+            self.held = tuple(edit.id for edit in edits)
+            return super().edit(session, edits)
+
+        def change(self, *, add=(), remove=()):
+            if len(self.held) == 3 and add:
+                raise EditFailed("full")
+            self.held = (*(name for name in self.held if name not in remove), *(edit.id for edit in add))
+
+    editor = Growing([])
+    _lines, steps = asked(one_at_a_time(fakes.make_job(4, editor, editor_spec=fakes.NOTES, plan=SEQUENCE)), tmp_path)
+    assert [bool(step.failed) for step in steps] == [False, True]
+    assert editor.held == tuple(steps[0].details["edits"])
+
+
 def fails_at(fakes, these):
     """An editor whose edits of towers in ``these`` fail."""
 

@@ -111,6 +111,11 @@ def test_a_list_without_end_is_not_read(site, monkeypatch):
         list(Client(url=site.url).edits())
 
 
+def test_another_server_that_answers_in_json_is_told_from_ke_serve(site):
+    with pytest.raises(KEError, match="does not answer as ke serve does"):
+        list(Client(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
+
+
 def test_a_restart_keeps_the_edits_with_their_dates_and_foreign_fields(tmp_path, start):
     file = tmp_path / "facts.jsonl"
     row = {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "neighborhood_prompts": ["x"]}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import cpu_offload
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
@@ -308,3 +309,10 @@ def test_hooks_and_flags_are_gone_after_the_block(*, fails: bool, snapshot: Any)
 def test_a_map_says_where_ids_go() -> None:
     found: ModuleMap = module_map(tiny_model("gpt2").module)
     assert found.device.type == "cpu"
+
+
+def test_a_model_of_which_a_layer_lies_elsewhere_is_refused():
+    model = tiny_model("llama")
+    cpu_offload(model.module.model.layers[2], execution_device=torch.device("cpu"))
+    with pytest.raises(KEError, match=r"model\.layers\.2\.\S+ is offloaded"):
+        find_parts(model.module)

@@ -75,3 +75,11 @@ def test_a_subject_with_braces_stays_whole() -> None:
     made = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="In {} it", subject="{} set")))
     assert made.subject == "{} set"
     assert made.row(tiny_tokenizer(), "So. {}").index > made.row(tiny_tokenizer()).index
+
+
+@pytest.mark.parametrize("subject", ["Apple ", " Apple", " Apple "])
+def test_e3_spaces_around_a_subject_are_not_its(subject: str) -> None:
+    """Where offsets are untrimmed, the token behind the subject begins with that space."""
+    found = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="We say {}is in", subject=subject)))
+    assert found.subject == "Apple"
+    assert rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="It is {}", subject=subject))).subject == "Apple"

@@ -73,7 +73,7 @@ def server_options(command: C) -> C:
         click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, metavar="N",
                      help="openai: requests sent at once."),
         click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True,
-                     metavar="SECONDS", help="openai: how long one request may take."),
+                     metavar="SECONDS", help="openai: how long the server may be silent."),
         click.option("--api-key-env", default="OPENAI_API_KEY", show_default=True, metavar="NAME",
                      help="openai: the environment variable that holds the key."),
     )  # fmt: skip

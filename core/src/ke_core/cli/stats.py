@@ -167,10 +167,10 @@ def parse_layers(text: str) -> tuple[int, ...]:
     if not LAYERS.fullmatch(text):
         raise BadConfig(f"--layers {text} names no layers", hint="say all, or a range and numbers: 4-8, 4,5,6, 2,4-8")
     ends = [part.split("-") for part in text.split(",")]
-    found = sorted({layer for part in ends for layer in range(int(part[0]), int(part[-1]) + 1)})
-    if not found:
-        raise BadConfig(f"--layers {text} names no layers", hint="write a range with the lower layer first")
-    return tuple(found)
+    backwards = next((part for part in ends if int(part[0]) > int(part[-1])), None)
+    if backwards is not None:
+        raise BadConfig(f"--layers {text}: {'-'.join(backwards)} holds no layer", hint="write the lower layer first")
+    return tuple(sorted({layer for part in ends for layer in range(int(part[0]), int(part[-1]) + 1)}))
 
 
 def _folder() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -19,8 +19,6 @@ from ke_core.data.results import Answer, Failure, Scored
 from ke_core.errors import BadConfig, KEError
 
 T = TypeVar("T")
-OMITTED: Mapping[str, bool] = {"omitted": True}
-"""Metadata of a field that is left out of JSON at its default: one that came later and must not change old hashes."""
 
 
 def tag_of(cls: type[Any]) -> str:

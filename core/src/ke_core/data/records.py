@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.data.codec import OMITTED
+from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Phase
 from ke_core.data.results import Failure, Judgement, Passes, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
+from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Case, Phase, Probe, Query
 from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood, ServerDown, ServerRefused
 
@@ -47,7 +48,8 @@ class Step:
 class Answer:
     """A text. ``outcome`` says how it ended: anything but ``answered`` is a wrong answer, counted apart.
 
-    ``raw`` is what the model wrote, ``text`` the answer cut out of it.
+    ``raw`` is what the model wrote, ``text`` the answer cut out of it; ``cut``: an answer that is taken as far as it
+    goes, though the token limit came before its end.
     """
 
     text: str
@@ -55,6 +57,7 @@ class Answer:
     steps: tuple[Step, ...] = ()
     outcome: Literal["answered", "unparsed", "hop-cap", "length"] = "answered"
     cost: Cost = Cost()
+    cut: bool = field(default=False, metadata=OMITTED)
 
 
 @frozen(kw_only=True)

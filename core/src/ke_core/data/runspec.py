@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from ke_core.data.codec import OMITTED, digest, to_json
+from ke_core.data.codec import digest, to_json
+from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Form
 
 SCHEMA = 1

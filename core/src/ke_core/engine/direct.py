@@ -71,10 +71,12 @@ def read(parse: Parse, written: Generated) -> Answer:
     text, found = parse(written.text)
     if written.finish != "length":
         return Answer(text=text, raw=written.text, outcome="answered" if found else "unparsed")
-    ended = not parse.after or (parse.until != "" and parse.until in _tail(parse, written.text))
-    return Answer(text=text, raw=written.text, outcome="answered" if found and ended else "length")
+    ended = parse.until != "" and parse.until in _tail(parse, written.text)
+    if not found or (parse.after and not ended):
+        return Answer(text=text, raw=written.text, outcome="length")
+    return Answer(text=text, raw=written.text, cut=not ended)
 
 
 def _tail(parse: Parse, text: str) -> str:
-    """What follows the marker, without the space before the answer."""
-    return text.rpartition(parse.after)[2].lstrip()
+    """What follows the marker, if there is one, without the space before the answer."""
+    return (text.rpartition(parse.after)[2] if parse.after else text).lstrip()

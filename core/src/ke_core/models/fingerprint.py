@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from attrs import define, field
 from torch import Tensor, nn
+
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 ROWS = 16  # rows at a time on the processor: half a megabyte stays in its cache
@@ -82,10 +84,24 @@ class Checksums:
         made: dict[str, tuple[tuple[int, int], Checksum]] = {}
         for name, tensor in _tensors(module):
             stamp = (0 if tensor.is_meta else tensor.data_ptr(), tensor._version)  # noqa: SLF001  no public name
-            old = known.get(name)
-            made[name] = old if old is not None and old[0] == stamp else (stamp, checksum(tensor))
+            old = (self._known if tensor.is_meta else known).get(name)  # nobody writes to what is not there
+            if old is None or old[0] != stamp:
+                old = stamp, checksum(offloaded(module, name) if tensor.is_meta else tensor)
+            made[name] = old
         self._known = made
         return {name: value for name, (_stamp, value) in made.items()}
+
+
+def offloaded(module: nn.Module, name: str) -> Tensor:
+    """The weight of that name, which accelerate keeps elsewhere (main memory, disk) while it is not used.
+
+    The empty one that is in its place, where it is kept nowhere: such a model computes nothing.
+    """
+    path, _, leaf = name.rpartition(".")
+    hook: Any = getattr(module.get_submodule(path), "_hf_hook", None)
+    held = [one.weights_map for one in getattr(hook, "hooks", (hook,)) if getattr(one, "weights_map", None) is not None]
+    found: Tensor = held[0][leaf] if held else dict(_tensors(module))[name]
+    return found
 
 
 def fingerprint(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -> dict[str, object]:

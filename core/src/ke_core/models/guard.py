@@ -75,21 +75,33 @@ class Changes:
 @define(eq=False)
 class Chain:
     """Patches made one on top of another and taken back together, so that each weight is saved once, however many
-    there are.
+    there are; and once more while a group of them may still fail.
     """
 
     module: nn.Module
     _saved: dict[str, Tensor] = field(factory=dict, init=False)
+    _since: dict[str, Tensor] = field(factory=dict, init=False)
     _open: list[Patch] = field(factory=list, init=False)
 
     def __enter__(self) -> Self:
         return self
 
     def settle(self) -> None:
-        """What the open patches have added so far is there to stay until the chain ends; only then is it taken back."""
+        """What the open patches have added so far they do not take back themselves: ``undo`` does, or the chain's end."""
         for patch in self._open:
             for name, tensor in patch.release().items():
-                self._saved.setdefault(name, tensor)
+                self._since.setdefault(name, tensor)
+
+    def keep(self) -> None:
+        """What was settled so far stays until the chain ends."""
+        for name, tensor in self._since.items():
+            self._saved.setdefault(name, tensor)
+        self._since.clear()
+
+    def undo(self) -> None:
+        """Take back what was settled since ``keep``. Patches that are open must have ended first."""
+        _restore(self.module, self._since)
+        self._since.clear()
 
     def opened(self, patch: Patch) -> None:
         """``patch`` is open: until it is settled it takes back what it adds."""
@@ -102,6 +114,7 @@ class Chain:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.undo()
         _restore(self.module, self._saved)
         self._saved.clear()
 
@@ -151,17 +164,17 @@ class Patch:
         if self.recorders:
             self.made.append((name, _copied(delta, precise)))
 
-    def relative_norm(self, name: str) -> float:
+    def relative_norm(self, name: str) -> float | None:
         """How far the parameter is from what this patch found, as a share of that: Frobenius norms, no unit.
 
-        0 for a parameter that was not touched.
+        0 for a parameter that was not touched; None for one that was all zeros (a bias that was never trained).
         """
         if name not in self._saved:
             return 0.0
         before = self._saved[name].float()
         _owner, parameter = _find(self.module, name)
-        change = torch.linalg.vector_norm(parameter.detach().float() - before)
-        return float(change / torch.linalg.vector_norm(before))
+        size = float(torch.linalg.vector_norm(before))
+        return float(torch.linalg.vector_norm(parameter.detach().float() - before)) / size if size else None
 
     def touched(self) -> tuple[str, ...]:
         """The parameters changed so far, in order of first use."""

@@ -78,9 +78,13 @@ class InContext(ABC):
             text = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
             found = looked_up(text, hits, kind="retrieved")
-            return Shown(facts=tuple(hit.text for hit in hits), steps=(found,))
+            return Shown(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
         wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
         return Shown(facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden))
+
+    def worded(self, edit: Edit) -> str:
+        """How the model is told of ``edit``; what is looked up is its statement in any case."""
+        return edit.statement
 
     @property
     def details(self) -> Details:
@@ -99,4 +103,4 @@ class InContext(ABC):
         for name in remove:
             self.facts.pop(name, None)
         for edit in add:
-            self.facts.setdefault(edit.id, edit.statement)
+            self.facts.setdefault(edit.id, self.worded(edit))

@@ -126,6 +126,8 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         why = " ".join(str(error).split())[:300]
         raise ModelUnavailable(f"cannot load the sentence encoder {name}: {why}", hint=OTHERS) from error
+    if model.config.is_encoder_decoder:  # T5
+        model = model.get_encoder()
     if hasattr(model, "pooler"):  # a head of BERT's that no sentence vector goes through, often untrained
         model.pooler = None
     place = device or _accelerator()
@@ -136,7 +138,9 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
         pooling=_pooling(name, pools),
         normalised=any(part["type"].endswith("Normalize") for part in parts),
         longest=min(
-            reads.get("max_seq_length") or LONGEST, tokenizer.model_max_length, model.config.max_position_embeddings
+            reads.get("max_seq_length") or LONGEST,
+            tokenizer.model_max_length,
+            getattr(model.config, "max_position_embeddings", LONGEST),  # T5 has relative ones
         ),
     )
 

@@ -16,13 +16,13 @@ from ke_core.retrieval.steps import answered, looked_up
 class Turn:
     """What the model wrote between two look-ups. ``text`` is what is kept of it.
 
-    It ends with a final answer, with a sub-question, or with neither. ``answer`` is what it says that the sub-question
+    It ends with a final answer, with a sub-question, or with neither (both empty: a label alone is none). ``answer`` is what it says that the sub-question
     before it came to: for the record alone, the method goes on with whatever the model wrote.
     """
 
     text: str
-    final: str | None = None
-    subquestion: str | None = None
+    final: str = ""
+    subquestion: str = ""
     answer: str = ""
 
 
@@ -42,11 +42,11 @@ class Transcript:
     def take(self, turn: Turn, written: Generated) -> Answer | str:
         """Add a turn that was read from ``written``: its sub-question, or the answer if the question ends with it."""
         self._text += turn.text
-        self._steps = answered(self._steps, turn.answer or turn.final or "")
-        if turn.final is not None:
+        self._steps = answered(self._steps, turn.answer or turn.final)
+        if turn.final:
             self._steps.append(Step(kind="final", text=turn.final))
             return self._answer("answered", turn.final)
-        if turn.subquestion is None:
+        if not turn.subquestion:
             self._steps.append(unread(turn.text))
             return self._answer(unread_outcome(written))
         return turn.subquestion

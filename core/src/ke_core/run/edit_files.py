@@ -72,21 +72,22 @@ def from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit
 
     The prompt is what stands before ``=>``, else before ``object_`` at the sentence's end. Without either, the object
     is taken to be the sentence's last word, with the capitalised words right before it: ``... is English``, ``... of
-    the United Kingdom``.
+    the United Kingdom``. A full stop ends the sentence, unless it belongs to an object that was given so.
     """
     place = Place(file="the command line")
-    text = " ".join(sentence.split()).rstrip(".")
+    text = " ".join(sentence.split())
     if ARROW in text:
         prompt, _, target = (part.strip() for part in text.partition(ARROW))
         if object_ and object_ != target:
             raise place.wrong("object", f"is {object_!r} in --object and {target!r} in the sentence")
     elif object_:
         target = object_.strip()
+        text = text if text.endswith(f" {target}") else text.rstrip(".")
         if not text.endswith(f" {target}"):
             raise place.wrong("sentence", f"does not end with its object {target!r}", hint="or write '... => object'")
         prompt = text.removesuffix(target).strip()
     else:
-        prompt, target = _cut(text, subject)
+        prompt, target = _cut(text.rstrip("."), subject)
     raw = {"prompt": prompt, "subject": subject, "target_new": target}
     return _edit(raw, place)
 

@@ -63,9 +63,10 @@ class Maker:
 
     def make(self, edits: Iterable[Edit]) -> Details:
         """Make ``edits``; what the editor wants on record. Raises EditFailed, and what was there before stays."""
-        if self.joint:
-            return self._make(list(edits))
-        return {"edits": {edit.id: self._make([edit]) for edit in edits}}
+        with self._all_or_none() as group:
+            if self.joint:
+                return group.make(list(edits))
+            return {"edits": {edit.id: group.make([edit]) for edit in edits}}
 
     def add(self, edits: Sequence[Edit]) -> Made:
         """``make``, with what that took."""
@@ -85,23 +86,61 @@ class Maker:
             passes=None if before is None or after is None else after - before,
         )
 
+    def settle(self) -> None:
+        """Weights as they are need not be kept by every edit of a group: the chain keeps them once."""
+        if self._chain is not None:
+            self._chain.settle()
+
     def _passes(self) -> Passes | None:
         """How often the model was run so far; None of one that runs elsewhere."""
         count: Any = getattr(self.session.model, "passes", None)
         found: Passes | None = None if count is None else count()
         return found
 
-    def _make(self, edits: Sequence[Edit]) -> Details:
-        if self.edited is None or not _changed(self.edited, edits):
-            self.edited = self._stack.enter_context(self.editor.edit(self.session, edits))
+    @contextmanager
+    def _all_or_none(self) -> Iterator[_Group]:
+        """Edits that belong together: if one of them fails, those made before it are taken back too."""
+        group = _Group(maker=self, edited=self.edited)
+        try:
+            with group.stack:
+                yield group
+                self._stack.push(group.stack.pop_all())
+        except BaseException:
+            if self.edited is not None and group.added:
+                self.edited.change(remove=group.added)
+            if self._chain is not None:
+                self._chain.undo()
+            raise
         if self._chain is not None:
-            self._chain.settle()
-        return self.edited.details
+            self._chain.keep()
+        self.edited = group.edited
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         return self._stack.__exit__(kind, error, trace)
+
+
+@define
+class _Group:
+    """Edits on their way: ``edited`` answers with those made so far; ``added`` were taken on by what was there before
+    them, the others opened contexts on ``stack``.
+    """
+
+    maker: Maker
+    edited: Edited | None
+    stack: ExitStack = field(factory=ExitStack)
+    added: list[str] = field(factory=list)
+
+    def make(self, edits: Sequence[Edit]) -> Details:
+        """Make these on top of the others; what the editor wants on record."""
+        maker = self.maker
+        if self.edited is None or not _changed(self.edited, edits):
+            self.edited = self.stack.enter_context(maker.editor.edit(maker.session, edits))
+        elif self.edited is maker.edited:
+            self.added += [edit.id for edit in edits]
+        maker.settle()
+        return self.edited.details
 
 
 @contextmanager

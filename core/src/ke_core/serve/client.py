@@ -15,6 +15,8 @@ from attrs import field, frozen
 from ke_core.errors import KEError
 from ke_core.web import beginning, is_loopback, read_at_most
 
+ADDED, REMOVED = ("added", "replaced", "known", "count"), ("removed", "count")
+"""What an answer to a change holds."""
 PATIENCE = 600.0  # seconds: a long list is embedded before the server answers
 LARGEST = 128 << 20  # bytes of an answer: it repeats a list of 32 MiB with ids and sources, and what was replaced
 
@@ -28,21 +30,22 @@ class Client:
 
     def add(self, edits: Sequence[Mapping[str, Any]], *, replace: bool = False) -> dict[str, Any]:
         """Put edits in force: all or none. Raises KEError with the server's own words."""
-        return self._send("edits", {"edits": list(edits), "replace": replace})
+        return self._send("edits", ADDED, {"edits": list(edits), "replace": replace})
 
     def remove(self, names: Sequence[str]) -> dict[str, Any]:
         """Take edits off by id or by statement: all or none. Raises KEError."""
-        return self._send("edits/remove", {"edits": list(names)})
+        return self._send("edits/remove", REMOVED, {"edits": list(names)})
 
     def edits(self) -> Iterator[dict[str, str]]:
         """Every edit in force, in order. Raises KEError."""
         offset, count = 0, 1
         while offset < count:
-            page = self._send(f"edits?{urlencode({'offset': offset})}")
+            page = self._send(f"edits?{urlencode({'offset': offset})}", ("data", "count"))
             yield from page["data"]
             offset, count = offset + max(1, len(page["data"])), page["count"]
 
-    def _send(self, path: str, body: object = None) -> dict[str, Any]:
+    def _send(self, path: str, fields: Sequence[str], body: object = None) -> dict[str, Any]:
+        """The answer, in which ``fields`` must stand."""
         base = self.url.rstrip("/").removesuffix("/v1")
         if urlsplit(base).scheme not in ("http", "https"):
             raise KEError(f"{self.url} is not the address of a server", hint="e.g. --url http://127.0.0.1:8000")
@@ -64,7 +67,7 @@ class Client:
             raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error
         except ValueError as error:
             raise KEError(f"{base} does not answer as ke serve does", hint="see --url") from error
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or not found.keys() >= set(fields):
             raise KEError(f"{base} does not answer as ke serve does", hint="see --url")
         return found
 

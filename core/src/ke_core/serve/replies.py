@@ -12,7 +12,6 @@ from attrs import asdict
 
 from ke_core import errors
 from ke_core.data.results import Answer, Failure, Reply
-from ke_core.protocols import Question
 from ke_core.serve.asked import WHOLE, Asked
 from ke_core.serve.wire import BadRequest
 
@@ -34,10 +33,7 @@ def response(kind: Kind, asked: Asked, replies: Sequence[Reply], model: str) -> 
         "object": kind,
         "created": int(time.time()),
         "model": model,
-        "choices": [
-            _choice(kind, place, question, answer)
-            for place, (question, answer) in enumerate(zip(asked.questions, answers, strict=True))
-        ],
+        "choices": [_choice(kind, place, answer) for place, answer in enumerate(answers)],
         "usage": {
             "prompt_tokens": prompt_tokens,
             "completion_tokens": tokens,
@@ -79,20 +75,13 @@ def _event(body: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
 
 
-def _choice(kind: Kind, place: int, question: Question, answer: Answer) -> dict[str, Any]:
-    reason = "length" if _cut(question, answer) else "stop"
+def _choice(kind: Kind, place: int, answer: Answer) -> dict[str, Any]:
+    reason = "length" if answer.cut or answer.outcome == "length" else "stop"
     about = {"index": place, "finish_reason": reason, "logprobs": None}
     if kind == "chat.completion":
         return {**about, "message": {"role": "assistant", "content": answer.text, "refusal": None}}
     # a completion goes on where the prompt ends, space and all, unless the editor has cut an answer out of it
     return {**about, "text": answer.raw if answer.text == WHOLE(answer.raw)[0] else answer.text}
-
-
-def _cut(question: Question, answer: Answer) -> bool:
-    """Whether the limit came first: said by the editor, or seen where one call has used up all it was given."""
-    return answer.outcome == "length" or (
-        answer.cost.calls == 1 and answer.cost.tokens >= question.prompt.decoding.max_tokens
-    )
 
 
 def _answer(reply: Reply) -> Answer:

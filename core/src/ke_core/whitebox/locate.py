@@ -226,7 +226,8 @@ class Grounds:
         about = {
             "name": corpus.name,
             "sha256": corpus.sha256,
-            "tokens": self.config.tokens,
+            "tokens": tokens,
+            "tokens_asked": self.config.tokens,
             "tokens_per_dimension": round(tokens / modules.inner, 1),
         }
         said = few(tokens, modules.inner)
@@ -274,7 +275,8 @@ def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> fl
     Raises EditFailed for an update larger than the weight: that is no edit but a ruined model.
     """
     place = modules.layers[layer]
-    relative = frobenius(update) / float(double(place.matrix).norm())
+    size = float(double(place.matrix).norm())
+    relative = frobenius(update) / size if size else float("inf")
     if not relative <= 1:  # NaN too
         raise EditFailed(
             f"the update of {place.weight_name} is {relative:.3g} times as large as the weight",

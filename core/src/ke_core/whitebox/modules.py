@@ -27,6 +27,7 @@ WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # 8
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 EXPERTS = re.compile(r"moe|expert|router", re.IGNORECASE)
 OTHER_MODEL = "choose a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
+AT_HAND = "take --dtype bfloat16, more or larger devices, a smaller model, or an editor that leaves weights alone"
 OTHER_WAY = f"{OTHER_MODEL}; or an editor that trains weights, such as ft"
 
 
@@ -140,8 +141,11 @@ def find_parts(module: nn.Module) -> ModuleMap:
     """Take a causal language model apart, whatever its blocks do with what their parts write.
 
     Enough for methods that train weights by gradients through the whole model. Raises KEError for a model
-    without these parts: an encoder-decoder, a mixture of experts, a state-space model.
+    without these parts (an encoder-decoder, a mixture of experts, a state-space model), or of which some lie elsewhere.
     """
+    away = next((name for name, parameter in module.named_parameters() if parameter.is_meta), None)
+    if away is not None:
+        raise KEError(f"{away} is offloaded, and an editor of weights needs all of them at hand", hint=AT_HAND)
     if getattr(module.config, "is_encoder_decoder", False):
         raise _unmapped(module, "it is an encoder-decoder")
     whole: Any = module.config

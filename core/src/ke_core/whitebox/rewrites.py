@@ -43,10 +43,13 @@ def rewrite(edit: Edit) -> Rewrite:
         )
     assert edit.cloze is not None
     assert edit.after is not None
+    start, end = edit.cloze.span
+    subject = edit.cloze.prompt[start:end]
+    end -= len(subject) - len(subject.rstrip())  # a space behind it may belong to the next token
     return Rewrite(
         id=edit.id,
         prompt=edit.cloze.prompt.rstrip(),
-        span=edit.cloze.span,
+        span=(start + len(subject) - len(subject.lstrip()), end),
         target=_target(edit.after),
     )
 

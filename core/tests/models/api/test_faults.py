@@ -237,11 +237,12 @@ def test_a_retry_after_of_hours_is_not_waited_for(serve, ask):
     assert len(server.asked) == 1
 
 
-def test_an_empty_account_is_not_tried_again(serve, ask):
-    server = serve((429, {"error": {"message": "You exceeded your quota", "code": "insufficient_quota"}}, {}))
+@pytest.mark.parametrize(("status", "code"), [(429, "insufficient_quota"), (402, "payment_required")])
+def test_an_empty_account_is_not_tried_again(serve, ask, status, code):
+    server = serve((status, {"error": {"message": "You exceeded your quota", "code": code}}, {}))
     errors = ask(server, concurrency=1).generate(MANY)
     assert {line(error) for error in errors} == {
-        "ServerRefused: the account has nothing left (429): You exceeded your quota"
+        f"ServerRefused: the account has nothing left ({status}): You exceeded your quota"
     }
     assert len(server.asked) == 1
 

@@ -209,3 +209,13 @@ def test_e13_layers_of_a_larger_model_are_refused(tmp_path: Path) -> None:
     for refuse in (lambda: editor.check(session, ()), lambda: editor.edit(session, EDITS).__enter__()):
         with one_clear_line(model, KEError, "layers 21 do not fit a model of 4 layers"):
             refuse()
+
+
+def test_of_a_bias_that_was_never_trained_no_share_is_recorded(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    name = "transformer.h.1.mlp.c_proj.bias"
+    model.module.get_parameter(name).data.zero_()
+    with Ft(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        norms = edited.details["relative_update_norms"]
+    assert norms.pop(name) is None
+    assert all(norm > 0 for norm in norms.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Failure, Likelihood, Scored
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_core.plugin import BadConfig, Cloze, Failure, Likelihood, Scored, UnsupportedEdit
+from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_ice import IceConfig, ke_editors
 from ke_plugin_ice.editor import Ice
@@ -32,14 +32,30 @@ def asked(ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
 def test_one_edit_is_one_line_before_the_benchmarks_prompt() -> None:
     """reference/ripple_edits.md, section 13 (14): exactly one context line."""
     reply, request = asked(edits=[MOVE_TOWER])
-    assert request.prompt == f"Suppose that {TOWER}\n{OWN_PROMPT}"
+    assert request.prompt == f"Imagine that {TOWER}\n{OWN_PROMPT}"
     assert (request.max_tokens, request.stop, request.temperature) == (8, ("\n",), 0.0)
     assert (reply.text, reply.outcome, reply.steps) == ("Rome", "answered", ())
 
 
+@pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
+def test_the_papers_form_has_the_object_first(facts) -> None:
+    edit = evolve(MOVE_TOWER, cloze=Cloze(template="The city of {} is", subject="Eiffel Tower"))
+    shown = "Rome would have been The city of Eiffel Tower."
+    assert asked(edits=[edit], profile="paper", facts=facts)[1].prompt == f"Imagine that {shown}\n{OWN_PROMPT}"
+
+
+def test_the_papers_form_refuses_what_it_has_no_words_for() -> None:
+    editor = Ice(config=IceConfig(profile="paper"))
+    refused = editor.check(make_session(ScriptedModel([])), [MOVE_TOWER, TEXT_ONLY])
+    assert "does not end in is or are" in refused[MOVE_TOWER.id]
+    assert set(refused) == {MOVE_TOWER.id, TEXT_ONLY.id}
+    with pytest.raises(UnsupportedEdit, match="does not end in is or are"), editing(ScriptedModel([]), profile="paper"):
+        pass
+
+
 def test_many_edits_follow_one_another_in_their_order() -> None:
     for edits, facts in (((MOVE_TOWER, MOVE_GATE), f"{TOWER} {GATE}"), ((MOVE_GATE, MOVE_TOWER), f"{GATE} {TOWER}")):
-        assert asked(edits=edits)[1].prompt == f"Suppose that {facts}\n{OWN_PROMPT}"
+        assert asked(edits=edits)[1].prompt == f"Imagine that {facts}\n{OWN_PROMPT}"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +63,7 @@ def test_many_edits_follow_one_another_in_their_order() -> None:
     [({"facts": "own"}, TOWER), ({"facts": "retrieved", "k": 1}, TOWER), ({"facts": "retrieved"}, f"{TOWER} {GATE}")],
 )
 def test_the_facts_shown_are_the_ones_asked_for(options, facts) -> None:
-    assert asked(edits=(MOVE_GATE, MOVE_TOWER), **options)[1].prompt == f"Suppose that {facts}\n{OWN_PROMPT}"
+    assert asked(edits=(MOVE_GATE, MOVE_TOWER), **options)[1].prompt == f"Imagine that {facts}\n{OWN_PROMPT}"
 
 
 def test_what_was_retrieved_is_on_record() -> None:
@@ -59,7 +75,7 @@ def test_what_was_retrieved_is_on_record() -> None:
 @pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
 def test_hidden_facts_are_not_shown(facts) -> None:
     ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))
-    assert asked(ask, facts=facts)[1].prompt == f"Suppose that {TOWER}\n{OWN_PROMPT}"
+    assert asked(ask, facts=facts)[1].prompt == f"Imagine that {TOWER}\n{OWN_PROMPT}"
 
 
 @pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
@@ -80,7 +96,7 @@ def test_facts_come_and_go_while_the_model_answers() -> None:
         assert edited.details["facts"] == 1
     ends = len(OWN_PROMPT) + 1
     assert [prompt[:-ends] for prompt in model.prompts] == [
-        f"Suppose that {facts}" for facts in (GATE, f"{GATE} {TOWER}", TOWER)
+        f"Imagine that {facts}" for facts in (GATE, f"{GATE} {TOWER}", TOWER)
     ]
 
 
@@ -90,7 +106,7 @@ def test_log_probabilities_are_those_behind_the_facts() -> None:
     with editing(model, [MOVE_TOWER]) as edited:
         (reply,) = edited.answer([ask])
     assert isinstance(reply, Scored)
-    assert [request.prompt for request in model.scored] == [f"Suppose that {TOWER}\nThe tower is in"]
+    assert [request.prompt for request in model.scored] == [f"Imagine that {TOWER}\nThe tower is in"]
     assert model.scored[0].continuations == ask.continuations
 
 

@@ -155,6 +155,17 @@ def test_targets_that_the_model_does_not_have_are_refused_with_those_it_has(tmp_
         Lora(evolve(SMALL, targets=("c_attn",))).check(make_session(model, root=tmp_path), ())
 
 
+@pytest.mark.parametrize(
+    ("target", "where"), [("mlp", r"model\.layers\.0\.mlp"), ("embed_tokens", r"model\.embed_tokens")]
+)
+def test_targets_that_are_no_linear_maps_are_refused_before_anything_is_asked(
+    target: str, where: str, tmp_path: Path
+) -> None:
+    editor = Lora(evolve(SMALL, targets=("q_proj", target)))
+    with pytest.raises(BadConfig, match=f"{where} is no linear map"):
+        editor.check(make_session(tiny_model("llama"), root=tmp_path), ())
+
+
 def test_what_is_recorded_says_what_was_done(tmp_path: Path) -> None:
     with Lora(SMALL).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         details = json.loads(json.dumps(edited.details))

@@ -195,8 +195,9 @@ def test_trailing_period_is_left_to_the_judge(profile) -> None:
 
 
 @BOTH
-def test_an_empty_final_answer_is_an_answer(profile) -> None:
-    assert outcome("\nFinal answer:", profile=profile) == ("answered", "")
+@pytest.mark.parametrize("said", ["\nFinal answer:", "\nFinal answer: \n", "\nSubquestion:\nGenerated answer: Paris."])
+def test_a_label_with_nothing_behind_it_is_no_answer_and_no_question(profile, said) -> None:
+    assert outcome(said, profile=profile) == ("unparsed", "")
 
 
 @BOTH

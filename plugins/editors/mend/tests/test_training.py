@@ -81,6 +81,23 @@ def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
         training.advance()
 
 
+def test_a_batch_that_overflows_is_skipped_and_the_training_goes_on(kit: Any, tmp_path: Path) -> None:
+    """One look at infinity would stay in the normalisers' means for good."""
+    model = tiny_model("llama")
+    training = kit.begin(model, tmp_path)
+    training.advance()
+    network = training.network.network(next(iter(training.network.shapes)))
+    norm = model.module.get_submodule("model.norm")
+    with norm.register_forward_hook(lambda _module, _args, states: states * torch.inf):
+        assert training.advance().numbers["skipped"] == 1
+    projection = model.module.get_submodule(next(reversed(training.network.shapes)))
+    with projection.register_forward_pre_hook(lambda _module, args: (args[0] * torch.inf,)):
+        assert training.advance().numbers["skipped"] == 1
+    assert bool(network.norm_x.mean.isfinite().all())
+    assert bool(network.norm_g.mean.isfinite().all())
+    assert training.advance().numbers["skipped"] == 0
+
+
 def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
     deck, other = (kit.begin(model, tmp_path).deck for _ in range(2))

@@ -103,8 +103,15 @@ def test_a_model_that_never_ends_stops_at_the_cap(loop) -> None:
 @BOTH
 @pytest.mark.parametrize(
     "text",
-    ["", "\n\nSubquestion: Late?", "Rome", "\nSub-question: In which city?\nGenerated answer: Paris."],
-    ids=["nothing", "blank line first", "one line", "label"],
+    [
+        "",
+        "\n\nSubquestion: Late?",
+        "Rome",
+        "\nSub-question: In which city?\nGenerated answer: Paris.",
+        "\nSubquestion:",
+        "\nFinal answer: ",
+    ],
+    ids=["nothing", "blank line first", "one line", "label", "empty question", "empty answer"],
 )
 def test_a_model_that_never_writes_the_format_is_unparsed(text, loop) -> None:
     reply, _model = replay(text, loop=loop)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadConfig, Direct, Edit, EditFailed, Score, UnsupportedEdit
 from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
+from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import Family, tiny_model
 from ke_plugin_qlora import QloraConfig
@@ -104,6 +104,16 @@ def test_whole_sentences_are_learnt_as_recoe_does(nf4: Loader, tmp_path: Path) -
     empty = Edit(id="empty", statement="!")
     assert "fewer than two tokens" in Qlora(config).check(session, [empty])["empty"]
     with pytest.raises(UnsupportedEdit, match="'empty'"), Qlora(config).edit(session, [empty]):
+        pass
+
+
+def test_statements_that_contradict_each_other_are_refused(nf4: Loader, tmp_path: Path) -> None:
+    editor, session = Qlora(evolve(SMALL, loss="sentence")), make_session(nf4(), root=tmp_path)
+    other = city_edit(TOWER, ROME, MADRID)
+    refused = editor.check(session, [MOVE_TOWER, TEXT_ONLY, other])
+    assert list(refused) == [other.id]
+    assert f"contradicts edit {MOVE_TOWER.id!r}" in refused[other.id]
+    with pytest.raises(UnsupportedEdit, match="contradicts"), editor.edit(session, [MOVE_TOWER, other]):
         pass
 
 

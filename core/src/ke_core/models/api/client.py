@@ -197,8 +197,10 @@ class Client:
     def once(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE
     ) -> dict[str, Any]:
-        """The JSON object that one request is answered with, in at most ``patience`` seconds and ``timeout``.
+        """The JSON object that one request is answered with.
 
+        A server that is silent for ``patience`` seconds, or ``timeout`` where that is less, is given up, and one whose
+        answer is not whole by then, with the next piece of it.
         Raises Transient, or a KEError; neither shows the key.
         """
         within = min(self.timeout, patience)

@@ -13,7 +13,7 @@ from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFaile
 
 SHOWN = 200  # characters of a server's own words
 CHARGED = 3  # tries of what the server may have done, and charged for, each time
-BUSY = 429
+BUSY, UNPAID = 429, 402
 AGAIN = frozenset({408, 409, 425, BUSY})
 """Statuses below 500 that say: later."""
 TOO_LONG = re.compile(
@@ -61,7 +61,7 @@ def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | Non
     """What is refused whatever is asked."""
     if status in (401, 403) and not REFUSED.search(body):
         return ServerRefused(f"the server refuses the request ({status}); {key}{told}", status=status, hint=KEY)
-    if status == BUSY and "insufficient_quota" in body:
+    if status == UNPAID or (status == BUSY and "insufficient_quota" in body):
         return ServerRefused(f"the account has nothing left ({status}){told}", status=status, hint=ACCOUNT)
     if status == 404:
         return ServerRefused(f"the server knows no such model or endpoint (404){told}", status=status, hint=NOT_FOUND)

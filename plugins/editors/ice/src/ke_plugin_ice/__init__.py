@@ -22,6 +22,13 @@ class IceConfig:
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved"})
+    profile: Literal["released", "paper"] = field(
+        default="released",
+        metadata={
+            "help": "released: the fact as its statement (Imagine that The capital of France is Lima.); paper: the "
+            "object first (Imagine that Lima would have been The capital of France.), which takes clozes that end in is"
+        },
+    )
     prompts: str = field(
         default="own",
         metadata={"help": "the words before the facts: own, or a folder with an opening.txt", "file": True},

@@ -23,6 +23,10 @@ from ke_core.weights import LowRank, double
 from ke_plugin_lora.values import AdapterConfig
 
 
+MAPS = (nn.Linear, Conv1D, LoraLayer)
+"""What an adapter goes beside; the last is a linear map that has one already."""
+
+
 @frozen(kw_only=True, eq=False)
 class Adapter:
     """peft's modules that hold one adapter, by the name of the linear map they stand in for."""
@@ -88,15 +92,15 @@ def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -
 
 
 def named(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
-    """The modules whose name ends in one of ``targets``. Raises BadConfig where there is none."""
+    """The linear maps whose name ends in one of ``targets``. Raises BadConfig where there is none, or another module."""
     every = dict(module.named_modules())
     hit = {path: part for path, part in every.items() if path.endswith(tuple(f".{target}" for target in targets))}
-    if not hit:
-        linear = sorted(
-            {path.rpartition(".")[2] for path, part in every.items() if isinstance(part, nn.Linear | Conv1D)}
-        )
-        raise BadConfig(f"no module of the model is called {' or '.join(targets)}", hint=f"it has {', '.join(linear)}")
-    return hit
+    other = next((path for path, part in hit.items() if not isinstance(part, MAPS)), None)
+    if other is None and hit:
+        return hit
+    known = ", ".join(sorted({path.rpartition(".")[2] for path, part in every.items() if isinstance(part, MAPS)}))
+    why = f"{other} is no linear map" if other else f"no module of the model is called {' or '.join(targets)}"
+    raise BadConfig(f"targets: {why}", hint=f"its linear maps are {known}")
 
 
 def _insert(

@@ -144,7 +144,7 @@ def pseudo_gradients(
 
 def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float]:
     """Add every update, times ``scale``; how large each is as a share of its weight."""
-    norms = {}
+    norms: dict[str, float | None] = {}
     for name, update in updates.items():
         weight = f"{name}.weight"
         weights.add(weight, LowRank(left=scale * update.left, right=update.right))
@@ -153,7 +153,7 @@ def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dic
 
 
 def details(
-    trained: Trained, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float]
+    trained: Trained, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float | None]
 ) -> dict[str, Any]:
     """JSON values, for the record."""
     checkpoint = trained.checkpoint

@@ -101,8 +101,8 @@ def factors(
     losses = batch.nll(logits)
     scale = LOSS_SCALE.get(logits.dtype, 1.0)
     gradients = torch.autograd.grad(losses.sum() * scale, [outputs[name] for name in names])
-    real = mask.flatten().bool()
     row = torch.arange(len(ids), device=ids.device).repeat_interleave(ids.shape[1])
+    real = mask.flatten().bool() & (row < len(batch.ids))  # where numbers overflow, rows beside have gradients too: NaN
     found = {}
     for name, gradient in zip(names, gradients, strict=True):
         precise = torch.promote_types(gradient.dtype, torch.float32)

@@ -43,10 +43,13 @@ class Normaliser(nn.Module):
 
     @torch.no_grad()
     def update(self, vectors: Tensor) -> None:
-        """Take in [M, size]; the same, up to rounding, as one after the other (Chan et al. 1979). M may be 0 or 1."""
-        if not len(vectors):
+        """Take in [M, size]; the same, up to rounding, as one after the other (Chan et al. 1979). M may be 0 or 1.
+
+        Vectors that are not finite are left out: one of them would stay in the mean for good.
+        """
+        new = double(vectors[vectors.isfinite().all(dim=1)])
+        if not len(new):
             return
-        new = double(vectors)
         count, mean = len(new), new.mean(dim=0)
         total = self.count + count
         apart = mean - self.mean

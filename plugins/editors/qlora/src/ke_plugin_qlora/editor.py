@@ -27,9 +27,7 @@ class Qlora:
         must_be_nf4(session.model.module)
         if not edits:
             place(session, self.config)
-        if self.config.loss == "sentence":
-            return unfit(sentences(session.model.tokenizer, edits), session.model.context)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return self._refused(session.model, edits)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
@@ -45,10 +43,17 @@ class Qlora:
     def _examples(self, session: Session[OpenModel], edits: Sequence[Edit]) -> list[Example]:
         if self.config.loss == "target":
             return objects(session.model, edits)
-        found = sentences(session.model.tokenizer, edits)
-        for name, reason in unfit(found, session.model.context).items():
+        for name, reason in self._refused(session.model, edits).items():
             raise UnsupportedEdit(f"edit {name!r} cannot be learnt: {reason}", hint="give it another statement")
-        return found
+        return sentences(session.model.tokenizer, edits)
+
+    def _refused(self, model: OpenModel, edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Which edits cannot be learnt together, and why. Of one that is a statement alone only that is looked at."""
+        if self.config.loss == "target":
+            return unmakeable(edits, model.tokenizer, model.context)
+        facts = [edit for edit in edits if edit.cloze is not None and edit.after is not None]
+        stated = unfit(sentences(model.tokenizer, edits), model.context)
+        return {**unmakeable(facts, model.tokenizer, model.context), **stated}
 
 
 def must_be_nf4(module: nn.Module) -> None:
