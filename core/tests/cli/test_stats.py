@@ -240,7 +240,7 @@ def test_layers_are_a_range_or_numbers(text, layers):
 
 @pytest.mark.parametrize("text", ["", "4-", "-4", "4,,5", "4 5", "a", "4-8-9", "8-4", "2,8-4"])
 def test_what_names_no_layers_is_refused(text):
-    with pytest.raises(BadConfig, match="names no layers|holds no layer"):
+    with pytest.raises(BadConfig, match=r"names no layers|holds no layer"):
         parse_layers(text)
 
 

@@ -94,7 +94,7 @@ def test_an_answer_that_goes_as_far_as_the_limit_says_so(parse, text, finish, cu
 
 def test_only_a_cut_answer_is_longer_on_record_than_it_used_to_be():
     assert "cut" not in to_json(Answer(text="Paris"))
-    assert from_json(to_json(Answer(text="Paris", cut=True)), Answer).cut
+    assert from_json(to_json(Answer(text="Paris", cut=True)), Answer, of="an answer").cut
 
 
 def test_edits_in_the_weights_cannot_be_taken_off(tmp_path):

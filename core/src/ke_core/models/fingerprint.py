@@ -15,7 +15,6 @@ import torch
 from attrs import define, field
 from torch import Tensor, nn
 
-
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 ROWS = 16  # rows at a time on the processor: half a megabyte stays in its cache
 ROWS_DEVICE = 2048

@@ -87,7 +87,7 @@ class Chain:
         return self
 
     def settle(self) -> None:
-        """What the open patches have added so far they do not take back themselves: ``undo`` does, or the chain's end."""
+        """What the open patches have added so far ``undo`` takes back, or the chain's end; they themselves do not."""
         for patch in self._open:
             for name, tensor in patch.release().items():
                 self._since.setdefault(name, tensor)

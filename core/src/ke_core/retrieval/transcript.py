@@ -16,8 +16,9 @@ from ke_core.retrieval.steps import answered, looked_up
 class Turn:
     """What the model wrote between two look-ups. ``text`` is what is kept of it.
 
-    It ends with a final answer, with a sub-question, or with neither (both empty: a label alone is none). ``answer`` is what it says that the sub-question
-    before it came to: for the record alone, the method goes on with whatever the model wrote.
+    It ends with a final answer, with a sub-question, or with neither: both are empty, also behind a label alone.
+    ``answer`` is what it says that the sub-question before it came to: for the record alone, the method goes on with
+    whatever the model wrote.
     """
 
     text: str

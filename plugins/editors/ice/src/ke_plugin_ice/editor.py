@@ -32,7 +32,6 @@ from ke_core.plugin import (
 from ke_core.retrieval import InContext, MemoryEditor, Shown, before_prompt
 from ke_plugin_ice import IceConfig
 
-
 COPULAS = ("is", "are", "was", "were")
 
 

@@ -22,7 +22,6 @@ from ke_core.plugin import BadConfig
 from ke_core.weights import LowRank, double
 from ke_plugin_lora.values import AdapterConfig
 
-
 MAPS = (nn.Linear, Conv1D, LoraLayer)
 """What an adapter goes beside; the last is a linear map that has one already."""
 
@@ -92,7 +91,7 @@ def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -
 
 
 def named(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
-    """The linear maps whose name ends in one of ``targets``. Raises BadConfig where there is none, or another module."""
+    """The linear maps whose name ends in one of ``targets``. Raises BadConfig where there is none, or no linear map."""
     every = dict(module.named_modules())
     hit = {path: part for path, part in every.items() if path.endswith(tuple(f".{target}" for target in targets))}
     other = next((path for path, part in hit.items() if not isinstance(part, MAPS)), None)

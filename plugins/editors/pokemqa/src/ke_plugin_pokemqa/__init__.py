@@ -49,7 +49,7 @@ class PokemqaConfig:
     threshold: float | None = field(
         default=None,
         metadata={
-            "help": "detector=nearest: least score of a fact; derived: 0.67 for minilm-l6 (best on half of CF-3k's hops)",
+            "help": "detector=nearest: least score of a fact; derived: 0.67 for minilm-l6 (best on half of CF-3k)",
             "derived": True,
         },
     )
