@@ -1,4 +1,4 @@
-"""GWalk keeps the contract of editors, in both profiles and with the benchmark's aliases."""
+"""GWalk keeps the contract of editors, in all profiles and with the benchmark's aliases."""
 
 from typing import ClassVar
 
@@ -14,6 +14,11 @@ class TestGreedy(EditorContract):
 class TestPublished(EditorContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"profile": "published", "threshold": "0.4"}
+
+
+class TestPaper(EditorContract):
+    name = "gwalk"
+    options: ClassVar[dict[str, str]] = {"profile": "paper", "threshold": "calibrated"}
 
 
 class TestOracleAliases(EditorContract):

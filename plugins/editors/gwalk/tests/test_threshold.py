@@ -11,7 +11,7 @@ from ke_core.plugin import BadConfig, Material
 from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_gwalk import GwalkConfig, ke_editors
 from ke_plugin_gwalk.editor import Gwalk
-from ke_plugin_gwalk.threshold import calibrate, fixed
+from ke_plugin_gwalk.threshold import fixed, of_entities, of_relations
 
 NUMBERS = [f"word{n}" for n in range(10)]
 PAIRS = "\n".join(f"{n} thing | {n} name | {{}} has {n} as" for n in NUMBERS)
@@ -65,10 +65,10 @@ def test_a_calibrated_threshold_is_on_record_and_made_once(edits) -> None:
 
 @pytest.mark.parametrize("bare", [False, True])
 def test_the_calibrated_threshold_tells_own_relations_from_others(bare) -> None:
-    found = calibrate(WordEncoder(), PAIRS, bare=bare)
+    found = of_relations(WordEncoder(), PAIRS, bare=bare)
     assert (found.accuracy, found.pairs) == (1.0, 10)
     assert 0 < found.threshold < 1
-    assert found == calibrate(WordEncoder(), PAIRS, bare=bare)
+    assert found == of_relations(WordEncoder(), PAIRS, bare=bare)
 
 
 def test_how_good_it_is_is_said_of_relations_that_it_was_not_made_from() -> None:
@@ -84,7 +84,7 @@ def test_how_good_it_is_is_said_of_relations_that_it_was_not_made_from() -> None
                 row[at], row[10] = (0.1 if at == 0 else 0.5, 0.4) if phrase else (1, 1)
             return rows
 
-    found = calibrate(Given(), PAIRS, bare=False)
+    found = of_relations(Given(), PAIRS, bare=False)
     assert found.threshold == pytest.approx(0.45)
     assert found.accuracy == pytest.approx((0.9 + 1) / 2)
 
@@ -94,7 +94,7 @@ def test_the_scale_of_an_encoder_is_its_own() -> None:
         def embed(self, texts):
             return 10 * super().embed(texts)
 
-    plain, longer = calibrate(WordEncoder(), PAIRS, bare=False), calibrate(Longer(), PAIRS, bare=False)
+    plain, longer = of_relations(WordEncoder(), PAIRS, bare=False), of_relations(Longer(), PAIRS, bare=False)
     assert longer.threshold == pytest.approx(100 * plain.threshold, rel=0.01)
 
 
@@ -105,7 +105,7 @@ def test_an_encoder_that_tells_nothing_apart_still_has_a_threshold() -> None:
         def embed(self, texts):
             return np.ones((len(texts), 2), dtype=np.float32)
 
-    found = calibrate(Blind(), PAIRS, bare=False)
+    found = of_relations(Blind(), PAIRS, bare=False)
     assert (found.threshold, found.accuracy) == (2.0, 0.5)
 
 
@@ -114,12 +114,28 @@ def test_an_encoder_that_tells_nothing_apart_still_has_a_threshold() -> None:
 )
 def test_a_line_that_is_no_pair_is_named(line) -> None:
     with pytest.raises(BadConfig, match="line 11"):
-        calibrate(WordEncoder(), f"{PAIRS}\n{line}", bare=False)
+        of_relations(WordEncoder(), f"{PAIRS}\n{line}", bare=False)
 
 
 def test_too_few_pairs_are_refused() -> None:
-    with pytest.raises(BadConfig, match="7 relations"):
-        calibrate(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), bare=False)
+    with pytest.raises(BadConfig, match=r"pairs\.txt has 7 lines"):
+        of_relations(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), bare=False)
+
+
+@pytest.mark.parametrize("line", ["only one", "a | b | c", " | b"])
+def test_names_of_entities_are_a_file_of_their_own(line) -> None:
+    names = "\n".join(f"the {n} | {n} thing" for n in NUMBERS)
+    assert of_entities(WordEncoder(), names).accuracy == 1.0
+    with pytest.raises(BadConfig, match=r"names\.txt, line 11"):
+        of_entities(WordEncoder(), f"{names}\n{line}")
+
+
+@pytest.mark.parametrize("profile", ["greedy", "paper"])
+def test_entities_are_calibrated_where_they_are_found_by_embedding(edits, profile) -> None:
+    config = GwalkConfig(threshold="calibrated", profile=profile)
+    with Gwalk(config=config).edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits) as edited:
+        found = edited.details
+    assert ("entity_threshold" in found) == ("entity_calibration" in found) == (profile == "paper")
 
 
 def test_m1_the_variant_is_an_option_and_gold_material_is_named() -> None:

@@ -27,19 +27,20 @@ def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> Non
 class GwalkConfig:
     """The paper's walk; where the published code and a sound walk differ, ``profile`` says which."""
 
-    profile: Literal["greedy", "published"] = field(
+    profile: Literal["greedy", "paper", "published"] = field(
         default="greedy",
         metadata={
-            "help": "greedy = no sampling, no call whose answer the graph overrules; "
-            "published = the released code's temperatures, token limits and readings"
+            "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with entities "
+            "found by embedding too and relations among their own edges, as in algorithm 1; published = the released "
+            "code's temperatures, token limits and readings"
         },
     )
     threshold: str = field(
         default=PUBLISHED,
         validator=_threshold,
         metadata={
-            "help": "least score of a relation that counts as found: published (0.845, for contriever-msmarco only), "
-            "calibrated (on pairs of wordings, for the encoder at hand) or a number of your own"
+            "help": "least score of a relation (paper: of an entity too) that counts as found: published (0.845, for "
+            "contriever-msmarco only), calibrated (on pairs of wordings, for the encoder at hand) or a number of your own"
         },
     )
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of relations and entities"})
@@ -60,7 +61,7 @@ class GwalkConfig:
     prompts: str = field(
         default="own",
         metadata={
-            "help": "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt and pairs.txt",
+            "help": "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt",
             "file": True,
         },
     )

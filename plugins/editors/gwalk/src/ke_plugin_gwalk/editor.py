@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -15,8 +16,9 @@ from ke_core.retrieval import Given, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
-from ke_plugin_gwalk.threshold import Calibration, calibrate, fixed
-from ke_plugin_gwalk.walk import PROFILES, Prompts, Walk
+from ke_plugin_gwalk.retrieval import Thresholds
+from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations
+from ke_plugin_gwalk.walk import PROFILES, Profile, Prompts, Walk
 
 
 class Walking:
@@ -47,7 +49,7 @@ class Gwalk:
     """Gwalk(config).edit(session, edits) is a model that walks questions through a graph of those edits."""
 
     config: GwalkConfig
-    _calibrations: dict[str, Calibration] = field(factory=dict, init=False, repr=False, eq=False)
+    _known: dict[str, tuple[Calibration, Calibration | None]] = field(factory=dict, init=False, repr=False, eq=False)
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """An edge has one subject, relation and object. Raises BadConfig for a threshold of another encoder."""
@@ -58,28 +60,40 @@ class Gwalk:
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """The model is not touched, so there is nothing to give back. Raises BadConfig, UnsupportedEdit."""
         config, profile = self.config, PROFILES[self.config.profile]
-        threshold, record = fixed(config), dict[str, Any]()
         encoder = session.encoder(config.encoder)
-        if threshold is None:
-            found = self._calibrated(encoder, bare=profile.bare)
-            threshold, record = found.threshold, {"calibration": found.details}
+        least, record = self._least(encoder, profile)
         aliases: Mapping[str, Iterable[str]] | None = (
             session.material["aliases"].value if config.aliases == "oracle" else None
         )
-        graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases)
+        graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases, near=profile.near)
         prompts = Prompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
-        walk = Walk(graph=graph, prompts=prompts, profile=profile, threshold=threshold, max_hops=config.max_hops)
+        walk = Walk(graph=graph, prompts=prompts, profile=profile, least=least, max_hops=config.max_hops)
         graph.change(add=edits)
         shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
-        record |= {"threshold": threshold, "examples_sha256": shown}
+        record |= {"examples_sha256": shown}
         given = _given(walk, session) if config.decomposition == "oracle" else None
         return nullcontext(Walking(session, walk, record, given=given))
 
-    def _calibrated(self, encoder: Encoder, *, bare: bool) -> Calibration:
-        """Once an encoder, not once a batch."""
-        if encoder.id not in self._calibrations:
-            self._calibrations[encoder.id] = calibrate(encoder, self._text("pairs"), bare=bare)
-        return self._calibrations[encoder.id]
+    def _least(self, encoder: Encoder, profile: Profile) -> tuple[Thresholds, dict[str, Any]]:
+        """The thresholds, and what is on record of them. The paper has one for entities and relations."""
+        given = fixed(self.config)
+        if given is not None:
+            least, record = Thresholds(relation=given, entity=given), dict[str, Any]()
+        else:
+            relation, entity = self._calibrated(encoder, profile)
+            least = Thresholds(relation=relation.threshold, entity=entity.threshold if entity else math.inf)
+            record = {"calibration": relation.details} | ({"entity_calibration": entity.details} if entity else {})
+        about = {"threshold": least.relation} | ({"entity_threshold": least.entity} if profile.near else {})
+        return least, record | about
+
+    def _calibrated(self, encoder: Encoder, profile: Profile) -> tuple[Calibration, Calibration | None]:
+        """Of relations, and of entities where they are found by embedding. Once an encoder, not once a batch."""
+        if encoder.id not in self._known:
+            self._known[encoder.id] = (
+                of_relations(encoder, self._text("pairs"), bare=profile.bare),
+                of_entities(encoder, self._text("names")) if profile.near else None,
+            )
+        return self._known[encoder.id]
 
     def _text(self, name: str) -> str:
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")

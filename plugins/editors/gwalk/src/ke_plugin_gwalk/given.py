@@ -29,7 +29,5 @@ def way(walk: Walk, ask: Question) -> Way:
 def _edge(walk: Walk, given: SubQuestion, hidden: frozenset[str]) -> Procedure[Step]:
     named = yield from walk.start((given.question,))
     phrase, *_further = yield from walk.relations(given.question, named)
-    subject = yield from walk.graph.link(named)
-    relation, score = yield from walk.graph.relation(phrase, walk.threshold)
-    fact = None if relation is None else walk.graph.find(subject, relation, hidden)
-    return step(given.question, fact, score, given.answer if fact is None else fact.object)
+    found = yield from walk.retrieve(named, phrase, hidden)
+    return step(given.question, found, given.answer if found.fact is None else found.fact.object)

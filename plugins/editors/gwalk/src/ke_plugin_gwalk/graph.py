@@ -78,16 +78,26 @@ def wordings(label: str, template: str | None) -> tuple[str, ...]:
 
 
 class EditGraph:
-    """The edges in force. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA"."""
+    """The edges in force. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA".
+
+    ``near``: subjects are found by embedding, too.
+    """
 
     def __init__(
-        self, encoder: Encoder, *, bare: bool, respell: bool, aliases: Mapping[str, Iterable[str]] | None
+        self,
+        encoder: Encoder,
+        *,
+        bare: bool,
+        respell: bool,
+        aliases: Mapping[str, Iterable[str]] | None,
+        near: bool = False,
     ) -> None:
         self.relations = FactMemory(encoder)
+        self.subjects = FactMemory(encoder) if near else None
         self.entities = FactMemory(encoder)
         self._bare, self._respell, self._aliases = bare, respell, aliases
         self._triples: dict[str, Triple] = {}
-        self._edges: dict[tuple[str, str], dict[str, Triple]] = {}
+        self._edges: dict[str, dict[str, dict[str, Triple]]] = {}  # by subject, relation and edit
         self._questions: dict[str, dict[str, str]] = {}
         self._uses: Counter[tuple[str, str]] = Counter()  # of (relation, wording)
         self._names: Counter[str] = Counter()
@@ -128,16 +138,21 @@ class EditGraph:
         self.relations.add((_row(*use), use[1]) for triple in triples for use in triple.uses)
         if self._aliases is not None:
             self.entities.add((name, name) for triple in triples for name in triple.entities)
+        if self.subjects is not None:
+            self.subjects.add((triple.subject, triple.subject) for triple in triples)
 
     def _drop_unused(self, triples: Collection[Triple]) -> None:
         """Of what these know, keep what an edge in force knows, too."""
         self.relations.remove(_row(*use) for triple in triples for use in triple.uses if use not in self._uses)
         self.entities.remove(name for triple in triples for name in triple.entities if name not in self._names)
+        if self.subjects is not None:
+            self.subjects.remove(triple.subject for triple in triples if triple.subject not in self._edges)
 
     def _put_in(self, triples: Collection[Triple]) -> None:
         for triple in triples:
             self._triples[triple.id] = triple
-            self._edges.setdefault((triple.subject, triple.relation), {})[triple.id] = triple
+            edges = self._edges.setdefault(triple.subject, {})
+            edges.setdefault(triple.relation, {})[triple.id] = triple
             if triple.question is not None:
                 self._questions.setdefault(triple.relation, {})[triple.id] = triple.question
             self._uses.update(triple.uses)
@@ -148,7 +163,10 @@ class EditGraph:
     def _take_out(self, triples: Collection[Triple]) -> None:
         for triple in triples:
             del self._triples[triple.id]
-            del self._edges[triple.subject, triple.relation][triple.id]
+            edges = self._edges[triple.subject]
+            del edges[triple.relation][triple.id]
+            if not any(edges.values()):
+                del self._edges[triple.subject]
             self._questions.get(triple.relation, {}).pop(triple.id, None)
             _uncount(self._uses, triple.uses)
             _uncount(self._names, triple.entities)
@@ -158,21 +176,39 @@ class EditGraph:
 
     def find(self, subject: str, relation: str, hidden: frozenset[str]) -> Triple | None:
         """The first edge of that subject and relation that is not hidden; later ones do not overrule it."""
-        edges = self._edges.get((subject, relation), {})
+        edges = self._edges.get(subject, {}).get(relation, {})
         return next((triple for name, triple in edges.items() if name not in hidden), None)
+
+    def relations_of(self, subject: str, hidden: frozenset[str]) -> frozenset[str]:
+        """Those that lead on from ``subject`` by an edge that is not hidden."""
+        return frozenset(relation for relation in self._edges.get(subject, {}) if self.find(subject, relation, hidden))
 
     def question(self, relation: str, subject: str) -> str | None:
         """The relation's question about ``subject``; None where no edit has one (M4: never an error)."""
         template = next(iter(self._questions.get(relation, {}).values()), None)
         return None if template is None else template.replace(SLOT, subject)
 
-    def relation(self, phrase: str, threshold: float) -> Procedure[tuple[str | None, float]]:
-        """The relation whose wording is nearest, and its score; None where that is below ``threshold``."""
-        hits: tuple[Hit, ...] = yield Nearest(memory=self.relations, text=phrase, k=1)
+    def relation(
+        self, phrase: str, threshold: float, among: Collection[str] | None = None
+    ) -> Procedure[tuple[str | None, float]]:
+        """The relation whose wording is nearest, and its score; None where that is below ``threshold``.
+
+        ``among`` these alone, if given.
+        """
+        others = () if among is None else (_row(*use) for use in self._uses if use[0] not in among)
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.relations, text=phrase, k=1, hidden=frozenset(others))
         if not hits:
             return None, 0.0
         (hit,) = hits
         return (hit.id.rpartition("\n")[0] if hit.score >= threshold else None), hit.score
+
+    def subject(self, name: str, threshold: float) -> Procedure[str]:
+        """The subject of an edge that goes by that name, else the nearest one from ``threshold`` on, else the name."""
+        linked = yield from self.link(name)
+        if linked in self._edges or self.subjects is None:
+            return linked
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.subjects, text=name, k=1)
+        return hits[0].id if hits and hits[0].score >= threshold else linked
 
     def link(self, name: str) -> Procedure[str]:
         """The entity of that name: as it is written, or spelled a little differently, or by an alias of a near one.

@@ -1,14 +1,16 @@
-"""From which score on a relation counts as found.
+"""From which score on a relation counts as found, or an entity.
 
 The published 0.845 is a raw dot product of Contriever's unnormalised vectors; with another encoder it says nothing.
 There a threshold is calibrated on wordings of everyday relations that belong to no benchmark: what a model might
 write, the relation's name and its sentence. Each phrase is looked up twice: among all relations, where its own
-should be found, and among all but its own, where nothing should be. How well a threshold tells them apart is said of
+should be found, and among all but its own, where nothing should be. Entities are, where they are found so, by other
+ways to write the names of well-known ones. How well a threshold tells them apart is said of
 relations that it was not made from: each is left out in turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 
 import numpy as np
@@ -54,23 +56,33 @@ def fixed(config: GwalkConfig) -> float | None:
     return value
 
 
-def calibrate(encoder: Encoder, pairs: str, *, bare: bool) -> Calibration:
-    """The threshold at which most phrases are found or refused as they should be. Raises BadConfig.
-
-    ``pairs``: a line a relation, ``phrase | name | sentence with {}``. Between two scores the middle is taken; of
-    equally good places the one with the widest gap.
-    """
-    known = _read(pairs)
+def of_relations(encoder: Encoder, pairs: str, *, bare: bool) -> Calibration:
+    """That of relations. Raises BadConfig. ``pairs``: a line a relation, ``phrase | name | sentence with {}``."""
+    known = _read("pairs.txt", pairs, "phrase | name | sentence with {}")
     words = [(template,) if bare else wordings(name, template) for _phrase, name, template in known]
+    return calibrate(encoder, [phrase for phrase, _name, _template in known], words)
+
+
+def of_entities(encoder: Encoder, names: str) -> Calibration:
+    """That of entities. Raises BadConfig. ``names``: a line an entity, ``another way to write it | name``."""
+    known = _read("names.txt", names, "another way to write it | name")
+    return calibrate(encoder, [other for other, _name in known], [(name,) for _other, name in known])
+
+
+def calibrate(encoder: Encoder, phrases: Sequence[str], words: Sequence[Sequence[str]]) -> Calibration:
+    """The threshold at which most ``phrases`` find their own ``words``, and are refused where those are absent.
+
+    Between two scores the middle is taken; of equally good places the one with the widest gap.
+    """
     owner = np.array([at for at, own in enumerate(words) for _word in own])
     rows = encoder.embed([word for own in words for word in own])
-    scores = encoder.embed([phrase for phrase, _name, _template in known]) @ rows.T
-    own = owner[None, :] == np.arange(len(known))[:, None]
+    scores = encoder.embed(phrases) @ rows.T
+    own = owner[None, :] == np.arange(len(phrases))[:, None]
     right, wrong = _best(scores, own)
-    without = [np.ix_(np.arange(len(known)) != at, owner != at) for at in range(len(known))]
+    without = [np.ix_(np.arange(len(phrases)) != at, owner != at) for at in range(len(phrases))]
     held_out = np.array([_between(*_best(scores[rest], own[rest])) for rest in without])
     return Calibration(
-        threshold=round(_between(right, wrong), 4), accuracy=_balanced(right, wrong, held_out), pairs=len(known)
+        threshold=round(_between(right, wrong), 4), accuracy=_balanced(right, wrong, held_out), pairs=len(phrases)
     )
 
 
@@ -95,16 +107,15 @@ def _between(right: Scores, wrong: Scores) -> float:
     return float(places[best[int(np.argmax(gaps))]])
 
 
-def _read(pairs: str) -> list[tuple[str, str, str]]:
-    found: list[tuple[str, str, str]] = []
-    for number, line in enumerate(pairs.splitlines(), start=1):
+def _read(file: str, text: str, form: str) -> list[list[str]]:
+    """The lines, each in as many parts as ``form``; where that has a {}, the part at its place has one too."""
+    wanted, found = form.split("|"), list[list[str]]()
+    for number, line in enumerate(text.splitlines(), start=1):
         parts = [part.strip() for part in line.split("|")]
-        if len(parts) != 3 or not all(parts) or parts[2].count("{}") != 1:
-            raise BadConfig(
-                f"pairs.txt, line {number}: not a phrase, a name and a sentence with one {{}}",
-                hint="write: phrase | name | sentence with {}",
-            )
-        found.append((parts[0], parts[1], parts[2]))
+        fits = len(parts) == len(wanted) and all(parts)
+        if not fits or any(part.count("{}") != like.count("{}") for part, like in zip(parts, wanted, strict=True)):
+            raise BadConfig(f"{file}, line {number}: not of the form asked for", hint=f"write: {form}")
+        found.append(parts)
     if len(found) < FEWEST:
-        raise BadConfig(f"pairs.txt has {len(found)} relations", hint=f"a calibration needs {FEWEST} or more")
+        raise BadConfig(f"{file} has {len(found)} lines", hint=f"a calibration needs {FEWEST} or more")
     return found

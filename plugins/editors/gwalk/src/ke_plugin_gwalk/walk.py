@@ -24,6 +24,7 @@ from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Proce
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, Triple
 from ke_plugin_gwalk.reading import Formless, Lost, lost
+from ke_plugin_gwalk.retrieval import Found, Thresholds, as_printed, as_released
 
 WORDINGS = 3  # of a question, tried in turn for the entity it starts from
 LINE = ("\n",)
@@ -37,7 +38,8 @@ class Profile:
     ``cool`` and ``warm``: the temperature of everything but answers, and of answers. ``tokens``: for an
     entity, for relations, for a question in words, for an answer. ``always``: the model answers even where the
     graph overrules it. ``bare``: a relation is found by its template alone, open place included. ``respell``:
-    names may differ in case, accents and punctuation.
+    names may differ in case, accents and punctuation. ``near``: entities are found by embedding as well, and a relation
+    among their own edges.
     """
 
     cool: float
@@ -46,6 +48,7 @@ class Profile:
     always: bool
     bare: bool
     respell: bool
+    near: bool
     subject: Callable[[Generated], str]
     answer: Callable[[Generated], str]
 
@@ -58,6 +61,18 @@ PROFILES = {
         always=False,
         bare=False,
         respell=True,
+        near=False,
+        subject=reading.named,
+        answer=reading.after_slot,
+    ),
+    "paper": Profile(
+        cool=0.0,
+        warm=0.0,
+        tokens=(32, 64, 48, 64),
+        always=True,
+        bare=False,
+        respell=True,
+        near=True,
         subject=reading.named,
         answer=reading.after_slot,
     ),
@@ -68,6 +83,7 @@ PROFILES = {
         always=True,
         bare=True,
         respell=False,
+        near=False,
         subject=reading.bracketed,
         answer=reading.after_first_period,
     ),
@@ -100,7 +116,7 @@ class Walk:
     graph: EditGraph
     prompts: Prompts
     profile: Profile
-    threshold: float
+    least: Thresholds
     max_hops: int
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
@@ -115,10 +131,9 @@ class Walk:
             phrases = yield from self.relations(ask.texts[0], entity)
             steps.append(Step(kind="relations", text=", ".join(phrases)))
             for phrase in phrases:
-                subject = yield from self.graph.link(entity)
                 said = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
                 try:
-                    hop = yield from self._hop(said, subject, phrase, ask.hidden)
+                    hop = yield from self._hop(said, entity, phrase, ask.hidden)
                 except Formless as end:
                     if not raw:
                         raise
@@ -152,14 +167,18 @@ class Walk:
         written = yield from self._write(prompt, self.profile.tokens[1])
         return reading.relations(written, self.max_hops)
 
-    def _hop(self, said: str, subject: str, phrase: str, hidden: frozenset[str]) -> Procedure[Hop]:
-        """From ``subject`` along one relation (lines 4 to 9)."""
-        relation, score = yield from self.graph.relation(phrase, self.threshold)
-        asked = None if relation is None else self.graph.question(relation, subject)
+    def retrieve(self, entity: str, phrase: str, hidden: frozenset[str]) -> Procedure[Found]:
+        """What the graph has of <entity, phrase, ?> (line 4)."""
+        way = as_printed if self.profile.near else as_released
+        return way(self.graph, entity, phrase, hidden, self.least)
+
+    def _hop(self, said: str, entity: str, phrase: str, hidden: frozenset[str]) -> Procedure[Hop]:
+        """From ``entity`` along one relation (lines 4 to 9)."""
+        found = yield from self.retrieve(entity, phrase, hidden)
+        asked = None if found.relation is None else self.graph.question(found.relation, found.subject)
         if asked is None:
-            asked = yield from self._in_words(subject, phrase)
-        fact = None if relation is None else self.graph.find(subject, relation, hidden)
-        text, own = f"\nSubquestion: {asked}", ""
+            asked = yield from self._in_words(found.subject, phrase)
+        fact, text, own = found.fact, f"\nSubquestion: {asked}", ""
         if fact is None or self.profile.always:
             prompt = f"{said}{text}\nGenerated answer:"
             written: Generated = yield Generate(
@@ -171,7 +190,7 @@ class Walk:
         return Hop(
             text=text + _verdict(fact, own),
             object=object_,
-            step=step(asked, fact, score, object_),
+            step=step(asked, found, object_),
         )
 
     def _in_words(self, subject: str, phrase: str) -> Procedure[str]:
@@ -189,13 +208,13 @@ class Walk:
         return written
 
 
-def step(asked: str, fact: Triple | None, score: float, answer: str) -> Step:
+def step(asked: str, found: Found, answer: str) -> Step:
     """A hop for the record: retrieved is the edge that was used, with the score of its relation."""
     return Step(
         kind="subquestion",
         text=asked,
-        retrieved=() if fact is None else (fact.id,),
-        scores=() if fact is None else (score,),
+        retrieved=() if found.fact is None else (found.fact.id,),
+        scores=() if found.fact is None else (found.score,),
         answer=answer,
     )
 

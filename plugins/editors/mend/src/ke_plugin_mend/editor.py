@@ -142,7 +142,7 @@ def pseudo_gradients(
     return torch.cat(losses), updates
 
 
-def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float]:
+def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float | None]:
     """Add every update, times ``scale``; how large each is as a share of its weight."""
     norms: dict[str, float | None] = {}
     for name, update in updates.items():

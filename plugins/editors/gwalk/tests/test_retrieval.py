@@ -1,0 +1,87 @@
+"""Whether the graph has an edge: as released, and as algorithm 1 is printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.plugin import Nearest
+from ke_core.testing.fakes import WordEncoder
+from ke_plugin_gwalk.graph import EditGraph
+from ke_plugin_gwalk.retrieval import Thresholds, as_printed, as_released
+
+NOTHING: frozenset[str] = frozenset()
+LEAST = Thresholds(relation=0.3, entity=0.7)
+
+
+def graph_of(edits=()) -> EditGraph:
+    graph = EditGraph(WordEncoder(), bare=False, respell=True, aliases=None, near=True)
+    graph.change(add=edits)
+    return graph
+
+
+def run(procedure):
+    """A procedure that asks for nothing but look-ups."""
+    result = None
+    while True:
+        try:
+            request = procedure.send(result)
+        except StopIteration as end:
+            return end.value
+        assert isinstance(request, Nearest)
+        (result,) = request.memory.search([request.text], k=request.k, hidden=[request.hidden])
+
+
+def object_of(found):
+    return None if found.fact is None else found.fact.object
+
+
+@pytest.mark.parametrize(("way", "object_"), [(as_released, None), (as_printed, "Boland")])
+def test_an_entity_is_near_by_embedding_only_as_printed(way, object_, edits) -> None:
+    found = run(way(graph_of(edits), "Doctor Mira Toll", "country of citizenship", NOTHING, LEAST))
+    assert object_of(found) == object_
+    assert (found.subject == "Mira Toll") == (object_ is not None)
+
+
+def test_an_entity_below_the_threshold_is_nobody(edits) -> None:
+    least = Thresholds(relation=0.3, entity=0.95)
+    found = run(as_printed(graph_of(edits), "Doctor Mira Toll", "country of citizenship", NOTHING, least))
+    assert (found.subject, found.relation, found.fact) == ("Doctor Mira Toll", None, None)
+
+
+@pytest.mark.parametrize(("way", "object_"), [(as_released, None), (as_printed, "Boland")])
+def test_as_printed_a_nearer_relation_of_somebody_else_does_not_hide_ones_own(way, object_, edits) -> None:
+    """Of all relations "official language of the country" is nearest to that of Boland."""
+    found = run(way(graph_of(edits), "Mira Toll", "official language of the country", NOTHING, LEAST))
+    assert object_of(found) == object_
+
+
+@pytest.mark.parametrize("way", [as_released, as_printed])
+def test_a_relation_below_the_threshold_is_none(way, edits) -> None:
+    assert run(way(graph_of(edits), "Mira Toll", "favourite colour", NOTHING, LEAST)).relation is None
+
+
+@pytest.mark.parametrize("way", [as_released, as_printed])
+def test_a_hidden_edge_is_not_there(way, edits) -> None:
+    found = run(way(graph_of(edits), "Mira Toll", "country of citizenship", frozenset({"mira"}), LEAST))
+    assert found.fact is None
+
+
+def test_what_is_taken_off_is_nobodys_neighbour_any_more(edits) -> None:
+    graph = graph_of(edits)
+    graph.change(remove=["mira"])
+    assert graph.subjects is not None
+    assert len(graph.subjects) == 1
+    assert run(graph.subject("Doctor Mira Toll", 0.1)) != "Mira Toll"
+    graph.change(remove=["boland"])
+    assert len(graph.subjects) == 0
+    assert run(as_printed(graph, "Mira Toll", "country of citizenship", NOTHING, LEAST)).fact is None
+
+
+def test_the_papers_profile_walks_so_and_asks_the_model_all_the_same(replay) -> None:
+    reply, _model = replay(
+        " [Doctor Mira Toll]", "(country of citizenship)->(official language)->answer",
+        " {} is from. Aland", " It is {}. Bolish",
+        profile="paper", threshold="0.3",
+    )  # fmt: skip
+    assert reply.text == "Arabic"
+    assert [step.retrieved for step in reply.steps if step.kind == "subquestion"] == [("mira",), ("boland",)]
