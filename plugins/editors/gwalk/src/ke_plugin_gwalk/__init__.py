@@ -40,7 +40,7 @@ class GwalkConfig:
         validator=_threshold,
         metadata={
             "help": "least score of a relation (paper: of an entity too) that counts as found: published (0.845, for "
-            "contriever-msmarco only), calibrated (on pairs of wordings, for the encoder at hand) or a number of your own"
+            "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number of your own"
         },
     )
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of relations and entities"})
