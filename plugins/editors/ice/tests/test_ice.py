@@ -100,7 +100,7 @@ def test_facts_come_and_go_while_the_model_answers() -> None:
     ]
 
 
-def test_log_probabilities_are_those_behind_the_facts() -> None:
+def test_v2_log_probabilities_are_those_behind_the_facts_of_the_words_as_they_stand() -> None:
     model = ScriptedModel()
     ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome", " Paris"))
     with editing(model, [MOVE_TOWER]) as edited:
