@@ -254,6 +254,14 @@ def test_a_metric_that_needs_log_probabilities_is_refused_before_the_run_where_t
     assert not Path("done").exists()
 
 
+def test_a_server_without_a_key_is_not_one_without_log_probabilities(ke, serve, plugins):
+    plugins.register(Scores(), "scores")
+    refused = (401, {"error": {"message": "no"}}, {})
+    status, _out, err = ke(*run(serve(lambda _n, _body: refused), "--metric", "chance"))
+    assert status == 2
+    assert "metric chance needs log-probabilities, and openai:m could not be tried: the server refuses" in err
+
+
 def test_info_says_what_the_server_tells(ke, serve, rude):
     server = serve(listing=(200, {"data": [{"id": "m", "context_length": 2048}]}, {}))
     status, out, _err = ke("models", "info", "openai:m", "--base-url", server.url, "--chat")

@@ -18,7 +18,7 @@ from functools import partial
 from time import perf_counter
 
 from ke_core.data.results import Failure, Scored
-from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood
+from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
 from ke_core.models.world import world
 from ke_core.protocols import Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
@@ -115,7 +115,7 @@ def refuse(job: Job) -> None:
 
 
 def _refuse_unscored(job: Job) -> None:
-    """Raise NoLikelihood where log-probabilities are needed of a server that gives none.
+    """Raise NoLikelihood where log-probabilities are needed of a server that gives none, ServerFailed for a sick one.
 
     Some servers ignore the wish without a word, so one is asked for. It comes out of the cache when the run goes on.
     """
@@ -123,6 +123,11 @@ def _refuse_unscored(job: Job) -> None:
     if not (wanting and isinstance(model, RemoteModel)):
         return
     tried = job.session.engine.run({"scores": _try_score()})["scores"]
+    if isinstance(tried, Failure) and tried.passing:
+        raise ServerFailed(
+            f"{wanting} needs log-probabilities, and {model.id} could not be tried: {tried.message}",
+            hint="start the same run again later",
+        )
     if isinstance(tried, Failure):
         raise NoLikelihood(
             f"{wanting} needs log-probabilities, and {model.id} gives none: {tried.message}",
