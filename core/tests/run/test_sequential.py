@@ -110,17 +110,23 @@ def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fak
             assert not edits
 
 
-def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_path):
+def fails_the(fakes, time):
+    """An editor that fails the so-manieth time it edits."""
+
     class FailsOnce(fakes.Overwrite):
         made = 0
 
         def edit(self, session, edits):
             self.made += 1
-            if self.made == 2:
+            if self.made == time:
                 raise EditFailed("the update is larger than the weight")
             return super().edit(session, edits)
 
-    lines, steps = asked(fakes.make_job(6, FailsOnce(), plan=SEQUENCE), tmp_path)
+    return FailsOnce()
+
+
+def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_path):
+    lines, steps = asked(fakes.make_job(6, fails_the(fakes, 2), plan=SEQUENCE), tmp_path)
     assert [step.failed for step in steps] == ["", "the update is larger than the weight", ""]
     wrong = [case for _batch, case, texts in lines if any(isinstance(text, Failure) for text in texts)]
     assert len(wrong) == 2
@@ -132,17 +138,8 @@ def one_at_a_time(job):
 
 
 def test_of_edits_made_one_by_one_none_of_a_group_stays_when_its_last_fails(fakes, tmp_path):
-    class FailsFourth(fakes.Overwrite):
-        made = 0
-
-        def edit(self, session, edits):
-            self.made += 1
-            if self.made == 4:
-                raise EditFailed("the update is larger than the weight")
-            return super().edit(session, edits)
-
     plan = evolve(SEQUENCE, evaluate=1, of="all")
-    job = one_at_a_time(fakes.make_job(6, FailsFourth(), plan=plan))
+    job = one_at_a_time(fakes.make_job(6, fails_the(fakes, 4), plan=plan))
     before = dict(job.session.model.weights)
     lines, steps = asked(job, tmp_path)
     assert [bool(step.failed) for step in steps] == [False, True, False]

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Edit, Entity, Fact, Nearest, UnsupportedEdit, contradicting
-from ke_core.testing.fakes import WordEncoder
+from ke_core.plugin import Edit, Entity, Fact, UnsupportedEdit, contradicting
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_gwalk.graph import EditGraph, folded, triple_of, unfit
 
 NOTHING: frozenset[str] = frozenset()
@@ -21,15 +21,8 @@ def graph_of(edits=(), *, bare=False, respell=True, aliases=None) -> EditGraph:
 
 
 def run(procedure):
-    """A procedure that asks for nothing but look-ups."""
-    result = None
-    while True:
-        try:
-            request = procedure.send(result)
-        except StopIteration as end:
-            return end.value
-        assert isinstance(request, Nearest)
-        (result,) = request.memory.search([request.text], k=request.k, hidden=[request.hidden])
+    """What a procedure that asks for nothing but look-ups comes to."""
+    return make_session(ScriptedModel([])).engine.run({"look-up": procedure})["look-up"]
 
 
 @pytest.mark.parametrize(("owner", "on_path", "edited"), list(itertools.product([True, False], repeat=3)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import Nearest
-from ke_core.testing.fakes import WordEncoder
+from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_gwalk.graph import EditGraph
 from ke_plugin_gwalk.retrieval import Thresholds, as_printed, as_released
 
@@ -20,15 +19,8 @@ def graph_of(edits=()) -> EditGraph:
 
 
 def run(procedure):
-    """A procedure that asks for nothing but look-ups."""
-    result = None
-    while True:
-        try:
-            request = procedure.send(result)
-        except StopIteration as end:
-            return end.value
-        assert isinstance(request, Nearest)
-        (result,) = request.memory.search([request.text], k=request.k, hidden=[request.hidden])
+    """What a procedure that asks for nothing but look-ups comes to."""
+    return make_session(ScriptedModel([])).engine.run({"look-up": procedure})["look-up"]
 
 
 def object_of(found):

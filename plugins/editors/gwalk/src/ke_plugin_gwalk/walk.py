@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
 from ke_plugin_gwalk import reading
@@ -53,29 +53,20 @@ class Profile:
     answer: Callable[[Generated], str]
 
 
+GREEDY = Profile(
+    cool=0.0,
+    warm=0.0,
+    tokens=(32, 64, 48, 64),
+    always=False,
+    bare=False,
+    respell=True,
+    near=False,
+    subject=reading.named,
+    answer=reading.after_slot,
+)
 PROFILES = {
-    "greedy": Profile(
-        cool=0.0,
-        warm=0.0,
-        tokens=(32, 64, 48, 64),
-        always=False,
-        bare=False,
-        respell=True,
-        near=False,
-        subject=reading.named,
-        answer=reading.after_slot,
-    ),
-    "paper": Profile(
-        cool=0.0,
-        warm=0.0,
-        tokens=(32, 64, 48, 64),
-        always=True,
-        bare=False,
-        respell=True,
-        near=True,
-        subject=reading.named,
-        answer=reading.after_slot,
-    ),
+    "greedy": GREEDY,
+    "paper": evolve(GREEDY, always=True, near=True),
     "published": Profile(
         cool=0.2,
         warm=1.0,
