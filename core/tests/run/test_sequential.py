@@ -110,15 +110,15 @@ def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fak
             assert not edits
 
 
-def fails_the(fakes, time):
-    """An editor that fails the so-manieth time it edits."""
+def fails_the(fakes, number):
+    """An editor whose edit of that number fails."""
 
     class FailsOnce(fakes.Overwrite):
         made = 0
 
         def edit(self, session, edits):
             self.made += 1
-            if self.made == time:
+            if self.made == number:
                 raise EditFailed("the update is larger than the weight")
             return super().edit(session, edits)
 
