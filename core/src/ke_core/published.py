@@ -27,7 +27,7 @@ class Published:
 
 _MEMIT = {"layers": (3, 4, 5, 6, 7, 8), "steps": 25, "lr": 0.5, "weight_decay": 0.5, "clamp": 0.75}
 _EASYEDIT = _MEMIT | {"layers": (4, 5, 6, 7, 8), "weight_decay": 1e-3, "clamp": 4.0}
-_WITHOUT = "which leaves the second moments out there; here they are used"
+_WITHOUT = "with mom2_adjustment off"
 _ROME = {"steps": 20, "lr": 0.5, "weight_decay": 0.5, "clamp": 4.0}
 
 SPREAD: Mapping[Key, Published] = {

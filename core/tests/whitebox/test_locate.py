@@ -148,17 +148,17 @@ def test_a_value_that_is_not_finite_names_its_edit(stage: str, tmp_path: Path, m
         spread_once(ground, session)
 
 
-@pytest.mark.parametrize("size", [1.01, float("nan")])
-def test_an_update_larger_than_the_weight_is_refused(size: float, tmp_path: Path) -> None:
+def test_an_update_says_how_large_it_is_and_one_that_is_no_number_is_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
     with unchanged(model), grounds().under(session, EDITS) as ground, model.patch() as weights:
-        matrix = ground.modules.layers[1].matrix
-        with pytest.raises(EditFailed, match=r"down_proj\.weight is .* times as large as the weight"):
-            write(weights, ground.modules, 1, LowRank(left=size * matrix, right=torch.eye(176)))
-        assert write(weights, ground.modules, 1, LowRank(left=0.25 * matrix, right=torch.eye(176))) == pytest.approx(
-            0.25
-        )
+        matrix = ground.modules.layers[1].matrix.clone()
+        with pytest.raises(EditFailed, match=r"down_proj\.weight is nan times as large as the weight"):
+            write(weights, ground.modules, 1, LowRank(left=float("nan") * matrix, right=torch.eye(176)))
+        norms = [write(weights, ground.modules, 1, LowRank(left=matrix * s, right=torch.eye(176))) for s in (0.25, 2)]
+        assert norms == pytest.approx([0.25, 1.6])
+        assert "warning" not in ground.details({"1": norms[0]}, {})
+        assert ground.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 is larger")
 
 
 def test_the_norm_of_factors_is_that_of_their_product() -> None:

@@ -130,7 +130,10 @@ def _sizes(made: Made) -> list[str]:
     weights = made.patch.info.weights
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
     many = counted(len(weights), "weight")
-    return [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
+    lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
+    if largest > 1:
+        lines.append("an update larger than its weight: expect the rest of the model to suffer; ke verify measures it")
+    return lines
 
 
 def _failures(bad: Sequence[Checked]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self
@@ -104,13 +105,15 @@ class Ground:
 
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """What made an edit, as JSON values, for the record."""
+        large = [layer for layer, norm in norms.items() if norm > 1]
+        said = f"the update of layer {', '.join(large)} is larger than the weight: the rest of the model will suffer"
         return {
             "hyperparameters": as_details(self.settings),
             "templates": list(self.templates),
             "corpus": dict(self.corpus),
             "relative_update_norms": dict(norms),
             "edits": dict(edits),
-        }
+        } | ({"warning": said} if large else {})
 
 
 @define(eq=False)
@@ -270,17 +273,18 @@ def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residu
 
 
 def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> float:
-    """Add one layer's update; its Frobenius norm over the weight's.
+    """Add one layer's update; its Frobenius norm over the weight's. Raises EditFailed where that is not finite.
 
-    Raises EditFailed for an update larger than the weight: that is no edit but a ruined model.
+    An update larger than the weight is made all the same, and said (``Ground.details``): how many edits a model can
+    hold is what is measured.
     """
     place = modules.layers[layer]
     size = float(double(place.matrix).norm())
     relative = frobenius(update) / size if size else float("inf")
-    if not relative <= 1:  # NaN too
+    if not math.isfinite(relative):
         raise EditFailed(
-            f"the update of {place.weight_name} is {relative:.3g} times as large as the weight",
-            hint="weigh old keys more, lower clamp, or take second moments from more tokens",
+            f"the update of {place.weight_name} is {relative} times as large as the weight",
+            hint="load the model with --dtype float32, or lower clamp",
         )
     weights.add(place.weight_name, update)
     return relative

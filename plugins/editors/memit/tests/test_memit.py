@@ -11,7 +11,6 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import EditFailed
 from ke_core.testing.editor import unchanged
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
@@ -98,15 +97,11 @@ def test_only_the_chosen_projections_change(family: Family, tmp_path: Path) -> N
     assert set(edited.details["relative_update_norms"]) == {"1", "2"}  # type: ignore[arg-type]
 
 
-def test_an_update_larger_than_the_weight_is_an_error(tmp_path: Path) -> None:
+def test_an_update_larger_than_the_weight_is_made_and_said(tmp_path: Path) -> None:
+    """How many edits a model can hold is what is measured; it is given back all the same."""
     model = tiny_model("llama")
     config = evolve(SMALL, mom2_weight=1e-9, clamp=1e4, lr=300.0, weight_decay=0.0)
-    with (
-        unchanged(model),
-        pytest.raises(
-            EditFailed, match=r"the update of model\.layers\.1\.mlp\.down_proj\.weight is .* times"
-        ) as caught,
-        Memit(config).edit(make_session(model, root=tmp_path), EDITS),
-    ):
-        pass
-    assert "old keys" in caught.value.hint
+    with unchanged(model), Memit(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        found = edited.details
+    assert max(found["relative_update_norms"].values()) > 1  # type: ignore[union-attr]
+    assert "is larger than the weight" in str(found["warning"])
