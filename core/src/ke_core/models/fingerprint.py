@@ -85,21 +85,21 @@ class Checksums:
             stamp = (0 if tensor.is_meta else tensor.data_ptr(), tensor._version)  # noqa: SLF001  no public name
             old = (self._known if tensor.is_meta else known).get(name)  # nobody writes to what is not there
             if old is None or old[0] != stamp:
-                old = stamp, checksum(offloaded(module, name) if tensor.is_meta else tensor)
+                old = stamp, checksum(offloaded(module, name, tensor) if tensor.is_meta else tensor)
             made[name] = old
         self._known = made
         return {name: value for name, (_stamp, value) in made.items()}
 
 
-def offloaded(module: nn.Module, name: str) -> Tensor:
+def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:
     """The weight of that name, which accelerate keeps elsewhere (main memory, disk) while it is not used.
 
-    The empty one that is in its place, where it is kept nowhere: such a model computes nothing.
+    ``empty``, which is in its place, where it is kept nowhere: such a model computes nothing.
     """
     path, _, leaf = name.rpartition(".")
     hook: Any = getattr(module.get_submodule(path), "_hf_hook", None)
     held = [one.weights_map for one in getattr(hook, "hooks", (hook,)) if getattr(one, "weights_map", None) is not None]
-    found: Tensor = held[0][leaf] if held else dict(_tensors(module))[name]
+    found: Tensor = held[0][leaf] if held else empty
     return found
 
 
