@@ -98,9 +98,10 @@ class InContext(ABC):
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take facts out and put others in, in their order (M3: never that of a set)."""
-        if self.memory is not None:  # first, since its encoder may fail
+        words = [(edit.id, self.worded(edit)) for edit in add]
+        if self.memory is not None:  # before the facts, since its encoder may fail
             self.memory.change(add=((edit.id, edit.statement) for edit in add), remove=remove)
         for name in remove:
             self.facts.pop(name, None)
-        for edit in add:
-            self.facts.setdefault(edit.id, self.worded(edit))
+        for name, said in words:
+            self.facts.setdefault(name, said)
