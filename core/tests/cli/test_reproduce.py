@@ -284,6 +284,21 @@ def test_an_unknown_name_is_refused(ke):
     assert "no reproduction called 'toy/table-9'" in err
 
 
+def test_a_table_that_two_plugins_offer_is_given_to_nobody(ke, plugins):
+    class Copies:
+        @hookimpl
+        def ke_reproductions(self):
+            return [ReproductionSpec(name="toy/table-2", text=lambda: TABLE)]
+
+    plugins.register(Copies(), "copies")
+    said = "reproduction 'toy/table-2' is offered by papers and by copies"
+    status, _out, err = ke("reproduce", "toy/table-2", *MODEL)
+    assert status == 2
+    assert err.startswith(f"error: {said}\nhint:  uninstall copies, or leave it out")
+    assert "toy/table-1" in ke("reproduce", "list")[1]
+    assert f"broken: {said}" in " ".join(ke("plugins")[1].split())
+
+
 def test_a_run_that_fails_is_said_in_its_cells_and_the_others_are_shown(ke, tmp_path):
     (tmp_path / "mine.toml").write_text(TABLE.replace('"sayer.word" = "Cairo"', '"sayer.wort" = "Cairo"'))
     status, out, _err = ke("reproduce", "mine.toml", *MODEL, "--limit", "2")

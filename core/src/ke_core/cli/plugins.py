@@ -176,12 +176,11 @@ def _told(what: str, found: list[Kept]) -> int:
 
 
 def _installed(app: App) -> RenderableType:
-    from ke_core.plugins.offers import offered  # noqa: PLC0415  the specs, only when needed
-    from ke_core.specs import ReproductionSpec  # noqa: PLC0415  as above
+    from ke_core.reproduce.reading import tables  # noqa: PLC0415  only when needed
 
     table = plain_table("plugin", "version", "brings")
     catalog = app.catalog  # reading it may mark more plugins as broken, as may asking for what is no component
-    tables = dict(offered(app.plugins, "ke_reproductions", ReproductionSpec))
+    reproductions = tables(app.plugins).by_plugin
     for name, plugin in sorted(app.plugins.installed.items()):
         if plugin.broken:
             brings = literal(f"broken: {plugin.broken}", "red")
@@ -191,8 +190,8 @@ def _installed(app: App) -> RenderableType:
             kinds: dict[str, list[str]] = {}
             for kind, spec in catalog.of(name):
                 kinds.setdefault("model source" if kind == "model" else kind, []).append(spec.name)
-            if name in tables:
-                kinds["reproduction"] = [spec.name for spec in tables[name]]
+            if name in reproductions:
+                kinds["reproduction"] = [spec.name for spec in reproductions[name]]
             if commands := app.commands_of(name):
                 kinds["command"] = commands
             brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")

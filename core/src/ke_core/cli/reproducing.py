@@ -27,7 +27,7 @@ from ke_core.run.cells import Cell, Result
 def listed(app: App) -> None:
     """Every table that a plugin brings, with its title."""
     table = plain_table("name", "what it shows", "paper")
-    for name, spec in tables(app.plugins).items():
+    for name, spec in tables(app.plugins).by_name.items():
         found = read(spec.text(), where=name)
         table.add_row(literal(name), literal(found.title), literal(found.paper))
     out().print(table)

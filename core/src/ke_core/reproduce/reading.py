@@ -11,8 +11,8 @@ from attrs import frozen
 
 from ke_core.data.reproductions import ColumnLayout, Pick, Printed, Reproduction, RowLayout, Setup
 from ke_core.datasets.reading import fitted
-from ke_core.errors import BadData, UnknownComponent
-from ke_core.plugins.faults import reason
+from ke_core.errors import BadData, PluginConflict, UnknownComponent
+from ke_core.plugins.faults import reason, taken
 from ke_core.plugins.manager import Plugins
 from ke_core.plugins.offers import offered
 from ke_core.plugins.promises import Kept
@@ -43,12 +43,35 @@ class CellPlan:
     notes: tuple[str, ...] = ()
 
 
-def tables(plugins: Plugins) -> dict[str, ReproductionSpec]:
-    """What every plugin offers, by name. A plugin whose hook fails is marked broken; the others still work."""
-    found = {
-        spec.name: spec for _plugin, specs in offered(plugins, "ke_reproductions", ReproductionSpec) for spec in specs
-    }
-    return dict(sorted(found.items(), key=lambda pair: _by_number(pair[0])))
+@frozen(kw_only=True)
+class Tables:
+    """What every plugin offers, by its name and by the plugin's.
+
+    ``clashes``: what two plugins offer, by name. Whoever asks for it might get the other one: nobody does.
+    """
+
+    by_name: Mapping[str, ReproductionSpec]
+    by_plugin: Mapping[str, Sequence[ReproductionSpec]]
+    clashes: Mapping[str, PluginConflict]
+
+
+def tables(plugins: Plugins) -> Tables:
+    """Ask every plugin; one whose hook fails, or that claims a taken name, is marked broken; the others still work."""
+    by_name: dict[str, ReproductionSpec] = {}
+    by_plugin: dict[str, list[ReproductionSpec]] = {}
+    clashes: dict[str, PluginConflict] = {}
+    for plugin, specs in offered(plugins, "ke_reproductions", ReproductionSpec):
+        by_plugin[plugin] = specs
+        for spec in specs:
+            if spec.name in by_name:
+                owner = next(name for name, theirs in by_plugin.items() if spec.name in {one.name for one in theirs})
+                clashes[spec.name] = taken(f"reproduction {spec.name!r}", owner, plugin)
+                plugins.mark_broken(plugin, clashes[spec.name])
+                break
+            by_name[spec.name] = spec
+    kept = [spec for spec in by_name.values() if spec.name not in clashes]
+    kept.sort(key=lambda spec: _by_number(spec.name))
+    return Tables(by_name={spec.name: spec for spec in kept}, by_plugin=by_plugin, clashes=clashes)
 
 
 def tried(specs: Iterable[ReproductionSpec]) -> Iterator[Kept]:
@@ -72,18 +95,21 @@ def texts(plugins: Plugins, names: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Where each table comes from, and its text, by the table's name. ``all``: every one that plugins bring.
 
     A name that ends in ``.toml`` is a user's own file, whose table is called as the file is, without folder and ending.
-    Raises UnknownComponent, and BadData for a file that cannot be read, or a second one of the same name.
+    Raises UnknownComponent, PluginConflict for what two plugins offer, and BadData for a file that cannot be read, or a
+    second one of the same name.
     """
-    known = tables(plugins)
+    offers = tables(plugins)
     found: dict[str, tuple[str, str]] = {}
-    for given in dict.fromkeys(known if "all" in names else names):
+    for given in dict.fromkeys(offers.by_name if "all" in names else names):
         name = Path(given).stem if given.endswith(".toml") else given
         if name in found:
             raise BadData(f"{found[name][0]} and {given} are both called {name!r}", hint="rename one of the files")
         if given.endswith(".toml"):
             found[name] = given, _text(Path(given))
-        elif given in known:
-            found[name] = given, known[given].text()
+        elif given in offers.by_name:
+            found[name] = given, offers.by_name[given].text()
+        elif given in offers.clashes:
+            raise offers.clashes[given]
         else:
             raise UnknownComponent(f"no reproduction called {given!r}", hint="ke reproduce list names them all")
     return found
