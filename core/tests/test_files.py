@@ -11,11 +11,12 @@ from contextlib import nullcontext
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from ke_core import files
-from ke_core.errors import BadData, KEError
+from ke_core.errors import BadData, BadRun, KEError
 from ke_core.files import (
     beside,
     cache_dir,
@@ -265,6 +266,25 @@ def test_a_lock_keeps_the_second_process_waiting(tmp_path):
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(1.5)
     assert other.wait(60) == 0
+
+
+def test_who_waits_for_a_lock_file_that_is_removed_locks_the_one_that_has_its_name_then(tmp_path):
+    lock, held = tmp_path / "lock", []
+    waiting = threading.Thread(target=lambda: held.append(_held(lock)))
+    with locked(lock):
+        waiting.start()
+        sleep(0.3)
+        lock.unlink()
+        lock.touch()  # somebody else's by now
+    waiting.join(60)
+    assert held == [lock.stat().st_ino]
+
+
+def _held(lock):
+    with locked(lock), lock.open() as stream:
+        with pytest.raises(BadRun, match="in use"), locked(lock, busy="in use"):
+            pass
+        return os.fstat(stream.fileno()).st_ino
 
 
 def test_importing_it_loads_no_network_code():

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
-from ke_core.errors import BadData, KEError
+from ke_core.errors import BadData, BadRun, KEError
 
 try:
     import fcntl
@@ -104,16 +104,34 @@ def beside(path: Path) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file ``path``; a second process waits. The system drops it with the process that held it."""
-    with explained(f"cannot write {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("ab")
-    with stream:
-        if fcntl is not None:
-            with explained(f"cannot lock {path}"):
-                fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+def locked(path: Path, *, busy: str = "") -> Iterator[None]:
+    """Hold the lock file ``path``; the system drops it with the process that held it.
+
+    A second process waits, or with ``busy`` raises BadRun with that line. Who holds it may remove the file.
+    """
+    while True:
+        with explained(f"cannot write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = path.open("ab")
+        with stream:
+            if fcntl is not None:
+                with explained(f"cannot lock {path}"):
+                    try:
+                        fcntl.flock(stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+                    except BlockingIOError as error:
+                        raise BadRun(busy, hint="wait until it has finished, or choose another folder") from error
+            if fcntl is None or still_named(stream, path):
+                yield
+                return
+        # Removed while this process waited: others lock the file that has the name now.
+
+
+def still_named(stream: IO[bytes], path: Path) -> bool:
+    """Whether the open file still has that name; what is written to one that was removed is lost."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -242,5 +260,5 @@ def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
 
 
 def _to_disk(path: Path) -> None:
-    with path.open("rb") as stream:
+    with path.open("rb+") as stream:  # Windows writes out only what is open for writing
         os.fsync(stream.fileno())

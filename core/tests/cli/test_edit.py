@@ -322,7 +322,7 @@ def test_refused_edits_are_all_named_and_nothing_is_done(ke, base, tmp_path):
 
 def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/config.json").write_text("{}")
+    (tmp_path / "out/config.json").write_text('{"model_type": "llama"}')
     (tmp_path / "p.safetensors").write_text("mine")
     for words in (("--out", "out"), ("--patch", "p.safetensors"), ("--out", str(folder))):
         status, _out, err = ke("edit", LINE, *SUBJECT, *base, *words)

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+import json
 import pytest
 
 from ke_core.results.folder import PART, RECORDS, SCORES, RunFolder
@@ -75,12 +76,15 @@ def test_show_says_that_a_run_was_interrupted(ke):
 def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, evaluated):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     ke(*RUN, "--out", "broken")
-    Path("broken/run.json").write_text("{")
+    with Path("broken/records.jsonl").open("a") as stream:
+        stream.write("{\n{}\n")
+    Path("broken/records.seal.json").unlink()
+    Path("broken/scores.json").unlink()
     status, out, err = ke("runs", "prune", ".")
     words = " ".join(out.split())
     assert status == 0
     assert "begun unfinished: 1 edits made, 0 cases asked after them" in words
-    assert "broken damaged: broken/run.json is not JSON" in words
+    assert "broken damaged: broken/records.jsonl, line " in words
     assert "done" not in words
     assert err == "2 runs would go: ke runs prune . --yes\n"
     assert Path("begun/run.json").exists()
@@ -88,7 +92,28 @@ def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, 
     assert not Path("begun").exists()
     assert not Path("broken").exists()
     assert (evaluated / "run.json").exists()
-    assert "nothing to remove: every run in . is finished" in ke("runs", "prune", ".")[2]
+    assert "nothing to remove: no run in . is unfinished" in ke("runs", "prune", ".")[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda raw: {"lr": 0.1}, "is not the description of a run"),
+        (lambda raw: {**raw, "spec": {**raw["spec"], "schema": 2}}, "was written by a newer ke"),
+        (lambda raw: {**raw, "id": "0"}, "was changed after the run was started"),
+    ],
+)
+def test_prune_leaves_what_is_no_run_to_this_ke_unless_it_is_named(ke, evaluated, change, said):
+    file = evaluated / "run.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    there = sorted(evaluated.iterdir())
+    status, _out, err = ke("runs", "prune", ".", "--yes")
+    assert status == 0
+    assert err.startswith("left, and removed only by --run: done/run.json ")
+    assert said in err
+    assert sorted(evaluated.iterdir()) == there
+    assert ke("runs", "prune", "--run", "done", "--yes")[0] == 0
+    assert not evaluated.exists()
 
 
 def test_prune_removes_a_finished_run_only_if_it_is_named(ke, evaluated):
@@ -157,7 +182,7 @@ def test_a_run_that_is_pruned_while_it_waits_for_its_turn_is_made_all_the_same(k
     monkeypatch.setattr(evaluation, "score_run", pruned)
     assert ke(*RUN, "--editor", "other")[0] == 0
     assert gone == ["other"]
-    assert ke("runs", "prune", ".")[2] == "nothing to remove: every run in . is finished\n"
+    assert ke("runs", "prune", ".")[2] == "nothing to remove: no run in . is unfinished\n"
 
 
 def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated):

@@ -12,10 +12,14 @@ from attrs import field, frozen
 from ke_core import builtin
 from ke_core.cli.train import first_ctrl_c, sparkline
 from ke_core.engine.trained import read_checkpoint
+from ke_core.errors import BadRun
+from ke_core.files import locked
 from ke_core.plugin import BadData, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl
+from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.run import training
-from ke_core.testing.fakes import EchoModel
+from ke_core.run.session import ModelChoice
+from ke_core.testing.fakes import EchoModel, Silence
 from ke_core.testing.toy import toy_spec
 
 ADA = {"prompt": "{} speaks the language of", "subject": "Ada", "target": "French"}
@@ -170,6 +174,22 @@ def test_minutes_count_all_training_of_the_folder(ke, tmp_path, data):
     assert read_checkpoint(tmp_path / "net").step == first.step
     ke(*brief, "--minutes", "0.004")
     assert read_checkpoint(tmp_path / "net").step > first.step
+
+
+def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, tmp_path, data):
+    ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
+    with locked(tmp_path / "net" / ".lock"):
+        status, _out, err = ke(*TRAIN, "--data", data)
+    assert (status, err.splitlines()[-2]) == (2, "error: another process is training in net")
+
+    request = training.TrainRequest(
+        editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
+    )
+    job = training.prepare(request, read(plugins), Silence())
+    assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
+    with pytest.raises(BadRun, match="another process has trained in .*net just now"):
+        next(training.train(job, 1, bool))
+    assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 
 def test_checkpoints_are_written_now_and_then(ke, tmp_path, data, monkeypatch):

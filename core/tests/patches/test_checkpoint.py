@@ -183,7 +183,7 @@ def test_a_comparison_counts_facts_and_measures_angles(opened, kit):
 
 def test_something_that_exists_is_not_replaced(tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out/config.json").write_text("{}")
+    (tmp_path / "out/config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(BadConfig, match="exists already"), whole_folder(tmp_path / "out"):
         pass
     with whole_folder(tmp_path / "out", force=True) as folder:
@@ -197,6 +197,27 @@ def test_a_folder_of_something_else_is_not_replaced_even_by_force(tmp_path):
     with pytest.raises(BadConfig, match="something else"), whole_folder(tmp_path / "home", force=True):
         pass
     assert (tmp_path / "home/thesis.tex").read_text() == "years"
+
+
+@pytest.mark.parametrize(
+    ("config", "beside", "said"),
+    [
+        ('{"port": 80}', "config.json", "something else than a model"),
+        ("[", "config.json", "something else than a model"),
+        ('{"model_type": "llama"}', "thesis.tex", "holds thesis.tex, which is no part of a model"),
+        ('{"model_type": "llama"}', "checkpoint-500/model.safetensors", "holds checkpoint-500, which"),
+        ('{"peft_type": "LORA"}', ".git/HEAD", "holds .git, which"),
+    ],
+)
+def test_a_model_with_something_else_beside_it_is_not_replaced_even_by_force(tmp_path, config, beside, said):
+    home = tmp_path / "home"
+    (home / beside).parent.mkdir(parents=True)
+    (home / beside).write_text("years")
+    (home / ("adapter_config.json" if "peft" in config else "config.json")).write_text(config)
+    there = sorted(home.rglob("*"))
+    with pytest.raises(BadConfig, match=said), whole_folder(home, force=True):
+        pass
+    assert sorted(home.rglob("*")) == there
 
 
 def test_files_have_the_usual_mode(tmp_path):

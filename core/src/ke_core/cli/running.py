@@ -99,11 +99,11 @@ def evaluate(app: App, asked: Asked) -> int:
     console = err()
     with progress(console) as shown:
         jobs = _prepare(app, asked, shown)
-        folders = [RunFolder.create(asked.place(job.spec), job.spec) for job in jobs]
+        folders = [RunFolder.create(asked.place(job.spec), job.spec, job.files) for job in jobs]
         finished: list[Finished] = []
         for job, folder in zip(jobs, folders, strict=True):
             console.print(literal(_intention(job, folder)), soft_wrap=True)
-            here = RunFolder.create(folder.path, job.spec)  # while others ran, somebody may have pruned it
+            here = RunFolder.create(folder.path, job.spec, job.files)  # while others ran, somebody may have pruned it
             finished.append(run(job, here, prices=asked.prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
         if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):

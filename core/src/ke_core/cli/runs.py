@@ -105,8 +105,9 @@ def show(app: App, *, run: Path) -> None:
 def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.
 
-    An unfinished run is not lost work: the same command, given again, goes on with it. One that was finished once is
-    removed only if --run names it, one that a process is at work on never. Files that ke has not written stay.
+    An unfinished run is not lost work: the same command, given again, goes on with it. One that was finished once, or
+    whose run.json this ke cannot read, is removed only if --run names it; one that a process is at work on never. Files
+    that ke has not written stay.
 
     \b
     Examples:
@@ -118,18 +119,20 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     from ke_core.errors import BadRun  # noqa: PLC0415
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.text import literal, plain_table  # noqa: PLC0415
-    from ke_core.results.pruning import named_runs, removable  # noqa: PLC0415
+    from ke_core.results.pruning import named_runs, removable, unreadable  # noqa: PLC0415
 
     if not (named or folder.is_dir()):
         raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks elsewhere")
     found = list(named_runs(named) if named else removable(folder))
+    for error in () if named else unreadable(folder):
+        err().print(literal(f"left, and removed only by --run: {error.message}"), soft_wrap=True)
     table = plain_table("run", "why", "MB")
     for each in found:
         left = each.remove() if yes else ""
         why = f"{each.why} (left: {left})" if left else each.why
         table.add_row(literal(each.path), literal(why), f"{each.size / 1e6:,.2f}")
     if not found:
-        err().print(literal(f"nothing to remove: every run in {folder} is finished"))
+        err().print(literal(f"nothing to remove: no run in {folder} is unfinished"))
         return
     out().print(table)
     if not yes:

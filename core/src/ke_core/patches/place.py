@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ke_core.errors import BadConfig
 from ke_core.files import beside, explained, locked, move_folder
 
-MARKS = ("config.json", "adapter_config.json")
-"""A folder that holds one of these is a checkpoint or an adapter: nothing else is ever replaced."""
+MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
+"""What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
+PARTS = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja", "README.md", "ke_patches")
+"""How the names end of what saving one writes; whatever else lies in the folder is somebody's own."""
 FORCE = "choose another place, or replace it with --force"
+KEPT = "it is not replaced: choose another place"
 
 
 def refuse_existing(to: Path, *, force: bool) -> None:
@@ -23,12 +27,31 @@ def refuse_existing(to: Path, *, force: bool) -> None:
     if to.is_dir():
         if not any(to.iterdir()):
             return
-        if force and not any((to / mark).is_file() for mark in MARKS):
-            raise BadConfig(
-                f"{to} holds something else than a model or an adapter", hint="it is not replaced: choose another place"
-            )
+        if force:
+            _refuse_others(to)
     if not force:
         raise BadConfig(f"{to} exists already", hint=FORCE)
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raise BadConfig unless ``folder`` holds a checkpoint or an adapter, and nothing but that."""
+    if not any(_says(folder / mark, key) for mark, key in MARKS.items()):
+        raise BadConfig(f"{folder} holds something else than a model or an adapter", hint=KEPT)
+    own = next((path for path in sorted(folder.iterdir()) if not _is_part(path)), None)
+    if own is not None:
+        raise BadConfig(f"{folder} holds {own.name}, which is no part of a model or an adapter", hint=KEPT)
+
+
+def _says(file: Path, key: str) -> bool:
+    try:
+        raw = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(raw, dict) and key in raw
+
+
+def _is_part(path: Path) -> bool:
+    return path.name.endswith(PARTS) and path.is_dir() == (path.name == "ke_patches")
 
 
 @contextmanager
@@ -55,7 +78,8 @@ def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
             finally:
                 shutil.rmtree(work, ignore_errors=True)
         finally:
-            lock.unlink(missing_ok=True)
+            with suppress(OSError):  # Windows removes nothing that is open
+                lock.unlink()
 
 
 def _readable(folder: Path) -> None:

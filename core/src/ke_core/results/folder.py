@@ -50,15 +50,19 @@ def environment() -> dict[str, str]:
 
 @frozen(kw_only=True)
 class RunFolder:
-    """An open run. ``environment`` and ``created`` (UTC, ISO 8601) are for people, not part of the id."""
+    """An open run. Not part of its id: ``environment`` and ``created`` (UTC, ISO 8601), which are for people.
+
+    ``files`` says where the user's own files lay that its dataset was read from, by what stands for them in ``spec``.
+    """
 
     path: Path
     spec: RunSpec
     environment: Mapping[str, str] = field(factory=dict)
     created: str = ""
+    files: Mapping[str, str] = field(factory=dict)
 
     @classmethod
-    def create(cls, path: Path, spec: RunSpec) -> RunFolder:
+    def create(cls, path: Path, spec: RunSpec, files: Mapping[str, str] | None = None) -> RunFolder:
         """A new run in ``path``, or the one that is there if it is the same run.
 
         Raises BadRun if ``path`` holds another run or something else, BadConfig if an option is a secret of the
@@ -76,10 +80,11 @@ class RunFolder:
             spec=spec,
             environment=environment(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
+            files=files or {},
         )
         refuse_secrets(to_json(spec), of=str(path / RUN))
         raw = {"id": spec.id, "spec": to_json(spec), "environment": folder.environment, "created": folder.created}
-        write_atomic(path / RUN, to_bytes(raw))
+        write_atomic(path / RUN, to_bytes(raw | ({"files": dict(folder.files)} if folder.files else {})))
         return folder
 
     @classmethod
@@ -102,7 +107,13 @@ class RunFolder:
                 f"{file} was changed after the run was started: its id no longer fits",
                 hint="undo the change, or start the run you want in another folder",
             )
-        return cls(path=path, spec=spec, environment=raw.get("environment", {}), created=raw.get("created", ""))
+        return cls(
+            path=path,
+            spec=spec,
+            environment=raw.get("environment", {}),
+            created=raw.get("created", ""),
+            files=raw.get("files", {}),
+        )
 
     @staticmethod
     def is_one(path: Path) -> bool:

@@ -53,10 +53,18 @@ class Removable:
 
 
 def removable(root: Path) -> Iterator[Removable]:
-    """The unfinished and the damaged runs under ``root``."""
+    """The runs under ``root`` that are unfinished, or whose records are damaged."""
     for path, _found in runs_in(root):
         if why := _why(path):
             yield _made(path, why)
+
+
+def unreadable(root: Path) -> Iterator[BadRun]:
+    """Why each ``run.json`` under ``root`` that is none to this ke is none.
+
+    Another program may have written it, or another ke, and the run may be finished: it goes only by name.
+    """
+    yield from (found for _path, found in runs_in(root) if isinstance(found, BadRun))
 
 
 def named_runs(paths: Iterable[Path]) -> Iterator[Removable]:
@@ -85,11 +93,11 @@ def unfinished(folder: RunFolder) -> str:
 
 
 def _why(path: Path) -> str:
-    """Why a run may go, as it is now; empty if it may not."""
+    """Why a run may go, as it is now; empty if it may not, or cannot be told to be one."""
     try:
         return unfinished(RunFolder.open(path))
-    except BadRun as error:
-        return f"damaged: {error.message}"
+    except BadRun:
+        return ""
 
 
 def _made(path: Path, why: str, *, named: bool = False) -> Removable:

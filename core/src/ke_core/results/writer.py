@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from ke_core.data.records import Record
 from ke_core.errors import BadRun, KEError
-from ke_core.files import FULL, explained
+from ke_core.files import FULL, explained, still_named
 from ke_core.results.lines import to_line
 
 try:
@@ -105,16 +105,8 @@ def _lock(stream: BinaryIO, path: Path) -> None:
             f"cannot lock {path}: {(error.strerror or str(error)).lower()}",
             hint="choose a folder on a local disk with --out, or one on a file system that has locks (flock)",
         ) from error
-    if not _is_there(stream, path):
+    if not still_named(stream, path):
         raise BadRun(f"another process has removed {path} just now", hint="start the same run again")
-
-
-def _is_there(stream: BinaryIO, path: Path) -> bool:
-    """Whether the open file still has that name; what is written to one that was removed is lost."""
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _is_json(line: bytes) -> bool:

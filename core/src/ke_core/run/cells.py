@@ -143,7 +143,7 @@ class CellRunner:
             job = complete(found, self.catalog, self.progress, model=model)
         job = evolve(job, before=(reading, loading))
         try:
-            ended = run(job, RunFolder.create(cell.folder, job.spec))
+            ended = run(job, RunFolder.create(cell.folder, job.spec, job.files))
         except BaseException:
             self._choice = self._model = None  # nobody knows what it did to the model: the next cell loads it afresh
             raise

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import fields_dict, frozen
+from attrs import field, fields_dict, frozen
 
 from ke_core.data.codec import digest, from_json
 from ke_core.data.runspec import Component
@@ -20,17 +20,19 @@ from ke_core.specs import Spec
 Options = Mapping[str, Mapping[str, str]]
 """``{prefix: {field: text}}``, as ``ke_core.plugins.options.split`` makes it."""
 
+CONTENT = "sha256:"
 DATA_DIR = "data_dir"
 """The option that says where data files lie: of this machine, and so not part of a run."""
 
 
 @frozen(kw_only=True)
 class Chosen:
-    """A component with its options."""
+    """A component with its options. ``files``: where those of them lie that ``component`` names by their content."""
 
     spec: Spec[Any]
     config: Any
     component: Component
+    files: Mapping[str, str] = field(factory=dict)
 
     def build(self) -> Any:
         """The thing itself. Raises PluginBroken where its plugin fails to build it."""
@@ -43,12 +45,24 @@ def choose(catalog: Catalog, kind: str, name: str, options: Options) -> Chosen:
     return _chosen(offer, configure(offer.spec, options.get(offer.spec.prefix)))
 
 
-def choose_again(catalog: Catalog, kind: str, recorded: Component, *, data_dir: str = "") -> Chosen:
-    """The component that a run was made with, as installed now."""
+def choose_again(
+    catalog: Catalog, kind: str, recorded: Component, *, files: Mapping[str, str], data_dir: str = ""
+) -> Chosen:
+    """The component that a run was made with, as installed now.
+
+    ``files``: where what it names by content lay then (``Chosen.files``); what is not there any more is looked for in
+    ``data_dir``. Raises BadRun where a file is in neither place, or has changed.
+    """
     offer = catalog.offer(kind, recorded.name)
     given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
+    named = {name: str(recorded.options.get(name)) for name in _naming_files(offer.spec.config)}
+    again = {
+        name: _found_again(content, files.get(content, ""), data_dir, option=f"{offer.spec.prefix}.{name}")
+        for name, content in named.items()
+        if content.startswith(CONTENT)
+    }
     config: Any = from_json(
-        {**recorded.options, **given},
+        {**recorded.options, **given, **again},
         offer.spec.config,
         of=f"recorded options of {recorded.name}",
         error=BadRun,
@@ -77,20 +91,39 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
 
 def _chosen(offer: Offer, config: Any) -> Chosen:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
-    for name, attribute in fields_dict(type(config)).items():
-        if attribute.metadata.get("file") and options[name]:
-            options[name] = _content(str(options[name]))
+    files: dict[str, str] = {}
+    for name in _naming_files(type(config)):
+        if options[name]:
+            path = Path(str(options[name])).expanduser()
+            options[name] = _content(path) or options[name]  # else a name that the component itself knows
+            if str(options[name]).startswith(CONTENT):
+                files[str(options[name])] = str(path.resolve())
     plugin = offer.plugin
     component = Component(
         name=offer.spec.name, distribution=plugin.distribution, version=plugin.version, options=options
     )
-    return Chosen(spec=offer.spec, config=config, component=component)
+    return Chosen(spec=offer.spec, config=config, component=component, files=files)
 
 
-def _content(name: str) -> str:
-    """An option that names a file or a folder, by what is in it: that changes replies, not where it lies."""
-    path = Path(name).expanduser()
+def _naming_files(config: type) -> list[str]:
+    """The options that may name a file or a folder."""
+    return [name for name, attribute in fields_dict(config).items() if attribute.metadata.get("file")]
+
+
+def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:
+    """Where that content lies now: at ``path`` as it did, or in ``data_dir`` under whatever name."""
+    there, folder = [Path(path)] if path else [], Path(data_dir).expanduser()
+    for place in (*there, *(sorted(folder.iterdir()) if data_dir and folder.is_dir() else ())):
+        if _content(place) == content:
+            return str(place)
+    lay = f"{path}, which the run was made with (-o {option})," if path else f"the file of -o {option}"
+    gone = "has changed since" if path and Path(path).exists() else "is not there any more" if path else "is not known"
+    raise BadRun(f"{lay} {gone}", hint="point --data-dir to a folder that holds it as it was, under any name")
+
+
+def _content(path: Path) -> str:
+    """A file or a folder by what is in it: that changes replies, not where it lies. Empty if there is none."""
     found = [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
     if not found:
-        return name  # not a path: a name that the component itself knows
-    return f"sha256:{digest([[str(inner.relative_to(path)), sha256_of(inner)] for inner in found])}"
+        return ""
+    return f"{CONTENT}{digest([[str(inner.relative_to(path)), sha256_of(inner)] for inner in found])}"

@@ -164,6 +164,7 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
         editor_spec=editor,
         dataset=found.dataset,
         cases=found.cases,
+        files=found.data.files,
         hides=found.data.spec.hides(found.data.config),
         judging=Judging(component=judging.component, judge=judging.build(), scored=judging.spec.scored),
         measures=_measures(found.measures),

@@ -82,7 +82,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
     found = []
     for editor in editors:
         made = _Import(request=request, cases=cases, lines=[one for one in read if one.editor == editor])
-        folder = RunFolder.create(places[editor], made.spec(editor, known, data.spec))
+        folder = RunFolder.create(places[editor], made.spec(editor, known, data.spec), data.files)
         records = list(made.records())
         done = sum(isinstance(record, Batch | Replied) for record in folder.read())
         if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ke_core.data.queries import Case
 from ke_core.data.results import Score
@@ -38,7 +39,8 @@ class Job:
     """One run: ``cases`` are the selected ones, in file order.
 
     ``hides``: the dataset hides edits from some cases. ``spec`` holds everything that changes a reply; judge
-    and metrics may change afterwards, on the same records. ``before``: what preparing it took, for its log.
+    and metrics may change afterwards, on the same records. ``files``: where the user's own files lie that the dataset
+    was read from, by what stands for them in ``spec``. ``before``: what preparing it took, for its log.
     """
 
     spec: RunSpec
@@ -47,6 +49,7 @@ class Job:
     editor_spec: EditorSpec
     dataset: Dataset
     cases: tuple[Case, ...]
+    files: Mapping[str, str] = field(factory=dict)
     hides: bool = False
     judging: Judging
     measures: tuple[Measure, ...] = ()

@@ -66,7 +66,7 @@ class Datasets:
 def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorded:
     """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
     known = folder.spec.dataset
-    chosen = choose_again(catalog, "dataset", known.component, data_dir=data_dir)
+    chosen = choose_again(catalog, "dataset", known.component, files=folder.files, data_dir=data_dir)
     assert isinstance(chosen.spec, DatasetSpec)
     dataset: Dataset = chosen.build()
     cases = Cases(dataset, known.component.name)

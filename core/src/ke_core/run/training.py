@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedWriter
 from pathlib import Path
 from time import monotonic
@@ -123,9 +124,12 @@ def prepare(
 
 
 def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[TrainStep]:
-    """Step until the training has had ``minutes`` in all, is finished, or ``stop()``; then write a checkpoint."""
+    """Step until the training has had ``minutes`` in all, is finished, or ``stop()``; then write a checkpoint.
+
+    Raises BadRun where another process trains in that folder, or has since ``job`` was prepared.
+    """
     label, budget = f"training {job.editor} (s)", minutes * 60
-    with locked(job.folder / ".lock"), explained(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
+    with _alone(job), explained(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
         saved_at = last = monotonic()
         unsaved = 0
         while job.seconds < budget and not stop() and not job.training.finished():
@@ -152,6 +156,16 @@ def read_losses(folder: Path) -> list[dict[str, float]]:
         return [json.loads(line) for _number, line in whole_lines(file)]
     except ValueError as error:
         raise BadData(f"{file} is damaged: {error}", hint="delete it: the checkpoint does not need it") from error
+
+
+@contextmanager
+def _alone(job: TrainJob) -> Iterator[None]:
+    """Have the folder for oneself, as it was when ``job`` was prepared: what it holds is written over."""
+    with locked(job.folder / ".lock", busy=f"another process is training in {job.folder}"):
+        found = read_checkpoint(job.folder)
+        if (found.step if found else 0) != job.step:
+            raise BadRun(f"another process has trained in {job.folder} just now", hint="start the same training again")
+        yield
 
 
 def _losses(job: TrainJob) -> BufferedWriter:
