@@ -120,7 +120,7 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
                         fcntl.flock(stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
                     except BlockingIOError as error:
                         raise BadRun(busy, hint="wait until it has finished, or choose another folder") from error
-            if fcntl is None or still_named(stream, path):
+            if still_named(stream, path):
                 yield
                 return
         # Removed while this process waited: others lock the file that has the name now.

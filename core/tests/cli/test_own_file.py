@@ -1,6 +1,7 @@
 """A run on a benchmark file of one's own: its specification holds the content alone, and it is found again."""
 
 import json
+from pathlib import Path
 
 import pytest
 from attrs import evolve, field, frozen
@@ -22,9 +23,8 @@ class FromFile(Toy):
     """Each line of the file names a case of the toy."""
 
     def cases(self):
-        with open(self.config.file, encoding="utf-8") as lines:
-            named = lines.read().split()
-        return (case for case in super(FromFile, self).cases() if case.id in named)
+        named = Path(self.config.file).read_text(encoding="utf-8").split()
+        return (case for case in Toy().cases() if case.id in named)
 
 
 class Mine:
@@ -65,7 +65,9 @@ def test_a_file_that_was_moved_is_found_in_the_data_folder_under_any_name(ke, ru
     (tmp_path / "own.txt").rename(tmp_path / "data" / "kept.txt")
     status, _out, err = ke(*command)
     assert status == 2
-    assert err.startswith(f"error: {tmp_path / 'own.txt'}, which the run was made with (-o mine.file), is not there any")
+    assert err.startswith(
+        f"error: {tmp_path / 'own.txt'}, which the run was made with (-o mine.file), is not there any"
+    )
     assert ke(*command, "--data-dir", "data")[0] == 0
 
 

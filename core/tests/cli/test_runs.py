@@ -1,9 +1,9 @@
 """``ke runs``: listing as ever, one run in full, and the removal of what came to nothing."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
-import json
 import pytest
 
 from ke_core.results.folder import PART, RECORDS, SCORES, RunFolder

@@ -187,7 +187,7 @@ def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, 
     )
     job = training.prepare(request, read(plugins), Silence())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
-    with pytest.raises(BadRun, match="another process has trained in .*net just now"):
+    with pytest.raises(BadRun, match=r"another process has trained in .*net just now"):
         next(training.train(job, 1, bool))
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 

@@ -115,6 +115,16 @@ def test_the_same_weights_with_a_chat_template_or_another_configuration_have_ano
     assert len({plain.digest, chatty.digest, other.digest}) == 3
 
 
+def test_another_token_that_ends_a_text_is_another_digest_and_the_configured_one_is_not_counted_twice():
+    one, other = tiny_model("llama"), tiny_model("llama")
+    own = one.module.config.eos_token_id
+    other.module.generation_config.eos_token_id = [own]
+    again = HFModel.from_parts(other.module, other.tokenizer, id="x")
+    other.module.generation_config.eos_token_id = [own, 7]
+    ends_elsewhere = HFModel.from_parts(other.module, other.tokenizer, id="x")
+    assert one.digest == again.digest != ends_elsewhere.digest
+
+
 def test_weights_that_accelerate_keeps_elsewhere_are_told_apart():
     names = []
     for seed in (0, 0, 1):

@@ -66,6 +66,12 @@ def test_chat_wraps_the_prompt_as_one_user_turn_with_no_second_start_token(folde
     assert not plain.chat
 
 
+def test_a_chat_template_that_writes_the_date_is_always_told_the_same_one(folder):
+    (folder / "chat_template.jinja").write_text("Today: {{ strftime_now('%d %b %Y') }}\n" + TEMPLATE)
+    chat = loaded(folder, chat=True)
+    assert chat.decode(chat.encode("Who?")) == "Today: 26 Jul 2024\n[user] Who?\n[assistant]"
+
+
 def test_chat_without_a_template_is_refused(folder):
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ModelUnavailable, match="no chat template"):

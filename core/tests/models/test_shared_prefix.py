@@ -100,6 +100,16 @@ def test_odd_attention_is_found_out_and_run_another_way(name, used):
     assert holding == ([used] if used else [])
 
 
+def test_a_model_that_runs_alone_leaves_its_own_penalties_and_suppressed_tokens_aside():
+    model = other_model("mamba")
+    before = texts(model, PROMPTS)
+    own = model.module.generation_config
+    own.repetition_penalty, own.no_repeat_ngram_size, own.min_length = 5.0, 1, 40
+    own.suppress_tokens = list(range(50))
+    assert texts(other_model("mamba"), PROMPTS) == texts(model, PROMPTS) == before
+    assert model.module.generation_config is own
+
+
 def test_an_encoder_is_refused_since_it_looks_ahead():
     config = BertConfig(vocab_size=400, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, is_decoder=False)
     module = AutoModelForCausalLM.from_config(config)

@@ -65,6 +65,13 @@ def test_the_three_buckets_of_cf_6334_recombine():
     assert "train" not in drawn(run)
 
 
+def test_a_run_asked_after_each_of_many_edits_has_a_line_for_each():
+    """Each score is looked up, not looked for: by 3,000 steps that is seconds or minutes."""
+    steps = [score(n / 3000, n, **{"edits made": str(n)}) for n in range(1, 3001)]
+    (grid,) = slice_grids([reported(score(0.5, 10), *steps)])
+    assert [(line.names[0], line.scores[0].n) for line in grid.lines] == [(str(n), n) for n in range(1, 3001)]
+
+
 def test_a_run_without_parts_has_no_such_table():
     assert slice_grids([reported(score(0.5, 10))]) == []
     assert [grid.by for grid in slice_grids([reported(score(0.5, 10), score(0.5, 5, hops="2"))])] == ["hops"]

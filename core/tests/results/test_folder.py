@@ -2,6 +2,7 @@ import errno
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -12,7 +13,7 @@ from ke_core.data.results import Answer
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadRun, KEError
 from ke_core.results import writer as writer_module
-from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.folder import RUN, RunFolder, runs_in
 from ke_core.results.lines import from_line, to_line
 from ke_core.testing import strategies
 
@@ -115,6 +116,21 @@ def test_a_folder_with_something_else_is_not_written_to(tmp_path):
     with pytest.raises(BadRun, match="holds something else"):
         RunFolder.create(tmp_path, SPEC)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_run_that_another_process_begins_at_the_same_moment_is_shared(tmp_path, monkeypatch):
+    exists, begun = Path.exists, []
+
+    def not_yet(path, **how):
+        there = exists(path, **how)
+        if path == tmp_path / "run" / RUN and not begun:
+            begun.append(path)
+            RunFolder.create(tmp_path / "run", SPEC)
+        return there
+
+    monkeypatch.setattr(Path, "exists", not_yet)
+    assert RunFolder.create(tmp_path / "run", SPEC).id == SPEC.id
+    assert begun
 
 
 def test_what_a_process_killed_at_its_start_left_does_not_stop_the_next(tmp_path):

@@ -118,6 +118,18 @@ def test_requests_at_once_are_answered_in_one_batch(facts, start):
     assert (site.ended.questions, site.ended.batches) == (12, 1)
 
 
+def test_an_editor_with_a_reply_too_few_leaves_nobody_waiting(facts, start):
+    with start(edits=facts, window=0.2) as site:
+        found = []
+        asked = [threading.Thread(target=lambda: found.append(site.ask(("user", "one too few")))) for _ in range(3)]
+        for thread in asked:
+            thread.start()
+        for thread in asked:
+            thread.join(20)
+        assert [status for status, _body in found] == [500] * 3
+        assert site.said("Peru?")
+
+
 def test_what_comes_while_the_model_is_busy_goes_together_when_it_is_free(facts, start):
     with start(edits=facts, window=0) as site:
         first = threading.Thread(target=site.said, args=("slowly",))

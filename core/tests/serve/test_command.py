@@ -73,6 +73,7 @@ def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monke
         (("edits", "remove", "nobody", *url), "no edit in force is called 'nobody'"),
         (("edits", "list", "--url", "http://127.0.0.1:9"), "cannot reach http://127.0.0.1:9"),
         (("edits", "list", "--url", "nonsense"), "nonsense is not the address of a server"),
+        (("edits", "list", "--url", "http://[::1"), "http://[::1 is not the address of a server"),
         (("edits", "list", "--url", "file:///etc/hostname"), "is not the address of a server"),
         (("edits", "add", *url), "say one of them"),
         (("edits", "add", "x", "y", "--subject", "z", *url), "--subject goes with one sentence"),

@@ -46,7 +46,8 @@ class Recalling(Remembering):
         self.calls.append(len(asks))
         if any("bug" in ask.texts[0] for ask in asks):
             raise ZeroDivisionError("a secret")
-        return super().answer(asks)
+        replies = super().answer(asks)
+        return replies[:-1] if any("one too few" in ask.texts[0] for ask in asks) else replies
 
     def solve(self, ask):
         if "server down" in ask.texts[0]:

@@ -186,6 +186,7 @@ def in_order(values: set[str]) -> list[str]:
 def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sliced: Sequence[Score]) -> Grid:
     shown = [column for column in group if any(column.holds(score) for score in sliced)]
     mains = {column.metric for column in columns(runs) if not column.table}
+    rows = edited(runs)
     what = group[0].table or (group[0].metric if len(mains) > 1 else "")
     return Grid(
         title=f"{what} by {tag}, after editing: value in % (n)".lstrip(),
@@ -197,7 +198,7 @@ def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sli
                 scores=tuple(row.score(column, (tag, value)) for column in shown),
             )
             for value in in_order({score.tags[tag] for score in sliced})
-            for row in edited(runs)
+            for row in rows
             if any(row.score(column, (tag, value)) for column in shown)
         ),
         group=tuple(shown),

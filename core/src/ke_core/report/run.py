@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from attrs import field, frozen
 
@@ -12,6 +13,9 @@ from ke_core.data.runspec import Plan, RunSpec
 from ke_core.models.absent import NO_MODEL
 from ke_core.report.effort import CORE, HEADINGS, TITLE
 from ke_core.report.tally import Tally
+
+Place = tuple[str, str, Phase, str, tuple[tuple[str, str], ...]]
+"""Metric, aspect, phase, style, and the tag that names the slice."""
 
 
 @frozen(kw_only=True)
@@ -31,11 +35,13 @@ class Reported:
 
     def score(self, column: Column, phase: Phase, style: str, tag: tuple[str, str] | None = None) -> Score | None:
         """The score in that column, phase and style: of all cases, or of those with a tag."""
-        wanted = dict([tag]) if tag else {}
-        for score in self.scores:
-            if column.holds(score) and (score.phase, score.style, score.tags) == (phase, style, wanted):
-                return score
-        return None
+        return self._by_place.get((column.metric, column.aspect, phase, style, (tag,) if tag else ()))
+
+    @cached_property
+    def _by_place(self) -> Mapping[Place, Score]:
+        """Every score by where it belongs: a run that was asked after each of its edits has a slice for each."""
+        places = [(one.metric, one.aspect, one.phase, one.style, tuple(one.tags.items())) for one in self.scores]
+        return dict(zip(reversed(places), reversed(self.scores), strict=True))  # of two in one place, the first
 
     def styles(self, phase: Phase) -> list[str]:
         """The styles in which something was measured in that phase, in the order of the specification."""

@@ -74,6 +74,8 @@ class RunFolder:
                 raise BadRun(f"{path} holds another run: {difference(folder.spec, spec)}", hint=ELSEWHERE)
             return folder
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
+            if (path / RUN).exists():  # another of the processes that share the run has begun it just now
+                return cls.create(path, spec, files)
             raise BadRun(f"{path} holds something else, not a run", hint=ELSEWHERE)
         folder = cls(
             path=path,

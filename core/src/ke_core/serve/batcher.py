@@ -10,6 +10,7 @@ from typing import TypeVar
 from attrs import define, field
 
 from ke_core.data.results import Reply
+from ke_core.errors import PluginBroken
 from ke_core.protocols import Edited, Question
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class Batcher:
     async def _together(self, batch: Sequence[Waiting]) -> None:
         questions = [question for question, _reply in batch]
         try:
-            replies = await self.alone(lambda: self.edited.answer(questions))
+            replies = await self.alone(lambda: self._answered(questions))
         except Exception as error:  # noqa: BLE001  a bug in an editor: everyone who waits is told
             for _question, reply in batch:
                 if not reply.done():
@@ -96,3 +97,10 @@ class Batcher:
         for (_question, reply), said in zip(batch, replies, strict=True):
             if not reply.done():
                 reply.set_result(said)
+
+    def _answered(self, questions: Sequence[Question]) -> Sequence[Reply]:
+        """One reply a question. Raises PluginBroken if there are more or fewer."""
+        replies = self.edited.answer(questions)
+        if len(replies) != len(questions):
+            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(questions)} questions")
+        return replies

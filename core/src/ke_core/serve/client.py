@@ -47,7 +47,7 @@ class Client:
     def _send(self, path: str, fields: Sequence[str], body: object = None) -> dict[str, Any]:
         """The answer, in which ``fields`` must stand."""
         base = self.url.rstrip("/").removesuffix("/v1")
-        if urlsplit(base).scheme not in ("http", "https"):
+        if not _is_http(base):
             raise KEError(f"{self.url} is not the address of a server", hint="e.g. --url http://127.0.0.1:8000")
         request = Request(f"{base}/{path}", headers={"Content-Type": "application/json"})  # noqa: S310  http(s), see above
         if body is not None:
@@ -70,6 +70,13 @@ class Client:
         if not isinstance(found, dict) or not found.keys() >= set(fields):
             raise KEError(f"{base} does not answer as ke serve does", hint="see --url")
         return found
+
+
+def _is_http(url: str) -> bool:
+    try:
+        return urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        return False
 
 
 def _said(error: HTTPError) -> str:

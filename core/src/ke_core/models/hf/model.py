@@ -54,12 +54,13 @@ class HFModel:
 
     def __attrs_post_init__(self) -> None:
         self.context = _context(self.module, self.tokenizer)
-        self._around = _around(self.module, self.tokenizer, chat=self.chat)
         self._coder = Coder(self.tokenizer, self.chat)
+        ends = _end_of_text(self.module, self.tokenizer)
+        self._around = _around(self.module, self._coder, ends)
         self._runner = LocalRunner(
             module=self.module,
             coder=self._coder,
-            eos=_end_of_text(self.module, self.tokenizer),
+            eos=ends,
             context=self.context,
             digest=lambda: self.digest,
             size=BatchSize(self.device),
@@ -172,17 +173,22 @@ class HFModel:
         return self._runner.size.last
 
 
-def _around(module: Any, tokenizer: Any, *, chat: bool) -> str:
-    """What beside the weights decides a completion; not where it was loaded from, nor by which version."""
-    config = module.config.to_dict()
+def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
+    """What beside the weights decides a completion; not where it was loaded from, nor by which version.
+
+    The tokens that end a text, and the one that stands for an empty prompt, may be those of the configuration, which
+    is in it, or those of the tokenizer and of ``generation_config``.
+    """
+    tokenizer, config = coder.tokenizer, module.config.to_dict()
     for aside in ("_name_or_path", "architectures", "transformers_version", "dtype", "torch_dtype"):
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = tokenizer.chat_template if chat else None
-    return hashlib.sha256(
-        repr((json.dumps(config, sort_keys=True, default=str), words, chat, template)).encode()
-    ).hexdigest()
+    template = tokenizer.chat_template if coder.chat else None
+    told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
+    if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
+        told += (sorted(ends), coder.begin)
+    return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
 def _context(module: Any, tokenizer: Any) -> int:
@@ -196,6 +202,9 @@ def _context(module: Any, tokenizer: Any) -> int:
 
 def _end_of_text(module: Any, tokenizer: Any) -> frozenset[int]:
     """Every token that ends a text: chat models name several."""
-    named = getattr(module.generation_config, "eos_token_id", None)
-    ids = {tokenizer.eos_token_id, *(named if isinstance(named, (list, tuple)) else [named])}
-    return frozenset(int(one) for one in ids if one is not None)
+    return _ids(tokenizer.eos_token_id) | _ids(getattr(module.generation_config, "eos_token_id", None))
+
+
+def _ids(named: Any) -> frozenset[int]:
+    """Token ids as configurations give them: one, several or none."""
+    return frozenset(int(one) for one in (named if isinstance(named, (list, tuple)) else [named]) if one is not None)

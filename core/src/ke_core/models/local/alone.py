@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,14 +28,27 @@ def generate_alone(module: Any, row: Row) -> None:
         return torch.tensor([row.written.add(int(ids[0, -1]))], device=ids.device)
 
     fed = torch.tensor([list(row.ids)], device=device)
-    module.generate(
-        input_ids=fed,
-        attention_mask=torch.ones_like(fed),
-        # The loop's own end is out of reach: rows end where ``Continuation`` says so.
-        generation_config=GenerationConfig(max_new_tokens=row.written.max_tokens + 1, do_sample=False, pad_token_id=0),
-        logits_processor=LogitsProcessorList([chosen]),
-        stopping_criteria=StoppingCriteriaList([ended]),
-    )
+    with _without_habits(module):
+        module.generate(
+            input_ids=fed,
+            attention_mask=torch.ones_like(fed),
+            # The loop's own end is out of reach: rows end where ``Continuation`` says so.
+            generation_config=GenerationConfig(
+                max_new_tokens=row.written.max_tokens + 1, do_sample=False, pad_token_id=0
+            ),
+            logits_processor=LogitsProcessorList([chosen]),
+            stopping_criteria=StoppingCriteriaList([ended]),
+        )
+
+
+@contextmanager
+def _without_habits(module: Any) -> Iterator[None]:
+    """Without the model's own penalties, suppressed tokens and the like, which stand in for all that is not given."""
+    own, module.generation_config = module.generation_config, GenerationConfig()
+    try:
+        yield
+    finally:
+        module.generation_config = own
 
 
 def logits_alone(module: Any, ids: list[int]) -> Tensor:

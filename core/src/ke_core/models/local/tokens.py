@@ -9,13 +9,19 @@ from attrs import define, field
 
 from ke_core.models.local.text import decode
 
+TODAY = "{% macro strftime_now(form) %}26 Jul 2024{% endmacro %}"
+"""The date that chat templates are told where they ask for one: always the same, or a run could not be repeated.
+
+It is the one that LLaMA's templates write where they cannot ask."""
+
 
 @define(eq=False)
 class Coder:
     """A tokenizer, and how prompts are put: as they stand, or as one user turn of the chat template.
 
     Plain prompts get the special tokens that the tokenizer puts before a text by default (none, or a beginning-of-text
-    token), and none after it: a text that goes on has no end. A chat template writes its own.
+    token), and none after it: a text that goes on has no end. A chat template writes its own, and is told that it is
+    always the same day.
     """
 
     tokenizer: Any
@@ -37,7 +43,7 @@ class Coder:
             texts = [self._turn(text) for text in texts]
         coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
         after = 0 if self.chat else self._after
-        return [ids[: len(ids) - after] or [self._begin()] for ids in coded]
+        return [ids[: len(ids) - after] or [self.begin] for ids in coded]
 
     def continuation(self, prompt: str, ids: Sequence[int], text: str) -> list[int]:
         """Token ids of ``text`` after a prompt that was coded as ``ids``, without special tokens.
@@ -58,11 +64,19 @@ class Coder:
 
     def _turn(self, text: str) -> str:
         written: str = self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], add_generation_prompt=True, tokenize=False
+            [{"role": "user", "content": text}],
+            add_generation_prompt=True,
+            tokenize=False,
+            chat_template=self._template(),
         )
         return written
 
-    def _begin(self) -> int:
+    def _template(self) -> str:
+        written: str = self.tokenizer.get_chat_template()
+        return f"{TODAY}{written}" if "strftime_now" in written else written
+
+    @property
+    def begin(self) -> int:
         """What stands for an empty prompt."""
         for one in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id):
             if one is not None:
