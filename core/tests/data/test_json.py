@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ke_core.data.codec import canonical, digest, from_json, to_json
 from ke_core.data.facts import Edit, Entity
-from ke_core.data.queries import Case
+from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.records import Record
 from ke_core.data.results import Reply
 from ke_core.data.runspec import Plan, RunSpec
@@ -52,6 +53,15 @@ def test_extra_and_missing_fields_are_named_with_their_path() -> None:
 def test_a_validators_own_words_are_kept() -> None:
     with pytest.raises(BadConfig, match="size must be at least 1, not 0"):
         from_json({"size": 0}, Plan, of="plan")
+
+
+def test_a_case_without_sentences_for_judges_has_the_json_that_it_had() -> None:
+    query = Query(id="q", texts=("?",), gold=Gold(entities=(Entity(label="x"),)))
+    case = Case(id="1", probes=(Probe(id="p", aspect="a", queries=(query,)),))
+    assert set(to_json(case)) == {"id", "edits", "probes", "facts_before", "facts_after", "tags"}
+    told = evolve(case, sentences_after=("It is so.",))
+    assert to_json(told)["sentences_after"] == ["It is so."]
+    assert from_json(to_json(told), Case, of="case") == told
 
 
 def test_nan_has_no_canonical_json() -> None:

@@ -152,6 +152,13 @@ def test_pictures_go_by_criterion_by_tag_and_by_k():
     assert [point.value for point in found["By cases edited together"][0].points[0]] == pytest.approx([41.2] * 3)
 
 
+@pytest.mark.parametrize(("other", "drawn"), [(0.7, True), (0.6, False)])
+def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, drawn):
+    runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]
+    (panel,) = galleries(runs)[0].panels
+    assert ("unedited, direct" in [series.label for series in panel.series]) is drawn
+
+
 def test_one_number_alone_is_no_picture():
     assert galleries([reported(score(0.5))]) == []
 

@@ -97,6 +97,12 @@ def test_facts_behind_a_case_are_said_in_its_own_words_where_it_has_them(fakes):
     )
 
 
+def test_sentences_that_a_case_has_for_judges_stand_in_place_of_edits_and_facts(fakes):
+    case = evolve(fakes.tower(1), sentences_before=("Old. ", "Both."), sentences_after=("New.", "Both.", "New."))
+    assert held(case, "after", edited=True) == ("New.", "Both.")
+    assert held(case, "before", edited=True) == held(case, "after", edited=False) == ("Old.", "Both.")
+
+
 @pytest.mark.parametrize(("scored", "seen"), [(False, 0), (True, 1)])
 def test_log_probabilities_go_to_judges_that_read_them(fakes, scored, seen):
     asker = Asker()

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from attrs import Attribute, evolve, field, frozen, validators
 
 from ke_core.data.facts import Edit, Entity, Fact
+from ke_core.data.omitted import OMITTED
 
 Form = Literal["question", "cloze"]
 Phase = Literal["before", "after"]
@@ -92,6 +93,8 @@ class Case:
 
     ``facts_before`` and ``facts_after`` are the chain the case rests on; masking and audits read them.
     A query id stands for one question in the whole case: two probes that share it are answered once.
+    ``sentences_before`` and ``sentences_after``: everything that the data say is true then, for judges, where that is
+    more than a chain of functional facts can hold; without them, judges are given the edits and the chain.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -100,6 +103,8 @@ class Case:
     facts_before: tuple[Fact, ...] = ()
     facts_after: tuple[Fact, ...] = ()
     tags: Mapping[str, str] = field(factory=dict)
+    sentences_before: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    sentences_after: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
 
 def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query:

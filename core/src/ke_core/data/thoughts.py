@@ -40,8 +40,14 @@ def thoughts_of(answer: Answer) -> str:
     """
     raw = answer.raw.strip()
     if answer.outcome == "answered" and answer.text:
-        raw = raw.rpartition(answer.text)[0]
+        raw = raw[: _start(raw, answer.text)]
     return NAMED.sub("", LEADS_TO.sub("", raw.rstrip())).strip()
+
+
+def _start(raw: str, text: str) -> int:
+    """Where the answer stands: last where words lead to it, since more may be said of it after that; else last."""
+    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", raw)][::-1]
+    return next((at for at in places if LEADS_TO.search(raw, 0, at)), max(places, default=0))
 
 
 def sentences(text: str) -> tuple[str, ...]:

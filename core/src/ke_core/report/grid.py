@@ -16,6 +16,7 @@ from ke_core.report.run import Column, Reported, by_table, columns, labels, with
 from ke_core.results.aggregate import BUCKET, PART, TESTED
 
 AFTER: Phase = "after"
+UNEDITED = "unedited"
 PARTS = {
     PART: {"edited": "edited", "control": "unedited"},
     BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
@@ -108,7 +109,7 @@ def score_grids(runs: Sequence[Reported]) -> list[Grid]:
 
 def _score_grid(runs: Sequence[Reported], shown: Sequence[Column]) -> Grid:
     """One table, of the columns given."""
-    rows = [*_unedited(runs, shown), *edited(runs)]
+    rows = [*unedited(runs, shown), *edited(runs)]
     if shown:
         rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
     styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
@@ -210,8 +211,8 @@ def _is_in(score: Score, group: Sequence[Column]) -> bool:
     return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
 
 
-def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
-    """Rows of the unedited model: once where no two runs disagree on it, else for each run."""
+def unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
+    """Rows of the unedited model: once, as ``UNEDITED``, where no two runs disagree on it, else for each run."""
     rows = [
         Row(label=f"before {label}", run=run, phase="before", style=style)
         for label, run in zip(labels(runs), runs, strict=True)
@@ -223,8 +224,9 @@ def _unedited(runs: Sequence[Reported], shown: Sequence[Column]) -> list[Row]:
         style: max((one for one in found if one[0].style == style), key=lambda one: len(one[1]))
         for style in dict.fromkeys(style for run in most for style in run.styles("before"))
     }
-    if all(own.items() <= fullest[row.style][1].items() for row, own in found):
-        return [evolve(row, label="unedited") for row, _own in fullest.values()]
+    asked = {(row.run.spec.model.id, row.run.spec.dataset.sha256) for row in rows}
+    if len(asked) == 1 and all(own.items() <= fullest[row.style][1].items() for row, own in found):
+        return [evolve(row, label=UNEDITED) for row, _own in fullest.values()]
     return rows
 
 

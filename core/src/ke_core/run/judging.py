@@ -78,12 +78,13 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
 
 
 def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
-    """What ``case`` says is true in that phase, in sentences, each once: of its edits, then of the facts behind it."""
+    """What ``case`` says is true in that phase, in sentences, each once: its own, or of its edits and the facts behind."""
     new = phase == "after" and edited
+    own = case.sentences_after if new else case.sentences_before
     of_edits = [edit.statement if new else edit.before.sentence if edit.before else "" for edit in case.edits]
     behind = [fact.sentence for fact in (case.facts_after if new else case.facts_before)]
     # what the file itself says of a fact comes before what is made up of its labels
-    said = [*of_edits, *behind] if new else [*behind, *of_edits]
+    said = own or ([*of_edits, *behind] if new else [*behind, *of_edits])
     return tuple(dict.fromkeys(sentence.strip() for sentence in said if sentence.strip()))
 
 

@@ -9,11 +9,11 @@ from attrs import field, frozen
 from ke_core.data.results import SHARE, Score
 from ke_core.data.runspec import RunSpec
 from ke_core.report.effort import CORE
-from ke_core.report.grid import AFTER, SPENT, Row, edited, in_order
+from ke_core.report.grid import AFTER, SPENT, UNEDITED, Row, edited, in_order, unedited
 from ke_core.report.numbers import interval, number
 from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 
-UNEDITED = -1
+GREY = -1
 """The hue of the unedited model: grey."""
 TOGETHER = "cases edited together"
 
@@ -81,9 +81,14 @@ def galleries(runs: Sequence[Reported]) -> list[Gallery]:
 
 
 def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
-    """The aspects (criteria) of each table under one another, the unedited model among them."""
-    rows = _rows(runs)
+    """The aspects (criteria) of each table under one another, with the unedited model if there is one for all."""
+    styles = _styles(runs)
     for group in by_table(shares):
+        before = [row for row in unedited(runs, group) if row.label == UNEDITED]
+        rows = [
+            (Series(label=_joint(UNEDITED, row.style), hue=GREY, mark=styles.index(row.style)), row) for row in before
+        ]
+        rows += _edited(runs)
         lines = [(series, tuple(_point(row.score(column)) for column in group)) for series, row in rows]
         title = group[0].table or group[0].metric
         yield from _panel(title, SHARE, [column.heading for column in group], lines)
@@ -159,22 +164,6 @@ def _point(score: Score | None) -> Point | None:
     words = f"{number(score)} {score.measure}".strip() + (f" ({interval(score)})" if ends else "") + f", n {score.n:,}"
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
     return Point(value=score.value * scale, low=low, high=high, words=words)
-
-
-def _rows(runs: Sequence[Reported]) -> list[tuple[Series, Row]]:
-    """The unedited model's rows, of the first run that has any in a style, then those of the edited ones."""
-    styles = _styles(runs)
-    before: dict[str, Row] = {}
-    for run in runs:
-        for style in run.styles("before"):
-            before.setdefault(style, Row(label="unedited", run=run, phase="before", style=style))
-    if len({(run.spec.model.id, run.spec.dataset.sha256) for run in runs if not without_model(run.spec)}) > 1:
-        before = {}  # several unedited models, or benchmarks: each is in the tables
-    unedited = [
-        (Series(label=_joint("unedited", style), hue=UNEDITED, mark=styles.index(style)), row)
-        for style, row in before.items()
-    ]
-    return [*unedited, *_edited(runs)]
 
 
 def _edited(runs: Sequence[Reported]) -> list[tuple[Series, Row]]:
