@@ -78,7 +78,10 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
 
 
 def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
-    """What ``case`` says is true in that phase, in sentences, each once: its own, or of its edits and the facts behind."""
+    """What ``case`` says is true in that phase, in sentences, each once.
+
+    Its own sentences for judges; without any, those of its edits, then of the facts behind it.
+    """
     new = phase == "after" and edited
     own = case.sentences_after if new else case.sentences_before
     of_edits = [edit.statement if new else edit.before.sentence if edit.before else "" for edit in case.edits]

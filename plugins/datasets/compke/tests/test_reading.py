@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +165,20 @@ def test_the_published_file_is_asked_for(tmp_path: Any, monkeypatch: pytest.Monk
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(BadData, match=r"COMPKE.json of compke is not here"):
         list(compke(CompkeConfig()).cases())
+
+
+def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KE_DATA_DIR", raising=False)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+    dataset = compke(CompkeConfig())
+    with pytest.raises(BadData, match=r"COMPKE\.json of compke is not here") as caught:
+        list(dataset.cases())
+    address = "https://raw.githubusercontent.com/kzjkzj666/CompKE/main/dataset/COMPKE.json"
+    assert address in caught.value.hint
+    assert str(tmp_path / "data" / "compke" / "COMPKE.json") in caught.value.hint
+    assert dataset.info().source == dataset.files()[0].url == address
+
+
+def test_a_file_of_ones_own_is_not_the_published_one(read: Read, record: dict[str, Any], tmp_path: Path) -> None:
+    read([record])
+    assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "a file of yours: -o compke.file=FILE"

@@ -131,6 +131,23 @@ def test_x7_a_bare_id_names_nothing(loaded: Any, record: dict[str, Any], toy: An
     assert probes(case, "relation-specificity")[0].queries[0].gold.entities == ()
 
 
+@pytest.mark.parametrize(
+    ("aliases", "named"),
+    [(["", "m", "man"], [("m", ("man",))]), ([" "], []), ([], [])],
+    ids=["aliases", "blank", "none"],
+)
+def test_an_answer_without_a_label_goes_by_its_first_alias(
+    loaded: Any, record: dict[str, Any], toy: Any, aliases: list[str], named: list[Any]
+) -> None:
+    """The released generator writes an empty label where Wikidata has none in English."""
+    nameless = toy.query("The gender of Al Dun is", "", relation="SEX_OR_GENDER", ids=["Q66"])
+    nameless["answers"][0]["aliases"] = aliases
+    record["Relation_Specificity"] = [toy.grouped(nameless)]
+    (case,) = loaded(record)
+    (probe,) = probes(case, "relation-specificity")
+    assert [(entity.label, entity.aliases) for entity in probe.queries[0].gold.entities] == named
+
+
 def test_ids_may_be_lists_or_numbers(loaded: Any, record: dict[str, Any], toy: Any) -> None:
     many = toy.query(
         "The number of children Al Dun has is", "3", relation="NUMBER_OF_CHILDREN", ids=[3], subject=["Q1"]
@@ -210,7 +227,7 @@ QUERY = "Relation_Specificity.0.test_queries.0"
         (f"{QUERY}.query_type", "three_hop", "query_type is 'three_hop', not regular or two_hop"),
         (f"{QUERY}.query_type", "two_hop", "second_relation or second_hop_target_ids is missing"),
         (f"{QUERY}.answers", "male", "must be a list, not a text"),
-        (f"{QUERY}.answers.0.value", "", "value is blank"),
+        (f"{QUERY}.answers.0.value", None, "must be a text, not null"),
         (f"{QUERY}.answers.0.aliases", [3], "must be a text, not a whole number"),
     ],
 )

@@ -56,6 +56,7 @@ def test_a_missing_field_is_named_with_its_record(record, stored, name) -> None:
     ("answers", ["A", ""], "record 1: one of answers is blank"),
     ("answers", ["A", None], "record 1: answers[1]: must be a text, not null"),
     ("loc_ans", ["eleven"], "record 1: loc_ans: must be a text, not a list"),
+    ("alt", None, "record 1: alt: must be a text, not null"),
 ])  # fmt: skip
 def test_a_wrong_field_is_named_with_what_it_should_be(record, stored, name, value, said) -> None:
     assert said in refused(stored([record | {name: value}]))

@@ -58,6 +58,19 @@ def test_the_true_answer_may_be_taught_instead_and_has_no_rival_then(record, sto
     assert case.edits[0].statement == "Who set up Ostrel Mills? Tobin Crane"
 
 
+def test_a_record_with_a_blank_alt_is_left_out_and_counted(records, stored) -> None:
+    first, second, third = records
+    dataset = stored([first, second | {"alt": " "}, third, first | {"alt": ""}])
+    with pytest.warns(UserWarning, match=r"zsre_mend_eval\.json: left out for a blank alt: 2\Z"):
+        assert [case.id for case in dataset.cases()] == ["0", "2"]
+
+
+@pytest.mark.parametrize("alt", ["", "Q969340", None])
+def test_where_the_true_answer_is_taught_alt_is_not_looked_at(record, stored, alt) -> None:
+    (case,) = stored([record | {"alt": alt}], target="answers").cases()
+    assert case.probes[0].queries[0].gold.entities[0].names == ("Tobin Crane", "T. Crane")
+
+
 def test_an_alt_that_is_a_spelling_of_the_answer_is_compared_with_nothing(records, stored) -> None:
     *_, same = stored(records).cases()
     assert "efficacy-probability" not in told(same)

@@ -33,22 +33,29 @@ def test_a_name_may_stand_anywhere(form: str) -> None:
     [
         ("from Poland, a police officer", Verdict.WRONG, Verdict.RIGHT),
         ("pastor", Verdict.WRONG, Verdict.WRONG),
-        ("one of p and q", Verdict.RIGHT, Verdict.WRONG),
+        ("one of p and q", Verdict.WRONG, Verdict.WRONG),
         ("in 1975", Verdict.WRONG, Verdict.RIGHT),
+        ("on the 7 of May", Verdict.RIGHT, Verdict.RIGHT),
     ],
-    ids=["inside a word", "one letter", "one letter by itself", "one digit"],
+    ids=["inside a word", "one letter", "one letter by itself", "one digit in a number", "one digit by itself"],
 )
-def test_the_released_code_looks_inside_words_and_drops_single_letters(
+def test_the_released_code_looks_inside_words_and_both_drop_single_letters(
     text: str, contains: Verdict, substring: Verdict
 ) -> None:
     assert verdict(text, POLITICIAN) is contains
     assert verdict(text, POLITICIAN, rule="substring") is substring
 
 
+def test_an_alias_of_one_letter_makes_no_answer_right() -> None:
+    """RippleEdits' released filter: aliases are longer than one character, or digits."""
+    assert verdict("I'm not sure", ("male", "m"), form="question") is Verdict.WRONG
+    assert verdict("M.", ("male", "m"), form="question", normalise="text") is Verdict.WRONG
+    assert verdict("a male", ("male", "m"), form="question") is Verdict.RIGHT
+
+
 @pytest.mark.parametrize("rule", ["contains", "substring"])
 def test_one_of_several_targets_suffices_unless_all_are_required(rule: str) -> None:
     """RippleEdits' section 5.1 says one; its released code asks for every one."""
-    assert verdict("It is B", ("A1",), ("B",), rule="contains") is Verdict.RIGHT
     assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule) is Verdict.RIGHT
     assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.WRONG
     assert verdict("Bo and Al", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.RIGHT

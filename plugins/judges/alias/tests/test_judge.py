@@ -83,6 +83,13 @@ def test_an_answer_that_did_not_end_well_is_wrong_and_says_how(outcome) -> None:
     assert judged.findings == (Finding(item=outcome, label="outcome"),)
 
 
+def test_every_entity_that_a_shared_name_belongs_to_is_found() -> None:
+    """RippleEdits' released verifier asks for every target: one name may stand for two of them."""
+    twins = (Entity(label="Georgia", id="Q230"), Entity(label="Georgia", id="Q1428"))
+    query = Query(id="q", texts=("?",), gold=Gold(entities=twins, require="any"))
+    assert [finding.entity for finding in judge(Answer(text="Georgia"), query).findings] == ["Q230", "Q1428"]
+
+
 def test_gold_without_a_name_leaves_the_judge_unsure() -> None:
     nothing = Query(id="q", texts=("?",), gold=Gold())
     assert judge(Answer(text="Croatia"), nothing).verdict is Verdict.UNSURE

@@ -165,6 +165,54 @@ def test_number(answer, options, expected) -> None:
     assert verdict(answer, ask(Gold(entities=(entity("1,234"),), require="number")), **options) is expected
 
 
+MOONS = ("21", "twenty-one", "21 moons", "XXI")
+ALIASES = {
+    "its value": ("21", EXACT, RIGHT),
+    "an alias in words": ("twenty-one", EXACT, RIGHT),
+    "an alias in words, with a space": ("twenty one.", EXACT, RIGHT),
+    "an alias with a unit": ("21 moons", EXACT, RIGHT),
+    "an alias in another notation": ("XXI", EXACT, RIGHT),
+    "exact: more text is wrong": ("21 moons of ice", EXACT, WRONG),
+    "exact: case matters as for names": ("Twenty-one", EXACT, WRONG),
+    "case: it does not": ("Twenty-one", CASE, RIGHT),
+    "contains: an alias in a sentence": ("It has twenty-one of them", CONTAINS, RIGHT),
+    "contains: not inside a number in digits": ("It has 121 moons", CONTAINS, WRONG),
+    "contains: not behind thousands": ("It has 1,121 moons", CONTAINS, WRONG),
+    "contains: not behind a point": ("It has 3.21 moons", CONTAINS, WRONG),
+    "contains: not behind a bare point": ("It has .21 moons", CONTAINS, WRONG),
+    "contains: not behind a minus": ("It has -21 moons", CONTAINS, WRONG),
+    "contains: not inside a number in words": ("one hundred and twenty-one moons", CONTAINS, WRONG),
+    "contains: not before a scale": ("twenty-one thousand moons", CONTAINS, WRONG),
+    "contains: nor its value": ("21 million moons", CONTAINS, WRONG),
+    "text: not behind thousands": ("It has 1,121 moons", LOOSE, WRONG),
+    "text: not behind a point": ("It has 3.21 moons", LOOSE, WRONG),
+    "text: not behind a minus": ("It has -21 moons", LOOSE, WRONG),
+    "text: not inside a number in words": ("one hundred twenty-one moons", LOOSE, WRONG),
+    "substring: not inside a number either": ("It has 121 moons", {"match": "substring"}, WRONG),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "options", "expected"), ALIASES.values(), ids=ALIASES)
+def test_aliases_of_a_number(answer, options, expected) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity(*MOONS),), require="number")), **options) is expected
+
+
+def test_a_cloze_may_begin_with_an_alias_of_a_number() -> None:
+    moons = ask(Gold(entities=(entity(*MOONS),), require="number"), form="cloze")
+    assert verdict(" twenty-one, of which nine are small", moons) is RIGHT
+    assert verdict(" twenty-one thousand", moons) is WRONG
+
+
+@pytest.mark.parametrize("answer", ["twenty-one", "one hundred", "one million", "1 million", "3,1 km", "ninety one"])
+def test_a_number_inside_another_is_not_that_number(answer) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity("1"),), require="number")), **CONTAINS) is WRONG
+
+
+@pytest.mark.parametrize("answer", ["one or two", "two and one", "the one", "number one.", "1-2", "1 2 3", "one-eyed"])
+def test_a_number_beside_another_is_itself(answer) -> None:
+    assert verdict(answer, ask(Gold(entities=(entity("1"),), require="number")), **CONTAINS) is RIGHT
+
+
 @pytest.mark.parametrize("answer", ["3", "three", "Three.", "3.0", "03"])
 def test_small_number_in_words(answer) -> None:
     assert verdict(answer, ask(Gold(entities=(entity("3"),), require="number"))) is RIGHT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from attrs import evolve
 
@@ -124,3 +126,19 @@ def test_a_cloze_may_list_a_whole_set_before_it_goes_on() -> None:
     both = evolve(query((SF, LA)), form="cloze")
     assert judged(both, "Los Angeles, SF, and Los Angeles (the harbour) and has a long coast").verdict is RIGHT
     assert judged(both, "Los Angeles, which lies on the coast, and San Francisco").verdict is WRONG
+
+
+def test_a_cloze_may_begin_with_a_member_and_a_colon() -> None:
+    paris = Entity(label="Paris", id="p")
+    assert judged(evolve(query((paris,)), form="cloze"), "Paris: the City of Light").verdict is RIGHT
+
+
+NAMES = ("Mission: Impossible", "Star Wars: Episode IV \u2013 A New Hope", "Europe Ecology \u2013 The Greens", "Lost")
+
+
+@pytest.mark.parametrize("order", [*permutations(range(len(NAMES)))])
+def test_the_order_of_a_set_makes_no_difference(order: tuple[int, ...]) -> None:
+    members = tuple(Entity(label=name) for name in NAMES)
+    listed = ", ".join(NAMES[at] for at in order)
+    assert judged(query(members), listed).verdict is RIGHT
+    assert judged(query(tuple(members[at] for at in order)), ", ".join(NAMES)).verdict is RIGHT

@@ -37,6 +37,28 @@ def test_what_is_listed(text: str, listed: list[str]) -> None:
     assert items(text, NAMES) == listed
 
 
+TITLES = ("Mission: Impossible", "Star Trek: The Next Generation", "Star Wars: Episode IV \u2013 A New Hope", "Top Gun")
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("Mission: Impossible, Top Gun", ["Mission: Impossible", "Top Gun"]),
+        ("Top Gun, Mission: Impossible", ["Top Gun", "Mission: Impossible"]),
+        ("Star Trek: The Next Generation, Lost", ["Star Trek: The Next Generation", "Lost"]),
+        ("Lost and Star Trek: The Next Generation", ["Lost", "Star Trek: The Next Generation"]),
+        ("Star Wars: Episode IV \u2013 A New Hope", ["Star Wars: Episode IV \u2013 A New Hope"]),
+        ("The films are: Mission: Impossible and Top Gun", ["Mission: Impossible", "Top Gun"]),
+        ("Films like Top Gun: Mission: Impossible", ["Mission: Impossible"]),
+        ("Top Gun: a film, Lost", ["Top Gun: a film", "Lost"]),
+        ("1. Mission: Impossible\n2. Top Gun", ["Mission: Impossible", "Top Gun"]),
+        ("Star Trek: Picard, Lost", ["Picard", "Lost"]),
+    ],
+)
+def test_a_known_name_is_no_heading_and_is_not_cut(text: str, listed: list[str]) -> None:
+    assert items(text, TITLES) == listed
+
+
 @pytest.mark.parametrize(
     ("name", "plain"),
     [

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from ke_core.plugin import (
     EDITS_WITHHELD,
+    EFFICACY,
     Answer,
     Case,
     CaseRecord,
@@ -137,6 +138,20 @@ def test_controls_have_qa_accuracy_and_no_flip() -> None:
     scores = scored([evolve(one, edited=False)])
     assert scores["qa", "direct"].value == 1
     assert scores["correct-flip", "direct"].skipped_because == {EDITS_WITHHELD: 1}
+
+
+def test_what_is_drawn_for_edit_wise_scores_is_the_statement() -> None:
+    """Several cases may share one; a question is drawn with its case."""
+    (one,) = direct([R], [R])
+    gold = Gold(entities=(Entity(label="x"),))
+    probes = tuple(
+        Probe(id=edit, aspect=EFFICACY, queries=(Query(id=edit, texts=("?",), gold=gold),), edits=(edit,))
+        for edit in ("e", "f")
+    )
+    case_ = evolve(one.case, probes=(*probes, *one.case.probes))
+    found = {value.unit for value in CorrectFlip().values(evolve(one, case=case_)) if value.aspect == "edit-wise"}
+    assert found == {"e", "f"}
+    assert {value.unit for value in CorrectFlip().values(one)} == {""}
 
 
 def test_v9_what_the_judge_could_not_say_is_not_wrong() -> None:

@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     Answer,
     CaseRecord,
     Failure,
@@ -81,8 +82,14 @@ def test_old_answer_counts_as_stale_only_where_no_wording_is_right(case, record)
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "multi-hop-stale")[0].value == 1
 
 
-def test_control_is_measured_like_an_edited_case(one_edit) -> None:
-    assert named(evolve(one_edit, edited=False), "multi-hop")[0].value == 1
+def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
+    """Its gold path is its original chain; its single-hop questions are of the new one, where others' edits may be."""
+    control = evolve(one_edit, edited=False)
+    assert named(control, "multi-hop")[0].value == 1
+    assert named(control, "instance-wise", "before")[0].value == 1
+    for aspect in ("edit-wise", "instance-wise"):
+        (value,) = named(control, aspect)
+        assert (value.value, value.skipped_because) == (None, EDITS_WITHHELD)
 
 
 def test_of_cases_whose_facts_are_recalled_only_those_count(case, record, one_edit, four_edits) -> None:

@@ -8,6 +8,7 @@ from statistics import mean
 import pytest
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     Answer,
     Case,
@@ -201,3 +202,11 @@ def test_edit_wise_counts_each_edit() -> None:
     asked = CaseRecord(case=made, batch="-", outcomes={("after", "direct", "fact"): outcome(fact, {"x"})})
     (value,) = (v for v in SetAnswers(config=SetAnswersConfig()).values(asked) if v.aspect == "edit-wise")
     assert (value.value, value.unit) == (1, "e")
+
+
+def test_of_a_control_no_edit_is_scored() -> None:
+    made = case({"a"}, {"b"})
+    said = {("after", "direct", "fact"): outcome(made.probes[0].queries[0], {"x"})}
+    asked = CaseRecord(case=made, batch="-", edited=False, outcomes=said)
+    (value,) = (v for v in SetAnswers(config=SetAnswersConfig()).values(asked) if v.aspect == "edit-wise")
+    assert (value.value, value.skipped_because) == (None, EDITS_WITHHELD)

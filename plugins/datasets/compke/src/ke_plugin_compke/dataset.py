@@ -82,7 +82,8 @@ def compke(config: CompkeConfig) -> Compke:
     if config.file is None:
         return Compke(variant=COMPKE, config=config)
     path = own_file(config.file, "compke", form="the format of the plugin's README")
-    return Compke(variant=evolve(COMPKE, file=str(path), published={}), config=config)
+    own = evolve(COMPKE, file=str(path), url="a file of yours: -o compke.file=FILE", licence="yours", published={})
+    return Compke(variant=own, config=config)
 
 
 @cache

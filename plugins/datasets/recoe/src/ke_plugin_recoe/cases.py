@@ -14,7 +14,8 @@ perplexity-counterfactuals both         the same of the counterfactual facts
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query, perplexity_probes
 from ke_plugin_recoe import GROUPS, REASONING
@@ -51,6 +52,8 @@ def case(record: Record, scheme: Scheme, number: int, *, perplexity: bool = True
         facts_before=before,
         facts_after=after,
         tags={"scheme": scheme, "group": GROUPS[scheme]},
+        sentences_before=_whole(record.facts(), record.unchanged()),
+        sentences_after=_whole(record.counterfactuals(), record.unchanged()),
     )
 
 
@@ -61,17 +64,20 @@ def golds(record: Record, scheme: Scheme) -> tuple[Gold, Gold]:
         orders = ordered(a), ordered(ca)
         if sorted(map(plain, orders[0])) == sorted(map(plain, orders[1])) and len(orders[0]) > 1:
             return _order(orders[0], record.answer_alias), _order(orders[1], record.counterfactual_answer_alias)
-    elif number_of(a) and number_of(ca):
-        return _number(a, record.answer_alias), _number(ca, record.counterfactual_answer_alias)
-    shared = {plain(ca)}
-    own = _entity(a, record.answer_alias, shared)
-    taken = {plain(name) for name in own.names}
-    return _gold(own), _gold(_entity(ca, record.counterfactual_answer_alias, taken))
+    own = _entity(a, record.answer_alias, {_same(ca)})
+    other = _entity(ca, record.counterfactual_answer_alias, set(map(_same, own.names)))
+    require: Literal["number", "any"] = "number" if number_of(a) and number_of(ca) else "any"
+    return Gold(entities=(own,), require=require), Gold(entities=(other,), require=require)
 
 
 def ordered(text: str) -> list[str]:
     """The members of an ordered list that is written as one text."""
     return [part for part in SEPARATOR.split(text.strip().removesuffix(".")) if part]
+
+
+def _whole(*sides: Iterable[Stated]) -> tuple[str, ...]:
+    """The sentences of these facts, whole: what was thought is judged against all of them (section 5.2)."""
+    return tuple(dict.fromkeys(fact.fact.strip() for side in sides for fact in side))
 
 
 def _sentences(facts: Iterator[Stated]) -> Iterator[str]:
@@ -99,17 +105,14 @@ def _own(edit: Edit, at: int) -> Query:
 def _entity(label: str, aliases: tuple[str, ...], taken: set[str]) -> Entity:
     """Yes and no are words, not names: letters' case makes no other answer."""
     more = Truth.get(plain(label).removesuffix("."), ())
-    names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and plain(name) not in taken]
+    names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and _same(name) not in taken]
     return Entity(label=label, aliases=tuple(names))
 
 
-def _gold(entity: Entity) -> Gold:
-    return Gold(entities=(entity,), require="any")
-
-
-def _number(text: str, aliases: tuple[str, ...]) -> Gold:
-    same = tuple(name for name in aliases if name != text and number_of(name) == number_of(text))
-    return Gold(entities=(Entity(label=text, aliases=same),), require="number")
+def _same(name: str) -> str:
+    """What two spellings of one name, or of one number, share."""
+    number = number_of(name)
+    return str(float(number)) if number else plain(name)
 
 
 def _order(members: list[str], aliases: tuple[str, ...]) -> Gold:

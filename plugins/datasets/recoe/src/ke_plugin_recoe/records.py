@@ -15,6 +15,8 @@ Scheme = Literal["superlative", "comparative", "counting", "sorting", "aggregati
 UNCHANGED = "unchanged_facts"
 DIRECT = ("direct_facts", "direct_counterfactuals")
 """Members of ``facts_per_choice`` and ``counterfactuals_per_choice`` that hold what states the answer itself."""
+COMPONENTS = 2
+"""A sum or a difference is of so many facts at least."""
 BY_CHOICE = ("superlative", "comparative")
 """Schemes whose facts always belong to one of two choices."""
 NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?\Z")
@@ -112,7 +114,7 @@ class Record:
             raise ValueError("counterfactuals_per_choice changes nothing")
 
     def facts(self) -> Iterator[Stated]:
-        """What supports the answer, without what states it (the direct facts)."""
+        """What supports the answer, without what states it (the direct fact)."""
         yield from self._indirect(self.facts_per_choice, self.answer)
 
     def counterfactuals(self) -> Iterator[Stated]:
@@ -124,10 +126,19 @@ class Record:
         return self.counterfactuals_per_choice.get(UNCHANGED, ())
 
     def _indirect(self, groups: Mapping[str, Group], answer: str) -> list[Stated]:
+        """Without the one fact that states the answer, where nothing marks it and the sum or difference of two is left.
+
+        A component may equal the answer too: the direct fact is the one that says most of what is asked.
+        """
         own = [fact for name, group in groups.items() if name not in (UNCHANGED, *DIRECT) for fact in group]
         if self.scheme not in ("aggregation", "subtraction") or any(name in groups for name in DIRECT):
             return own
-        return [fact for fact in own if not _states(fact, answer)] or own
+        stating = [at for at, fact in enumerate(own) if _states(fact, answer)]
+        if not stating or len(own) < COMPONENTS + 1:
+            return own
+        asked = _words(self.question)
+        direct = max(stating, key=lambda at: len(asked & _words(own[at].fact)))
+        return own[:direct] + own[direct + 1 :]
 
     def json(self) -> dict[str, Any]:
         """JSON values in the file's format; counterfactuals have no links."""
@@ -179,6 +190,10 @@ def number_of(text: str) -> str:
 def plain(text: str) -> str:
     """Letters' case and spaces aside."""
     return " ".join(text.split()).casefold()
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _states(fact: Stated, answer: str) -> bool:

@@ -21,7 +21,7 @@ from functools import cached_property
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
-from ke_plugin_ripple_edits.records import KEYS, Asked, Change, Ids, Record, ids
+from ke_plugin_ripple_edits.records import KEYS, Answer, Asked, Change, Ids, Record, ids
 from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
 
 KNOWN = "known"
@@ -218,15 +218,24 @@ class _Case:
 
 
 def _named(asked: Asked) -> tuple[Entity, ...]:
-    """The answers that have a name. Where Wikidata had no label, the file has the bare id (X7): nobody can say that."""
+    """The answers that have a name."""
     keys: Sequence[str | None] = (
         asked.gold_ids if len(asked.gold_ids) == len(asked.answers) else [None] * len(asked.answers)
     )
-    return tuple(
-        Entity(label=answer.value, aliases=_spelled(answer.aliases, asked.gold_ids), id=key)
-        for answer, key in zip(asked.answers, keys, strict=True)
-        if not (BARE.match(answer.value) and answer.value in asked.gold_ids)
-    )
+    found = (_entity(answer, key, asked.gold_ids) for answer, key in zip(asked.answers, keys, strict=True))
+    return tuple(entity for entity in found if entity is not None)
+
+
+def _entity(answer: Answer, key: str | None, bare: Ids) -> Entity | None:
+    """A gold target; None where nobody can say it.
+
+    Where Wikidata has no label, the file has the bare id (X7), or a blank: then its first alias is its label.
+    """
+    if BARE.match(answer.value) and answer.value in bare:
+        return None
+    aliases = _spelled(answer.aliases, bare)
+    names = (answer.value, *aliases) if answer.value.strip() else aliases
+    return Entity(label=names[0], aliases=names[1:], id=key) if names else None
 
 
 def _spelled(aliases: Sequence[str], bare: Ids) -> tuple[str, ...]:

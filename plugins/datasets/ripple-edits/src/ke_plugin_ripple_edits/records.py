@@ -1,8 +1,9 @@
 """The published JSON, checked field by field; what real records hold is allowed, however odd.
 
-Ids are texts, numbers or lists of them; ``answers`` may be empty; the old object may be missing from its own prompt;
-the key ``Relation_Specificity`` also occurs without its second "ic". Files that are made here (``ke datasets build``)
-add the labels that the published ones leave out, in fields that other software skips.
+Ids are texts, numbers or lists of them; ``answers`` may be empty, and so may an answer's label (Wikidata has none in
+English); the old object may be missing from its own prompt; the key ``Relation_Specificity`` also occurs without its
+second "ic". Files that are made here (``ke datasets build``) add the labels that the published ones leave out, in
+fields that other software skips.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def ids(value: Any) -> Ids:
 
 @frozen(kw_only=True)
 class Answer:
-    """A gold target: its label and its other names."""
+    """A gold target: its label, which may be blank, and its other names."""
 
-    value: str = field(validator=said)
+    value: str
     aliases: tuple[str, ...]
 
 

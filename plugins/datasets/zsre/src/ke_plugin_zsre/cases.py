@@ -5,16 +5,16 @@ from __future__ import annotations
 from attrs import evolve
 
 from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
-from ke_plugin_zsre.records import Record
+from ke_plugin_zsre.records import Alternative, Record
 
 SLOT = "{}"
 
 
-def case(name: str, record: Record, target: str) -> Case:
-    """One record, by its place in the file; ``target``: which of its answers the edit makes true."""
+def case(name: str, record: Record) -> Case:
+    """One record, by its place in the file. The edit makes its other answer true, or without one the true one."""
     true = Entity(label=record.answers[0].strip(), aliases=_others(record.answers))
-    other = Entity(label=record.alt.strip())
-    new, old = (other, _different(true, other)) if target == "alt" else (true, None)
+    other = Entity(label=record.alt.strip()) if isinstance(record, Alternative) else None
+    new, old = (other, _different(true, other)) if other else (true, None)
     edit = _edit(record, new, old)
     question = Query(
         id="edit",

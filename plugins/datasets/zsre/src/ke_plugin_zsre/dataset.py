@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 from attrs import frozen
@@ -9,7 +10,7 @@ from attrs import frozen
 from ke_core.plugin import Case, Decoding, FileDataset, Prompt, Query
 from ke_plugin_zsre import STYLES
 from ke_plugin_zsre.cases import case
-from ke_plugin_zsre.records import Record
+from ke_plugin_zsre.records import Alternative, Record
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
 
@@ -19,9 +20,18 @@ class Zsre(FileDataset):
     """zsRE. Its cases are read from the file as they are asked for."""
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file, named by its place there from 0 on."""
-        for place, record in enumerate(self.records(Record, key="")):
-            yield case(str(place), record, self.config.target)
+        """Every case, in the order of the file, named by its place there from 0 on.
+
+        With ``target=alt`` a record whose ``alt`` is blank is none; how many there are, a warning says at the end.
+        """
+        left_out = 0
+        for place, record in enumerate(self.records(Alternative if self.config.target == "alt" else Record, key="")):
+            if isinstance(record, Alternative) and not record.alt.strip():
+                left_out += 1
+            else:
+                yield case(str(place), record)
+        if left_out:
+            warnings.warn(f"{self.variant.file}: left out for a blank alt: {left_out}", stacklevel=2)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """The bare question, as the published evaluations put it."""

@@ -43,8 +43,8 @@ class ContainmentConfig:
     rule: Literal["contains", "substring"] = field(
         default="contains",
         metadata={
-            "help": "contains = between word borders; substring = inside words too, names of one character (no digits) "
-            "left out: RippleEdits' released code"
+            "help": "contains = between word borders; substring = inside words too: RippleEdits' released code. Names "
+            "of one character (no digits) count under neither, as there"
         },
     )
     normalise: Normalisation = field(
@@ -63,7 +63,7 @@ def build_containment(config: ContainmentConfig) -> Judge:
     """The same judge, with one rule for questions and clozes."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
 
-    return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalise=config.normalise))
+    return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalise=config.normalise), single=False)
 
 
 @hookimpl

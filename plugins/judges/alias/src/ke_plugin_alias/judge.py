@@ -12,8 +12,8 @@ from attrs import frozen
 
 from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Rule
-from ke_plugin_alias.names import Names, named
-from ke_plugin_alias.numbers import number, numbers
+from ke_plugin_alias.names import Names, named, tells
+from ke_plugin_alias.numbers import joined, number, numbers
 from ke_plugin_alias.text import normal
 
 
@@ -27,9 +27,13 @@ class Seen:
 
 @frozen(kw_only=True)
 class Alias:
-    """Compares each answer with the gold names, then with the stale ones."""
+    """Compares each answer with the gold names, then with the stale ones.
+
+    ``single``: a name of one letter counts, where the rule does not leave it out anyway.
+    """
 
     config: AliasConfig
+    single: bool = True
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
         """One judgement an item, in order; needs no session."""
@@ -57,20 +61,33 @@ class Alias:
     def _look(self, answer: str, rule: Rule, gold: Gold, names: Names, other: Names, *, label: str) -> Seen:
         """The names of ``gold`` in the answer; a longer name of the ``other`` gold is not taken for a shorter one."""
         if gold.require == "number":
-            found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
+            found = self._numbers(answer, rule, names, other)
         else:
             found = named(normal(answer, self.config.normalise), rule, names, other)
-        spelled = [names.spelled[name] for name in dict.fromkeys(found)]
-        findings = tuple(Finding(item=name, label=label, entity=gold.entities[at[0]].key) for name, at in spelled)
+        spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or tells(name)]
+        findings = tuple(
+            Finding(item=name, label=label, entity=gold.entities[index].key) for name, at in spelled for index in at
+        )
         order = list(dict.fromkeys(index for _name, at in spelled for index in at))
         return Seen(findings=findings, enough=_enough(gold, order))
+
+    def _numbers(self, answer: str, rule: Rule, names: Names, other: Names) -> list[str]:
+        """Numbers by their value, then names that are none ("twenty-one", "21 moons") as they are spelt."""
+        found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
+        literal = Names(spelled={name: at for name, at in names.spelled.items() if number(name) is None})
+        text = normal(joined(answer), self.config.normalise)
+        return [*found, *named(text, "contains" if rule == "substring" else rule, literal, other)]
 
     def _names(self, gold: Gold | None) -> Names:
         if gold is None:
             return Names()
         if gold.require == "number":
-            return Names.of(gold.entities, lambda name: str(value) if (value := number(name)) is not None else "")
+            return Names.of(gold.entities, self._number)
         return Names.of(gold.entities, lambda name: normal(name, self.config.normalise))
+
+    def _number(self, name: str) -> str:
+        value = number(name)
+        return normal(joined(name), self.config.normalise) if value is None else str(value)
 
 
 def _enough(gold: Gold, order: list[int]) -> bool:

@@ -42,7 +42,7 @@ def named(text: str, rule: Rule, names: Names, other: Names) -> list[str]:
     names. ``exact``: it is a name or a list of names and nothing else, but for one final full stop.
     """
     if rule == "substring":
-        inside = [name for name in names.spelled if (len(name) > 1 or name.isdigit()) and name in text]
+        inside = [name for name in names.spelled if tells(name) and name in text]
         return sorted(inside, key=lambda name: (text.index(name), -len(name)))
     if text in names.spelled:
         return [text]  # the common answer: no expression need be compiled for it
@@ -51,6 +51,11 @@ def named(text: str, rule: Rule, names: Names, other: Names) -> list[str]:
         return [match.group() for match in found if match.group() in names.spelled]
     listed, end = _list(text, found, names)
     return listed if rule == "prefix" or END.fullmatch(text, end) else []
+
+
+def tells(name: str) -> bool:
+    """Whether a name is more than one letter: RippleEdits' released code leaves the others out."""
+    return len(name) > 1 or name.isdigit()
 
 
 def _list(text: str, found: Iterator[re.Match[str]], names: Names) -> tuple[list[str], int]:

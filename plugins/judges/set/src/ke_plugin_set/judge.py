@@ -27,7 +27,7 @@ from attrs import frozen
 
 from ke_core.plugin import Entity, Finding, Gold, Item, Judgement, Query, Session, Verdict
 from ke_plugin_set import SetConfig
-from ke_plugin_set.splitting import items, normal
+from ke_plugin_set.splitting import begins, items, normal
 
 
 @frozen(kw_only=True)
@@ -88,10 +88,10 @@ def _stated(listed: Sequence[str], names: Mapping[str, Sequence[str]]) -> Iterat
     """The members that a continuation begins with, up to the first item that is more than a member's name."""
     for item in listed:
         said = normal(item)
-        begins = [name for known in names.values() for name in known if re.match(rf"{re.escape(name)}(?!\w)", said)]
-        if not begins:
+        begun = begins(said, (name for known in names.values() for name in known))
+        if not begun:
             return
-        longest = max(begins, key=len)
+        longest = max(begun, key=len)
         yield longest, item
         if said != longest:
             return

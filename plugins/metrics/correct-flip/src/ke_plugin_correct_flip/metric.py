@@ -59,7 +59,8 @@ class CorrectFlip:
                     yield from self._reasoning(record, query)
                 elif probe.aspect == EFFICACY:
                     for style in _styles(record, "after", query):
-                        yield _value("edit-wise", record, "after", style, query)
+                        told = _value("edit-wise", record, "after", style, query)
+                        yield evolve(told, unit=",".join(probe.edits))
 
     def _reasoning(self, record: CaseRecord, query: Query) -> Iterator[Value]:
         scheme = record.case.tags.get("scheme", "")

@@ -6,7 +6,18 @@ from collections.abc import Collection, Iterator, Sequence
 
 from attrs import field, frozen
 
-from ke_core.plugin import EFFICACY, JUDGE_UNSURE, NOT_ON_RECORD, CaseRecord, Outcome, Phase, Probe, Value, Verdict
+from ke_core.plugin import (
+    EDITS_WITHHELD,
+    EFFICACY,
+    JUDGE_UNSURE,
+    NOT_ON_RECORD,
+    CaseRecord,
+    Outcome,
+    Phase,
+    Probe,
+    Value,
+    Verdict,
+)
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
 PHASES: tuple[Phase, ...] = ("before", "after")
@@ -57,8 +68,15 @@ def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:
             for style in record.styles_of(probe, phase) or ("",):
                 outcomes = [record.outcomes.get((phase, style, query.id)) for query in probe.queries]
                 there = [outcome for outcome in outcomes if outcome is not None]
-                missing = record.skipped or _missing(len(outcomes) - len(there), there)
+                missing = record.skipped or _withheld(record, probe, phase)
+                missing = missing or _missing(len(outcomes) - len(there), there)
                 yield Asked(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
+
+
+def _withheld(record: CaseRecord, probe: Probe, phase: Phase) -> str:
+    """Why a control's single facts have no verdict: those of its new chain may be edited by other cases, or by none."""
+    single = probe.aspect in (EFFICACY, INSTANCE)
+    return EDITS_WITHHELD if single and phase == "after" and not record.edited else ""
 
 
 def _missing(absent: int, there: Sequence[Outcome]) -> str:

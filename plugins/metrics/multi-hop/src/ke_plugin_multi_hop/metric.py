@@ -10,8 +10,10 @@ multi-hop-stale    1 if none is right, and one gets the answer that was right be
 multi-hop-recalled multi-hop, only of cases all of whose facts the unedited model recalls (instance-wise before)
 ================== ============================================================================================
 
-MQuAKE's cases were filtered by what GPT-J recalls; the last line is that filter for the model at hand. What was looked
-up is counted by the metric ``retrieval``; how many answers failed, or could not be read, by the core.
+MQuAKE's cases were filtered by what GPT-J recalls; the last line is that filter for the model at hand. Of a control
+only the multi-hop question is scored after editing: its single-hop questions are of its new chain, which is not its
+world, and edits of other cases may be in force on them. What was looked up is counted by the metric ``retrieval``; how
+many answers failed, or could not be read, by the core.
 """
 
 from __future__ import annotations

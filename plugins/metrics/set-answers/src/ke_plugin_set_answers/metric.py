@@ -15,7 +15,8 @@ exact        1 if P is A*
 empty-aug    1 if A_aug is empty: how many questions say nothing of what is added
 empty-ret    1 if A_ret is empty
 any-aug      for one case: the best wording's aug (any-ret, any-exact likewise)
-edit-wise    for each edit: 1 if its own question is answered by exactly its new objects
+edit-wise    for each edit: 1 if its own question is answered by exactly its     the case is a control
+             new objects
 ============ =================================================================== ==================
 
 The first three are recalls: an extra thing costs nothing, and repeating what an edit injects looks like success. The
@@ -31,6 +32,7 @@ from typing import Literal
 from attrs import frozen
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     JUDGE_UNSURE,
     NOT_ON_RECORD,
@@ -177,10 +179,11 @@ class Moment:
         yield from (self.value(aspect, None, why) for aspect in EACH)
 
     def edit_wise(self, probe: Probe) -> Iterator[Value]:
-        """Whether the edit's own question is answered right."""
+        """Whether the edit's own question is answered right; of a control other cases may have edited its fact."""
+        withheld = EDITS_WITHHELD if self.phase == "after" and not self.record.edited else ""
         for query in probe.queries:
             outcome = self.record.outcomes.get((self.phase, self.style, query.id))
-            why = self.record.skipped or _why(outcome)
+            why = self.record.skipped or withheld or _why(outcome)
             right = outcome is not None and outcome.judgement.verdict is Verdict.RIGHT
             yield self.value("edit-wise", None if why else float(right), why, unit=",".join(probe.edits))
 
