@@ -19,6 +19,7 @@ from markdown_it import MarkdownIt
 
 from ke_core.cli.app import App
 from ke_core.cli.main import build
+from ke_core.cli.running import Asked
 from ke_core.errors import BadConfig
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split
@@ -105,6 +106,8 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
         context = understood(root, shlex.split(line), app)
     except click.exceptions.Exit:
         return  # --help and --version end here
+    if context.info_name == "eval":
+        Asked.of(context.params["editors"], context.params["dataset"], None, context.params)
     named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
     if {"kind", "name"} <= context.params.keys() and context.info_name == "show":
         named.append((str(context.params["kind"]), str(context.params["name"])))

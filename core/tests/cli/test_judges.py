@@ -187,6 +187,7 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
         (("judge", "done", "--judge", "asker"), ("judge asker needs a model to ask", "--judge-model")),
         (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
         (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
+        (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
         (("judges", "check", "asker", *FAIR), ("judge asker comes without labelled items", "--items FILE")),
         (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
         (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
@@ -200,6 +201,7 @@ def test_v15_what_is_missing_is_said_and_no_other_rule_steps_in(ke, asking, eval
     assert err.startswith(f"error: {told[0]}")
     assert told[1] in err
     assert before == (evaluated / "records.jsonl").read_bytes()
+    assert not asking.asked
 
 
 def test_eval_says_that_such_a_judge_comes_after_the_run(ke, asking):

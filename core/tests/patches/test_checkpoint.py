@@ -206,6 +206,8 @@ def test_a_folder_of_something_else_is_not_replaced_even_by_force(tmp_path):
         ("[", "config.json", "something else than a model"),
         ('{"model_type": "llama"}', "thesis.tex", "holds thesis.tex, which is no part of a model"),
         ('{"model_type": "llama"}', "checkpoint-500/model.safetensors", "holds checkpoint-500, which"),
+        ('{"model_type": "llama"}', "facts.safetensors", "holds facts.safetensors, which"),
+        ('{"model_type": "llama"}', "suite.json", "holds suite.json, which"),
         ('{"peft_type": "LORA"}', ".git/HEAD", "holds .git, which"),
     ],
 )

@@ -45,11 +45,12 @@ def command(
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.page import page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import judge, score  # noqa: PLC0415
+    from ke_core.run.evaluation import judge, measures_of, score  # noqa: PLC0415
     from ke_core.run.recorded import recorded  # noqa: PLC0415
 
     folder = RunFolder.open(run)
     known = recorded(folder, app.catalog, str(data_dir) if data_dir else "")
+    measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=name)  # one that is missing is told of now
     with progress(err()) as shown:
         asking = judge_model(given, shown)
         written = judge(folder, app.catalog, name=name, options=split(options), asking=asking, known=known)

@@ -14,8 +14,11 @@ from ke_core.files import beside, explained, locked, move_folder
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
-PARTS = (".json", ".safetensors", ".bin", ".model", ".txt", ".jinja", "README.md", "ke_patches")
-"""How the names end of what saving one writes; whatever else lies in the folder is somebody's own."""
+PARTS = (
+    "config.json", "*_config.json", "model*.safetensors", "adapter_model.*", "pytorch_model*.bin", "*.index.json",
+    "*token*.json", "*.model", "vocab.*", "merges.txt", "chat_template*", "README.md", "ke_patches",
+)  # fmt: skip
+"""What the files are called that saving one writes; whatever else lies in the folder is somebody's own."""
 FORCE = "choose another place, or replace it with --force"
 KEPT = "it is not replaced: choose another place"
 
@@ -51,7 +54,7 @@ def _says(file: Path, key: str) -> bool:
 
 
 def _is_part(path: Path) -> bool:
-    return path.name.endswith(PARTS) and path.is_dir() == (path.name == "ke_patches")
+    return any(map(path.match, PARTS)) and path.is_dir() == (path.name == "ke_patches")
 
 
 @contextmanager
