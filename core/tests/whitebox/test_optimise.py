@@ -66,6 +66,20 @@ def test_suffixes_behind_kept_keys_equal_whole_rows(
         assert off(one.z, other.z) < (1e-12 if family == "gpt2" else 1e-6)
 
 
+def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
+    rewrites: list[Rewrite], templates: tuple[str, ...]
+) -> None:
+    """Each with a copy of its own, the keys and values of all would be kept as often as there are blocks above."""
+    model = tiny_model("llama")
+    rows = [row for one in rewrites for row in plan(model.tokenizer, one, templates).rows]
+    opened = tail.open_tail(module_map(model.module), rows, 1)
+    kept = opened.keep(torch.arange(len(rows) - 1))
+    caches = {id(call.kwargs["past_key_values"]) for call in kept.calls}
+    assert len(kept.calls) == 2
+    assert len(caches) == 1
+    assert kept.calls[0].kwargs["past_key_values"].layers[0].keys.shape[0] == len(rows) - 1
+
+
 def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
     rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:

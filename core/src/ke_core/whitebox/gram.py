@@ -101,15 +101,23 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     Raises KEError where memory does not hold one layer's.
     """
     one = torch.float64.itemsize * modules.inner**2
-    room = free_bytes(home(modules.device))
-    most = int(room * ROOM_SHARE) // one - SPARE
-    if most < 1:
+    places = {layer: home(modules.layers[layer].matrix.device) for layer in layers}
+    free = {place: free_bytes(place) for place in set(places.values())}
+    most = {place: int(room * ROOM_SHARE) // one - SPARE for place, room in free.items()}
+    tight = min(most, key=lambda place: most[place])
+    if most[tight] < 1:
         raise KEError(
             f"second moments of {modules.inner} dimensions need {one * (1 + SPARE) / 1e9:.3g} GB of memory, "
-            f"and {room / 1e9:.3g} GB are free",
+            f"and {free[tight] / 1e9:.3g} GB are free",
             hint="end other programs, or take a smaller model",
         )
-    return [list(layers[at : at + most]) for at in range(0, len(layers), most)]
+    groups: list[list[int]] = []
+    for layer in layers:
+        beside = sum(places[other] == places[layer] for other in groups[-1]) if groups else 0
+        if not groups or beside >= most[places[layer]]:
+            groups.append([])
+        groups[-1].append(layer)
+    return groups
 
 
 def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:

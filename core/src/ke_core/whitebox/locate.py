@@ -255,10 +255,12 @@ def spread(
     norms: dict[str, float] = {}
     for place, layer in enumerate(layers):
         keys = average_keys(modules, wanted.rows, layer)
-        residual = (z - double(subject_states(modules, wanted.rows, top))) / (len(layers) - place)
+        states = double(subject_states(modules, wanted.rows, top))
+        residual = ((z.to(states.device) - states) / (len(layers) - place)).to(double(keys).device)
         must_be_finite(wanted.rewrites, layer, keys, residual)
         norms[str(layer)] = write(weights, modules, layer, solve(layer, keys, residual))
-    return norms, z - double(subject_states(modules, wanted.rows, top))
+    states = double(subject_states(modules, wanted.rows, top))
+    return norms, z.to(states.device) - states
 
 
 def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residual: Tensor) -> None:

@@ -228,7 +228,8 @@ def _not_added(found: ModuleMap, probe: Probe) -> str:
     for layer, before, after in zip(found.layers, probe.states_in, probe.states_out, strict=True):
         written = [probe.outputs[part].reshape(before.shape) for part in (layer.attention_out, layer.projection)]
         added = written[0].to(found.dtype) + written[1].to(found.dtype)
-        off = (after.to(found.dtype) - before.to(found.dtype) - added).norm(dim=-1)
+        # Where the model lies on several devices, a block's input may come from the one before.
+        off = (after.to(found.dtype) - before.to(after.device, found.dtype) - added).norm(dim=-1)
         rounding = ROUNDING * torch.finfo(after.dtype).eps * after.to(found.dtype).norm(dim=-1)
         if not bool((off <= TOLERANCE * added.norm(dim=-1) + rounding).all()):
             return (
@@ -241,7 +242,7 @@ def _not_added(found: ModuleMap, probe: Probe) -> str:
 def _not_logits(found: ModuleMap, probe: Probe) -> str:
     with frozen_module(found.module):
         logits = found.logits(probe.states_out[-1])
-    off = (logits - probe.logits.to(found.dtype)).abs().max()
+    off = (logits - probe.logits.to(logits.device, found.dtype)).abs().max()
     if off > max(TOLERANCE, ROUNDING * torch.finfo(probe.logits.dtype).eps) * logits.abs().max():
         return "its logits are not head(norm(h)): they are scaled, capped or projected"
     return ""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ke_core.errors import EditFailed
 from ke_core.files import locked
-from ke_core.models.local.float64 import double
+from ke_core.models.local.float64 import double, home
 from ke_core.protocols import Session
 from ke_core.whitebox import moment_files
 from ke_core.whitebox.corpus import Corpus, read_corpus
@@ -29,24 +29,34 @@ from ke_core.whitebox.moment_files import Origin
 from ke_core.whitebox.solve import cholesky
 from ke_core.whitebox.subject import encode
 
+CPU = torch.device("cpu")
 PER_DIMENSION = 2  # tokens a dimension below which C is as good as singular
 ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
 
 
 @define(eq=False, slots=False)
 class Moment:
-    """C of one layer, float32 [f, f], over ``tokens`` tokens."""
+    """C of one layer, float32 [f, f], over ``tokens`` tokens.
+
+    It is worked with on the layer's ``device``, one layer at a time, and kept in the processor's memory: five layers'
+    matrices and factors would take from the model what it needs.
+    """
 
     matrix: Tensor
     tokens: int
+    device: torch.device = CPU
     _factor: Tensor | None = field(default=None, init=False, repr=False)
+
+    def double(self) -> Tensor:
+        """C in float64, where it is worked with."""
+        return double(self.matrix.to(self.device))
 
     @property
     def factor(self) -> Tensor:
         """Lower Cholesky factor of C, float64 [f, f], made at first use. Raises EditFailed for a singular C."""
         if self._factor is None:
-            self._factor = cholesky(double(self.matrix), "the second moment")
-        return self._factor
+            self._factor = cholesky(self.double(), "the second moment").to(CPU)
+        return self._factor.to(home(self.device))
 
 
 @frozen(kw_only=True)
@@ -81,8 +91,10 @@ class Moments:
         wanted = set(paths.values())
         self._known = {path: moment for path, moment in self._known.items() if path in wanted}  # of one model at a time
         self.take(session, modules, [layer for layer, path in paths.items() if path not in self._known])
-        for path in wanted - set(self._known):
-            self._known[path] = Moment(*moment_files.load(path, modules.device))
+        for layer, path in paths.items():
+            if path not in self._known:
+                matrix, tokens = moment_files.load(path)
+                self._known[path] = Moment(matrix, tokens, modules.layers[layer].matrix.device)
         return {layer: self._known[path] for layer, path in paths.items()}
 
     def paths(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Path]:

@@ -16,9 +16,11 @@ FEW = 4  # with fewer edits than a quarter of a key's length, the small system i
 
 
 class Statistic(Protocol):
-    """C and its Cholesky factor (``moments.Moment`` is one)."""
+    """C and its Cholesky factor, where keys are worked with (``moments.Moment`` is one)."""
 
-    matrix: Tensor
+    def double(self) -> Tensor:
+        """C in float64, [f, f]."""
+        ...
 
     @property
     def factor(self) -> Tensor:
@@ -42,7 +44,7 @@ def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: floa
         small = keys.T @ inverse_keys
         small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
         return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
-    whole = weight * double(moment.matrix) + keys @ keys.T
+    whole = weight * moment.double() + keys @ keys.T
     return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
 
 

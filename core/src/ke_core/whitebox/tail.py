@@ -61,8 +61,9 @@ class Tail:
     def keep(self, rows: Tensor) -> Tail:
         """Only these rows (indices, int64)."""
         count = len(self.hidden)
+        caches: dict[int, Cache] = {}  # the blocks share one, of all their keys and values
         calls = tuple(
-            evolve(call, args=_take(call.args, rows, count), kwargs=_take(call.kwargs, rows, count))
+            evolve(call, args=_take(call.args, rows, count, caches), kwargs=_take(call.kwargs, rows, count, caches))
             for call in self.calls
         )
         return Tail(hidden=self.hidden[rows], start=self.start[rows.to(self.start.device)], calls=calls)
@@ -206,16 +207,20 @@ def _no_growing(value: Any) -> Any:
     return value
 
 
-def _take(value: Any, rows: Tensor, count: int) -> Any:
-    """The share of ``rows`` in whatever a block is called with; what is the same for all rows stays."""
+def _take(value: Any, rows: Tensor, count: int, caches: dict[int, Cache]) -> Any:
+    """The share of ``rows`` in whatever a block is called with; what is the same for all rows stays.
+
+    ``caches``: the shares of caches that were taken already, by the identity of the whole ones.
+    """
     if isinstance(value, tuple):
-        return tuple(_take(item, rows, count) for item in value)
+        return tuple(_take(item, rows, count, caches) for item in value)
     if isinstance(value, dict):
-        return {name: item if name in SHARED else _take(item, rows, count) for name, item in value.items()}
+        return {name: item if name in SHARED else _take(item, rows, count, caches) for name, item in value.items()}
     if isinstance(value, Cache):
-        made = DynamicCache()
-        made.layers = [layer.rows(rows) for layer in value.layers]
-        return made
+        if id(value) not in caches:
+            caches[id(value)] = made = DynamicCache()
+            made.layers = [layer.rows(rows) for layer in value.layers]
+        return caches[id(value)]
     if isinstance(value, Tensor) and value.dim() > 1 and value.shape[0] > 1 and value.shape[0] % count == 0:
         each = value.reshape(count, -1, *value.shape[1:])[rows.to(value.device)]  # ALiBi: rows times heads
         return each.reshape(-1, *value.shape[1:])

@@ -36,10 +36,11 @@ def optimised(
     read is made again.
     """
     paths = [_path(session, modules, rewrite, templates, settings) for rewrite in rewrites]
-    known = _known(paths, modules)
+    place = modules.layers[settings.layer].matrix.device  # where the states are that they are compared with
+    known = _known(paths, place)
     if not known.keys() >= set(paths):
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
-            known = _known(paths, modules)
+            known = _known(paths, place)
             plans = {
                 path: plan(session.model.tokenizer, rewrite, templates)
                 for path, rewrite in zip(paths, rewrites, strict=True)
@@ -49,8 +50,8 @@ def optimised(
     return [known[path] for path in paths]
 
 
-def _known(paths: Sequence[Path], modules: ModuleMap) -> dict[Path, Target]:
-    return {path: target for path in paths if (target := _load(path, modules)) is not None}
+def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, Target]:
+    return {path: target for path in paths if (target := _load(path, place)) is not None}
 
 
 def _made(
@@ -62,7 +63,7 @@ def _made(
     def make(paths: Sequence[Path]) -> None:
         for path, target in zip(paths, optimise(modules, [plans[path] for path in paths], settings), strict=True):
             _save(path, target)
-            made[path] = evolve(target, z=target.z.to(modules.device))
+            made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
 
     for group in _groups(plans):
         halved(group, make, "edit's target")
@@ -102,11 +103,11 @@ def _save(path: Path, target: Target) -> None:
     write_atomic(path, lambda new: save_file(tensors, new, metadata={"target": json.dumps(about)}))
 
 
-def _load(path: Path, modules: ModuleMap) -> Target | None:
+def _load(path: Path, place: torch.device) -> Target | None:
     """The target in a file; None where there is none that can be read."""
     try:
         with safe_open(path, framework="pt") as found:
-            z: torch.Tensor = found.get_tensor("z").to(modules.device)
+            z: torch.Tensor = found.get_tensor("z").to(place)
             return Target(z=z, **json.loads(found.metadata()["target"]))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError):
         return None

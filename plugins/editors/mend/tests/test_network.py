@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from ke_core.plugin import BadConfig
 from ke_core.testing.tiny import tiny_model
 from ke_core.weights import find_parts, frozen_module, map_orientation
 from ke_plugin_mend.factors import Factors, factors, scored, targets
@@ -120,6 +121,14 @@ def test_numerics_23_a_square_conv1d_is_told_by_its_type() -> None:
 
     parts = torch.nn.ModuleDict({"conv": Conv1D(7, 4), "linear": torch.nn.Linear(4, 7)})
     assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
+
+
+def test_a_quantised_map_is_refused_and_not_taken_for_one_of_another_shape() -> None:
+    parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
+    codes = torch.zeros(14, 1, dtype=torch.uint8)  # two numbers a byte, one under the other
+    parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
+    with pytest.raises(BadConfig, match=r"linear\.weight is quantised \(torch\.uint8\)"):
+        shapes_of(parts, ["linear"])
 
 
 def test_e11_e1_target_ids_hold_no_special_token_and_one_space() -> None:

@@ -16,6 +16,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.models.local.float64 import double
+from ke_core.models.local.memory import out_of_memory
 from ke_core.whitebox.hooks import Hooks, frozen_module
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.tail import Call, calls_from
@@ -74,8 +75,10 @@ def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window
     token, blocks = found.prompt.subject[1] - 1, len(modules.layers)
     try:
         quick = sweep(modules, found, curves, [token], window)
-    except (RuntimeError, TypeError, ValueError):  # shapes that do not fit: this model's blocks cannot be called alone
-        return False
+    except (RuntimeError, TypeError, ValueError) as error:
+        if out_of_memory(error):
+            raise
+        return False  # shapes that do not fit: this model's blocks cannot be called alone
     tolerance = max(AGREE, ROUNDING * torch.finfo(found.entering[0].dtype).eps) * found.high
     return all(
         abs(float(quick[curve][0, layer]) - restored(modules, found, curve, token, layer, window=window)) <= tolerance

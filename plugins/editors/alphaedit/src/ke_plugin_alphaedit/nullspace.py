@@ -30,7 +30,7 @@ from ke_core.weights import LowRank, Moment, cholesky, double
 class NullSpace:
     """``basis`` U0, float64 [f, r]: orthonormal eigenvectors of C with eigenvalues below ``threshold``.
 
-    ``l2`` is the ridge, ``kept`` the share of tr(C) that they carry.
+    It is kept in the processor's memory, as C is. ``l2`` is the ridge, ``kept`` the share of tr(C) that they carry.
     """
 
     basis: Tensor
@@ -41,13 +41,15 @@ class NullSpace:
     def update(self, keys: Tensor, residual: Tensor, earlier: Sequence[Tensor]) -> LowRank:
         """Delta [d, f] for ``keys`` K [f, N] and ``residual`` R [d, N]; ``earlier``: keys of edits to keep, [f, M]."""
         count = keys.shape[1]
-        inside = self.basis.T @ double(torch.cat([keys, *earlier], dim=1))  # G
+        every = double(torch.cat([keys, *earlier], dim=1))
+        basis = self.basis.to(every.device)
+        inside = basis.T @ every  # G
         if inside.shape[1] < inside.shape[0]:
             system = inside.T @ inside
             solved = inside @ torch.cholesky_solve(like_eye(system)[:, :count], self._factor(system))
         else:
             solved = torch.cholesky_solve(inside[:, :count], self._factor(inside @ inside.T))
-        return LowRank(left=double(residual), right=(self.basis @ solved).T)
+        return LowRank(left=double(residual), right=(basis @ solved).T)
 
     def _factor(self, system: Tensor) -> Tensor:
         return cholesky(system + self.l2 * like_eye(system), "the edits' system")
@@ -65,7 +67,7 @@ def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | 
     written to. (The share of tr(C) below it tells how much of a null space that is; in a model whose spectrum is
     flat there is hardly any, and a rule by share, such as 1 %, would leave fewer directions than there are edits.)
     """
-    values, vectors = torch.linalg.eigh(double(moment.matrix))  # ascending
+    values, vectors = torch.linalg.eigh(moment.double())  # ascending
     values = values.clamp(min=0)
     total = values.sum()
     threshold = float(values.mean()) if threshold is None else threshold
@@ -78,7 +80,7 @@ def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | 
         )
     small = values[:count].sum()
     return NullSpace(
-        basis=vectors[:, :count],
+        basis=vectors[:, :count].cpu(),
         threshold=threshold,
         l2=float(small) if l2 is None else l2,
         kept=float(small / total),

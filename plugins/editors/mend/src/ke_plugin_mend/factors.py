@@ -108,8 +108,9 @@ def factors(
         precise = torch.promote_types(gradient.dtype, torch.float32)
         x = inputs[name].flatten(0, -2).to(precise)  # OPT's maps see [rows * T, in]
         g = gradient.flatten(0, -2).to(precise) / scale
-        keep = real & (x != 0).any(dim=-1) & (g != 0).any(dim=-1)
-        found[name] = Factors(x[keep], g[keep], row[keep])
+        keep = real.to(x.device) & (x != 0).any(dim=-1) & (g != 0).any(dim=-1)
+        # Where the model lies on several devices, factors and network meet where its ids go.
+        found[name] = Factors(x[keep].to(ids.device), g[keep].to(ids.device), row[keep.to(ids.device)])
     return found, losses.detach(), logits.detach()
 
 
@@ -138,7 +139,7 @@ def side_branches(module: nn.Module, updates: Mapping[str, tuple[Tensor, Tensor]
     """
 
     def branch(name: str, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        left, right = updates[name]
+        left, right = (factor.to(output.device) for factor in updates[name])
         x = args[0].reshape(rows, -1, right.shape[-1]).to(right.dtype)
         added = x @ right.transpose(1, 2) @ left.transpose(1, 2)
         changed: Tensor = output + added.reshape(output.shape).to(output.dtype)

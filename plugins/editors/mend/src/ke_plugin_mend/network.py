@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ke_core.plugin import BadData
+from ke_core.plugin import BadConfig, BadData
 from ke_core.weights import double, home
 from ke_plugin_mend.factors import Factors
 
@@ -143,7 +143,13 @@ def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
     found = {}
     for name in names:
         part = module.get_submodule(name)
-        rows, columns = part.get_parameter("weight").shape
+        weight = part.get_parameter("weight")
+        if not weight.is_floating_point():
+            raise BadConfig(
+                f"mend reads and writes whole weights, and {name}.weight is quantised ({weight.dtype})",
+                hint="load the model with --dtype float32 or bfloat16",
+            )
+        rows, columns = weight.shape
         found[name] = (int(columns), int(rows)) if isinstance(part, nn.Linear) else (int(rows), int(columns))
     return found
 
@@ -152,7 +158,7 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) 
     """The untrained network for the maps of ``recipe``, beside the model, in float32 or better."""
     shapes = shapes_of(module, recipe["maps"])
     network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
-    weight = module.get_submodule(recipe["maps"][0]).get_parameter("weight")
+    weight = module.get_input_embeddings().weight  # type: ignore[operator]  # where ids go, and factors come
     if weight.dtype == torch.float64:
         network.double()
     for parameter in network.parameters():
