@@ -9,7 +9,7 @@ A process of its own: torch knows of the played devices for good.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Self
 
 import accelerate.hooks
 import torch
@@ -38,15 +38,10 @@ class There(Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, here: Tensor, device: torch.device) -> There:
-        return Tensor._make_wrapper_subclass(
-            cls,
-            here.size(),
-            strides=here.stride(),
-            storage_offset=here.storage_offset(),
-            dtype=here.dtype,
-            device=device,
-        )
+    def __new__(cls, here: Tensor, device: torch.device) -> Self:
+        place = {"storage_offset": here.storage_offset(), "dtype": here.dtype, "device": device}
+        made: Self = Tensor._make_wrapper_subclass(cls, here.size(), strides=here.stride(), **place)
+        return made
 
     def __init__(self, here: Tensor, device: torch.device) -> None:
         del device
@@ -151,7 +146,7 @@ def main(name: str, *options: str) -> None:
     with Played():
         before = model.state()
         with editor.edit(make_session(model), [MOVE_TOWER]) as edited:
-            print(edited.details["relative_update_norms"])
+            sys.stdout.write(f"{edited.details['relative_update_norms']}\n")
         assert model.state() == before
 
 

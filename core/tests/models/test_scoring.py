@@ -1,11 +1,15 @@
 """Log-probabilities are those of a whole forward pass over prompt and continuation."""
 
+from weakref import ref
+
 import pytest
 import torch
 
+from ke_core.errors import ModelUnavailable
 from ke_core.models.local import memory
 from ke_core.models.local.forward import Forward
-from ke_core.requests import Score
+from ke_core.models.local.scoring import Scoring
+from ke_core.requests import Generate, Score
 from ke_core.testing.tiny import FAMILIES, tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
@@ -66,3 +70,48 @@ def test_half_precision_is_summed_in_single():
     scored = model.score([Score(prompt="The capital of", continuations=(" France",))])[0]
     value, _count = reference(model, "The capital of", " France")
     assert scored.logprobs[0] == pytest.approx(value, abs=0.2)
+
+
+def test_a_pass_leaves_nothing_in_memory_for_the_next_or_for_its_retries(monkeypatch):
+    model = tiny_model("llama")
+    requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(9)]
+    whole = model.score(requests)
+    original, made = Forward.prefill, []
+
+    def watched(self, prefix, rows, keep=1, **more):
+        assert not [one for one in made if one() is not None]
+        if len(rows) > 3 and made:
+            raise MemoryError
+        logits, state = original(self, prefix, rows, keep, **more)
+        made.extend(ref(one) for one in (logits, state))
+        return logits, state
+
+    monkeypatch.setattr(Forward, "prefill", watched)
+    monkeypatch.setitem(memory.READ, "cpu", 40)
+    for one, other in zip(model.score(requests), whole, strict=True):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+    assert len(made) > 4
+    made.clear()
+    model.generate([Generate(prompt=f"{n} " + "x" * 9, max_tokens=1) for n in range(9)])  # reads in passes too
+    assert len(made) > 4
+
+
+def test_a_sum_for_which_memory_runs_out_is_made_again_or_fails_alone(monkeypatch):
+    model = tiny_model("llama")
+    requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(4)]
+    whole = model.score(requests)
+    original, failed = Scoring.take, []
+
+    def cramped(self, logits):
+        if not failed or self.ids == failed[0]:
+            failed.append(self.ids)
+            raise MemoryError
+        original(self, logits)
+
+    monkeypatch.setattr(Scoring, "take", cramped)
+    found = model.score(requests)
+    assert len(failed) > 1
+    assert [type(one) for one in found].count(ModelUnavailable) == 1
+    for one, other in zip(found, whole, strict=True):
+        if not isinstance(one, ModelUnavailable):
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)

@@ -101,6 +101,7 @@ class HFModel:
 
     def patch(self) -> Patch:
         """A context that adds updates to weights and takes them back bit for bit."""
+        self._runner.about_to_change()
         return Patch(self.module, tuple(self._recorders), self._chain)
 
     @contextmanager

@@ -11,21 +11,25 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ke_core.models.local.decoding import Row
+from ke_core.models.local.sampling import NotFinite, choose
 
 
 def generate_alone(module: Any, row: Row) -> None:
-    """Fill in what ``row`` writes."""
+    """Fill in what ``row`` writes, or its ``error`` where the model has nothing to say."""
     device = module.get_input_embeddings().weight.device
 
     def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
-        logits = scores[0]
-        token = int(logits.argmax()) if row.chooser.greedy else row.chooser.draw(logits)
+        (token,) = choose([row.chooser], scores)
+        if isinstance(token, NotFinite):
+            row.error = token
+            return scores
         only = torch.full_like(scores, float("-inf"))
         only[0, token] = 0.0
         return only
 
     def ended(ids: Tensor, _scores: Tensor, **_extra: Any) -> Tensor:
-        return torch.tensor([row.written.add(int(ids[0, -1]))], device=ids.device)
+        over = row.error is not None or row.written.add(int(ids[0, -1]))
+        return torch.tensor([over], device=ids.device)
 
     fed = torch.tensor([list(row.ids)], device=device)
     with _without_habits(module):

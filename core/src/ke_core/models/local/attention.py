@@ -25,7 +25,11 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 NAME = "ke_shared_prefix"
-BLOCK = 2**19  # scores at a time (2 MiB in float32), so that they stay in a processor's cache
+# Scores at a time, of which there are up to three copies. On the processor 2 MiB in float32, so that they stay in its
+# cache. Elsewhere 256 MiB: what a device takes to start on a block is then little beside what it takes to compute it.
+BLOCK, BLOCK_DEVICE = {"cpu": 2**19}, 2**26
+LEAST = 64  # queries of a row in a block: each block reads all of the row's keys
+Part = tuple[Tensor, Tensor, Tensor]
 KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states", "cu_seq_lens_q",
                    "cu_seq_lens_k", "max_length_q", "max_length_k", "is_causal", "sliding_window",
                    "logits_to_keep", "cache_position"})  # fmt: skip
@@ -96,22 +100,14 @@ def attend(
     kv_heads = key.shape[1]
     group = heads // kv_heads
     query = query * (width**-0.5 if scaling is None else scaling)
-    rows = query.reshape(batch, kv_heads, group * length, width)
+    rows = query.reshape(batch, kv_heads, group, length, width)
 
     prefix_keys, prefix_values = shared.layers[int(module.layer_idx)]  # type: ignore[arg-type]
     folded = rows.transpose(0, 1).reshape(kv_heads, batch * group * length, width)
-    top, total, out = _partial(folded, prefix_keys, prefix_values, softcap)
+    top, total, out = _of_prefix(folded, prefix_keys, prefix_values, softcap)
     top, total, out = (part.view(kv_heads, batch, group * length, -1).transpose(0, 1) for part in (top, total, out))
 
-    scores = _scores(rows, key, softcap)
-    if shared.mask is not None:
-        spread = scores.view(batch, kv_heads, group, length, -1)
-        spread.masked_fill_(~shared.mask.to(spread.device), torch.finfo(scores.dtype).min)
-    own_top = scores.amax(-1, keepdim=True)
-    weights = scores.sub_(own_top).exp_()
-    own_total = weights.sum(-1, keepdim=True)
-    own = torch.matmul(weights.to(value.dtype), value).to(out.dtype)
-
+    own_top, own_total, own = _of_own(rows, key, value, softcap, shared.mask)
     most = torch.maximum(top, own_top)
     left, right = (top - most).exp_(), (own_top - most).exp_()
     merged = (out * left + own * right) / (total * left + own_total * right)
@@ -126,20 +122,49 @@ def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 
-def _partial(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Partial m and l, [kv heads, N, 1], and o, [kv heads, N, d], of N folded queries over the prefix."""
-    step = max(1, BLOCK // (key.shape[0] * key.shape[1]))
+def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
+    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries. ``mask`` as in ``Shared``, for these queries."""
+    scores = _scores(query, key, softcap)
+    if mask is not None:
+        spread = scores.view(*scores.shape[:2], -1, *mask.shape[-2:])
+        spread.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    top = scores.amax(-1, keepdim=True)
+    weights = scores.sub_(top).exp_()
+    total = weights.sum(-1, keepdim=True)
+    return top, total, torch.matmul(weights.to(value.dtype), value).to(total.dtype)
+
+
+def _of_prefix(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> Part:
+    """The part of the prefix in blocks of queries, [kv heads, N, d], folded."""
+    step = max(1, _block(key) // (key.shape[0] * key.shape[1]))
+    return _joined([_part(some, key, value, softcap) for some in torch.split(query, step, dim=1)], dim=1)
+
+
+def _of_own(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
+    """The part of the rows' own keys, [B, kv heads, N, d], in blocks of ``query`` [B, kv heads, group, Q, d].
+
+    Whole, the scores of a long row would be larger than all else that a pass needs.
+    """
+    batch, kv_heads, group, length, _width = query.shape
+    step = max(LEAST, _block(key) // (batch * kv_heads * group * key.shape[2]))
+    mask = None if mask is None else mask.to(key.device)
     parts = []
-    for start in range(0, query.shape[1], step):
-        some = query[:, start : start + step]
-        scores = _scores(some, key, softcap)
-        top = scores.amax(-1, keepdim=True)
-        weights = scores.sub_(top).exp_()
-        total = weights.sum(-1, keepdim=True)
-        parts.append((top, total, torch.bmm(weights.to(value.dtype), value).to(total.dtype)))
-    if len(parts) == 1:
-        return parts[0]
-    top, total, out = (torch.cat(kind, dim=1) for kind in zip(*parts, strict=True))
+    for start in range(0, length, step):
+        some = query[:, :, :, start : start + step]
+        sees = None if mask is None else mask[:, :, :, start : start + step]
+        part = _part(some.flatten(2, 3), key, value, softcap, sees)
+        parts.append(tuple(tensor.view(batch, kv_heads, group, some.shape[3], -1) for tensor in part))
+    top, total, out = (tensor.flatten(2, 3) for tensor in _joined(parts, dim=3))
+    return top, total, out
+
+
+def _block(key: Tensor) -> int:
+    return BLOCK.get(key.device.type, BLOCK_DEVICE)
+
+
+def _joined(parts: Sequence[tuple[Tensor, ...]], dim: int) -> Part:
+    """The parts of blocks as one; a single one is not copied."""
+    top, total, out = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=dim) for kind in zip(*parts, strict=True))
     return top, total, out
 
 

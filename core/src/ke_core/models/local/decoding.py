@@ -11,7 +11,7 @@ from torch import Tensor
 from ke_core.models.local.forward import Forward, Prefix, State
 from ke_core.models.local.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
 from ke_core.models.local.readings import Reading, Readings
-from ke_core.models.local.sampling import Chooser, choose
+from ke_core.models.local.sampling import Chooser, NotFinite, choose
 from ke_core.models.local.text import Continuation
 
 
@@ -34,6 +34,13 @@ class Row:
     def longest(self) -> int:
         """Its tokens when it ends at the latest."""
         return len(self.ids) + self.written.max_tokens
+
+    def goes_on(self, token: int | NotFinite) -> bool:
+        """Take in the next token, or that there is none; whether another is wanted."""
+        if isinstance(token, NotFinite):
+            self.error = token
+            return False
+        return not self.written.add(token)
 
 
 @define(eq=False)
@@ -90,7 +97,7 @@ class Decoder:
         for row in tried:
             row.known = None
         self.size.failed([self._bytes(row) for row in tried])
-        unfinished = [row for row in tried if row.written.finish is None]
+        unfinished = [row for row in tried if row.written.finish is None and row.error is None]
         if len(tried) > 1:
             return unfinished
         for row in unfinished:
@@ -102,19 +109,24 @@ class Decoder:
         new = sorted(new, key=self._unread, reverse=True)
         while new:
             some = first_pass([self._unread(row) for row in new], self.size.device)
-            fed = [row.so_far[len(self.prefix.ids) :] for row in new[:some]]
-            known = [row.known.layers if row.known else () for row in new[:some]]
-            logits, state = self.forward.prefill(self.prefix, fed, known=known)
-            left = self._write(new[:some], logits[:, -1])
-            if left:
-                if len(left) < some:
-                    state.keep(left)
-                if self._state is None:
-                    self._state = state
-                else:
-                    self._state.join(state)
-                self._active += [new[at] for at in left]
+            self._read(new[:some])
             new = new[some:]
+
+    def _read(self, new: Sequence[Row]) -> None:
+        """One pass. A function of its own, so that nothing of it but what the rows keep takes memory in the next."""
+        fed = [row.so_far[len(self.prefix.ids) :] for row in new]
+        known = [row.known.layers if row.known else () for row in new]
+        logits, state = self.forward.prefill(self.prefix, fed, known=known)
+        left = self._write(new, logits[:, -1])
+        if not left:
+            return
+        if len(left) < len(new):
+            state.keep(left)
+        if self._state is None:
+            self._state = state
+        else:
+            self._state.join(state)
+        self._active += [new[at] for at in left]
 
     def _unread(self, row: Row) -> int:
         known = row.known.layers[0][0].shape[-2] if row.known else 0
@@ -146,6 +158,6 @@ class Decoder:
 
     @staticmethod
     def _write(rows: Sequence[Row], logits: Tensor) -> list[int]:
-        """Give each row its next token; the places of those that go on."""
+        """Give each row its next token; the places of those that go on. One that gets none ends with an ``error``."""
         chosen = zip(rows, choose([row.chooser for row in rows], logits), strict=True)
-        return [at for at, (row, token) in enumerate(chosen) if not row.written.add(token)]
+        return [at for at, (row, token) in enumerate(chosen) if row.goes_on(token)]

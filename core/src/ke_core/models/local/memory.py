@@ -6,7 +6,7 @@ What takes other work than rows does it in halves when memory runs out (``halved
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -40,19 +40,34 @@ def let_go(error: BaseException) -> None:
         torch.cuda.empty_cache()
 
 
+class Keeper(Protocol):
+    """Somebody who keeps tensors between calls, to save time alone."""
+
+    def release(self) -> bool:
+        """Give them up; whether there were any."""
+
+
+KEEPERS: WeakSet[Keeper] = WeakSet()
+"""Every one that is still held by somebody."""
+
+
 def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: str) -> list[Result]:
     """What ``do`` gives for ``work``: whole, or in halves, and halves of these, where memory does not hold more.
 
-    Raises KEError if not even a single piece fits; ``one`` names such a piece.
+    What the ``KEEPERS`` have goes before work is split. Raises KEError if not even a single piece fits; ``one`` names
+    such a piece.
     """
     try:
         return [do(work)]
     except Exception as error:
         if not out_of_memory(error):
             raise
+        released = [keeper.release() for keeper in KEEPERS]
         let_go(error)
-        if len(work) == 1:
+        if len(work) == 1 and not any(released):
             raise KEError(f"out of memory for a single {one}", hint=SMALLER) from error
+    if any(released):
+        return halved(work, do, one)
     middle = len(work) // 2
     return [*halved(work[:middle], do, one), *halved(work[middle:], do, one)]
 

@@ -14,7 +14,10 @@ KEPT = 4
 
 @define(eq=False)
 class Prefixes:
-    """The few prefixes used last, by the digest of the weights that made them."""
+    """The few prefixes used last, by the digest of the weights that made them.
+
+    Of two sets of weights at most: those in use, and those in use before, to which an edit that is taken back returns.
+    """
 
     _kept: list[tuple[str, Prefix]] = field(factory=list, init=False)
 
@@ -26,7 +29,8 @@ class Prefixes:
         made = forward.prefix(ids, known)
         # What the new one begins with is a cut of it: keep the longer only.
         self._kept = [(its, kept) for its, kept in self._kept if its != digest or not _begins(made, kept)]
-        self._kept = [(digest, made), *self._kept][:KEPT]
+        before = next((its for its, _kept in self._kept if its != digest), digest)
+        self._kept = [(digest, made), *(pair for pair in self._kept if pair[0] in (digest, before))][:KEPT]
         return made
 
     def longest(self, digest: str, ids: Sequence[int]) -> Prefix:
@@ -40,6 +44,13 @@ class Prefixes:
         pair = self._kept.pop(best[1])
         self._kept.insert(0, pair)
         return pair[1].cut(best[0])
+
+    def only(self, digest: str) -> None:
+        """Give up those of other weights."""
+        self._kept = [pair for pair in self._kept if pair[0] == digest]
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def clear(self) -> None:
         """Give the memory back."""

@@ -73,6 +73,9 @@ class Readings:
         insort(self._order, reading.ids)
         self._shrink()
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def clear(self) -> None:
         """Give the memory back."""
         self._kept.clear()

@@ -13,10 +13,10 @@ from ke_core.models.local.alone import generate_alone, logits_alone
 from ke_core.models.local.decoding import Decoder, Row
 from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
 from ke_core.models.local.groups import SHORTEST, Group, grouped
-from ke_core.models.local.memory import SMALLER, BatchSize, RowBytes, let_go, out_of_memory
+from ke_core.models.local.memory import KEEPERS, SMALLER, BatchSize, RowBytes, let_go, out_of_memory
 from ke_core.models.local.prefixes import Prefixes
 from ke_core.models.local.readings import Readings
-from ke_core.models.local.sampling import Chooser
+from ke_core.models.local.sampling import Chooser, NotFinite
 from ke_core.models.local.scoring import Scoring, score_rows
 from ke_core.models.local.text import Continuation
 from ke_core.models.local.tokens import Coder
@@ -40,6 +40,24 @@ class LocalRunner:
 
     def __attrs_post_init__(self) -> None:
         self.modes = Modes(self.module)
+        KEEPERS.add(self)
+
+    def release(self) -> bool:
+        """Give up what is kept from one call to the next; whether anything was."""
+        kept = bool(len(self.prefixes) or len(self.readings))
+        self.prefixes.clear()
+        self.readings.clear()
+        return kept
+
+    def about_to_change(self) -> None:
+        """New weights are being made, which may take all the memory there is: keep what these have read alone.
+
+        These are what the model returns to. What edits before had read, taken back by now, nobody asks for again.
+        """
+        if len(self.prefixes) or len(self.readings):
+            digest = self.digest()
+            self.prefixes.only(digest)
+            self.readings.begin(digest, self.readings.room)
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """One result a request, in order. Equal requests are run once; sampled ones differ by their seeds."""
@@ -117,8 +135,7 @@ class LocalRunner:
             if not out_of_memory(error):
                 raise
             let_go(error)
-            self.readings.clear()
-            self.prefixes.clear()  # without them, whole prompts still fit a few at a time, or say that they do not
+            self.release()  # without a prefix, whole prompts still fit a few at a time, or say that they do not
             return self.modes.best(longest, prefix=False), NO_PREFIX
 
     def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:
@@ -136,6 +153,8 @@ class LocalRunner:
         )
 
     def _generated(self, row: Row) -> Generated | Exception:
+        if isinstance(row.error, NotFinite):
+            return row.error
         if row.error is not None:
             return self._too_big(len(row.ids), row.error)
         if row.written.finish is None:

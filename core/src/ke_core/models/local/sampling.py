@@ -8,8 +8,18 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
+from ke_core.errors import KEError
 from ke_core.models.local.float64 import double
 from ke_core.requests import Generate
+
+HALF_RANGE = "where float16 is the cause, whose numbers end at 65504, load the model in bfloat16 or float32"
+
+
+class NotFinite(KEError):
+    """What a model says of the next token is no number: whatever it would write from there means nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("the logits of the next token are not finite", hint=HALF_RANGE)
 
 
 @define(eq=False)
@@ -39,11 +49,23 @@ class Chooser:
         return at if ids is None else int(ids[at])
 
 
-def choose(choosers: Sequence[Chooser], logits: Tensor) -> Iterator[int]:
-    """The next token of every row; ``logits`` [B, vocabulary].
+def choose(choosers: Sequence[Chooser], logits: Tensor) -> Iterator[int | NotFinite]:
+    """The next token of every row, or that it has none; ``logits`` [B, vocabulary].
 
     One by one: where memory runs out, a row whose turn did not come has drawn no random number.
     """
-    tokens: list[int] = logits.argmax(-1).tolist()
-    for chooser, token, row in zip(choosers, tokens, logits, strict=True):
-        yield token if chooser.greedy else chooser.draw(row)
+    for chooser, token, row in zip(choosers, _likeliest(logits), logits, strict=True):
+        if token is None:
+            yield NotFinite()
+        else:
+            yield token if chooser.greedy else chooser.draw(row)
+
+
+def _likeliest(logits: Tensor) -> list[int | None]:
+    """The largest logit's token of every row, None where that is NaN or infinite.
+
+    The largest tells of every other: NaN counts as larger than any number, and logits of minus infinity, which some
+    models have, are no fault. Fetched from the device at once.
+    """
+    top, tokens = logits.max(-1)
+    return [token if token >= 0 else None for token in tokens.where(top.isfinite(), -1).tolist()]

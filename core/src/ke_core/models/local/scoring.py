@@ -47,7 +47,7 @@ def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: Row
         sizes = [row_bytes.of(longest, keep) for keep in keeps]
         some = together[: size.fit(sizes)]
         try:
-            logits, _state = forward.prefill(prefix, [fed for fed, _rows in some], keep=max(keeps[: len(some)]))
+            _read(forward, prefix, some, keep=max(keeps[: len(some)]))
         except Exception as error:
             if not out_of_memory(error):
                 raise
@@ -57,8 +57,12 @@ def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: Row
                 continue
             for row in some[0][1]:
                 row.error = error
-        else:
-            for (_fed, alike), its in zip(some, logits, strict=True):
-                for row in alike:
-                    row.take(its)
         waiting = waiting[len(some) :]
+
+
+def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[Scoring]]], keep: int) -> None:
+    """One pass. A function of its own, so that nothing of it takes memory during the next, or while one is retried."""
+    logits = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)[0]  # the cache is not needed
+    for (_fed, alike), its in zip(some, logits, strict=True):
+        for row in alike:
+            row.take(its)

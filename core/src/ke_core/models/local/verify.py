@@ -16,6 +16,7 @@ from ke_core.errors import ModelUnavailable
 from ke_core.models.local.float64 import double
 from ke_core.models.local.forward import Forward, Mode
 from ke_core.models.local.memory import out_of_memory
+from ke_core.models.local.sampling import HALF_RANGE
 
 PREFIX, SUFFIXES, STEPS = 20, (3, 7, 5), 2
 # Shares of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision two right
@@ -31,8 +32,6 @@ class Modes:
     module: Any
     why: dict[Mode, str] = field(factory=dict, init=False)
     _ways: dict[Mode, Forward] = field(factory=dict, init=False)
-    _probe: list[tuple[tuple[int, ...], Tensor]] = field(factory=list, init=False)
-    _tolerance: float = field(default=0.0, init=False)
 
     def best(self, length: int, *, prefix: bool) -> Forward | None:
         """The fastest way that holds for texts of ``length`` tokens that share a prefix or share none.
@@ -51,15 +50,14 @@ class Modes:
         return None
 
     def _try(self, forward: Forward) -> str:
-        if not self._probe:
-            self._probe, self._tolerance = _references(self.module)
+        rows, tolerance = _references(self.module)  # each time anew: weights may be others than at the last trial
         try:
-            worst = _compare(forward, self._probe)
+            worst = _compare(forward, rows)
         except Exception as error:  # whatever a model raises that cannot be run this way: it is run another
             if out_of_memory(error):
                 raise
             return f"{type(error).__name__}: {error}"
-        if worst <= self._tolerance:
+        if worst <= tolerance:
             return ""
         return f"logits differ from a whole forward pass by {worst:.1e} of their spread"
 
@@ -77,7 +75,8 @@ def reach(module: Any) -> int:
 def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], float]:
     """Rows of random tokens that begin alike, each with its logits [T, vocabulary] from a forward pass alone.
 
-    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead.
+    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead, or whose
+    logits are no numbers.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
@@ -89,6 +88,8 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
         with torch.no_grad():
             logits = module(input_ids=ids[None], use_cache=False).logits[0]
             short = module(input_ids=ids[None, :PREFIX], use_cache=False).logits[0]
+        if bool(logits.isnan().any()):
+            raise ModelUnavailable("the model's logits hold NaN, even of a short text", hint=HALF_RANGE)
         noise = max(noise, _distance(logits[:PREFIX], short))
         if noise > (MOST if logits.dtype.itemsize < 4 else 0.01):
             raise ModelUnavailable(
@@ -127,7 +128,8 @@ def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> fl
         known = tuple((keys[:, :-1], values[:, :-1]) for keys, values in state.own(1))
         logits, _state = forward.prefill(prefix, [third[begin:], first[begin : ends[0]]], known=[known, ()])
         pairs.append((logits[:, -1], torch.stack([want_third[-1], want_first[ends[0] - 1]])))
-    return max(_distance(got, want) for got, want in pairs)
+    # Not Python's max, which passes over NaN wherever it does not stand first.
+    return float(torch.tensor([_distance(got, want) for got, want in pairs], dtype=torch.float64).max())
 
 
 def _distance(got: Tensor, want: Tensor) -> float:
