@@ -44,7 +44,7 @@ def nothing() -> Names:
 
 
 def runs() -> Names:
-    shutil.copytree(DOCS / "runs" / "demo", "runs")
+    shutil.copytree(DOCS / "runs" / "demo", "runs/demo")
     return {}
 
 

@@ -166,6 +166,7 @@ def test_modules_that_are_not_known_in_this_order_are_refused(declared, kinds):
         load_encoder(str(declared))
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_out_of_memory_halves_a_batch(folder, monkeypatch):
     encoder = load_encoder(str(folder))
     whole, tried = encoder.embed(TEXTS), []

@@ -281,6 +281,7 @@ def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("at", ["at once", "after some layers"])
+@pytest.mark.usefixtures("nothing_kept")
 def test_a_pass_that_does_not_fit_is_halved_and_no_key_counts_twice(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -285,6 +285,7 @@ def test_templates_are_asked_of_the_model_with_seeds() -> None:
     assert [request.seed for request in asked[:5]] == once
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_out_of_memory_halves_a_group_of_edits(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,8 +104,8 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     places = {layer: home(modules.layers[layer].matrix.device) for layer in layers}
     free = {place: free_bytes(place) for place in set(places.values())}
     most = {place: int(room * ROOM_SHARE) // one - SPARE for place, room in free.items()}
-    tight = min(most, key=lambda place: most[place])
-    if most[tight] < 1:
+    tight = min(most, key=lambda place: most[place], default=None)
+    if tight is not None and most[tight] < 1:
         raise KEError(
             f"second moments of {modules.inner} dimensions need {one * (1 + SPARE) / 1e9:.3g} GB of memory, "
             f"and {free[tight] / 1e9:.3g} GB are free",
