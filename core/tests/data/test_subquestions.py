@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from ke_core.data.facts import Entity
 from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.subquestions import SubQuestion, sub_questions
@@ -54,3 +56,25 @@ def test_only_what_an_edited_model_is_asked_is_taken_apart() -> None:
 
 def test_v16_no_edited_object_stands_in_a_tentative_answer() -> None:
     assert "Rome" not in {hop.answer for hops in sub_questions([CASE]).values() for hop in hops["after"]}
+
+
+def test_v16_what_nobody_knows_of_the_old_world_is_not_taken_apart() -> None:
+    """Without the answer from before the edits only what no edit is about can be given away."""
+    mayor, both = (Query(id=name, texts=("Who?",), gold=gold("Gualtieri")) for name in ("mayor", "both"))
+    edited = Query(id="own", texts=("Where?",), gold=gold("Rome"), edit="moved")
+    chain = Query(id="chain", texts=("Who rules it?",), gold=gold("Gualtieri"), hops=(edited, mayor))
+    probes = (
+        Probe(id="follows", aspect="logical-generalization", queries=(mayor,)),
+        Probe(id="own", aspect="efficacy", queries=(edited,)),
+        Probe(id="chain", aspect="multi-hop", queries=(chain,)),
+        Probe(id="kept", aspect="locality", queries=(both,), phase="both"),
+    )
+    assert set(sub_questions([Case(id="1", probes=probes[:1])])) == set()
+    assert set(sub_questions([Case(id="1", probes=probes)])) == {"1/mayor", "1/both"}  # mayor is a hop, and not edited
+
+
+def test_a_question_that_its_last_hop_does_not_answer_is_not_taken_apart() -> None:
+    """CompKE's set operations come after the hops."""
+    joined = evolve(MULTI, gold=gold("Rome"))
+    case = Case(id="1", probes=(Probe(id="complex", aspect="complex", queries=(joined,)),))
+    assert sub_questions([case]) == {}

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from attrs import field, frozen
 
@@ -86,6 +86,8 @@ class CaseDataset(ABC):
     """What follows from a dataset's cases and its options alone. A subclass says the cases and how they are asked."""
 
     config: Any
+    hop_by_hop: ClassVar[bool] = True
+    """Whether its questions are single hops, or chains of them that the cases hold. Else it brings no sub-questions."""
 
     @abstractmethod
     def cases(self) -> Iterator[Case]:
@@ -111,12 +113,14 @@ class CaseDataset(ABC):
 
         ``answers`` (oracle): "case/query" to the gold label, right for an edited case after editing (several, where all
         are wanted, with commas between them). ``aliases`` (oracle): label of an answer to its aliases.
-        ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``).
+        ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``), of a family that goes
+        hop by hop.
         """
+        apart = {SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(tuple(self.cases()))), oracle=True)}
         return {
             "answers": Material(value=Deferred(lambda: answers_of(self.cases())), oracle=True),
             "aliases": Material(value=Deferred(lambda: aliases_of(self.cases())), oracle=True),
-            SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(tuple(self.cases()))), oracle=True),
+            **(apart if self.hop_by_hop else {}),
         }
 
     @abstractmethod

@@ -11,8 +11,9 @@ from ke_core.retrieval.context import Choice, InContext, Shown, before_prompt, s
 from ke_core.retrieval.editor import MemoryEditor, Remembering
 from ke_core.retrieval.given import Given, Hop, Way, given_hops
 from ke_core.retrieval.memory import FactMemory, best_rows
+from ke_core.retrieval.names import without_period
 from ke_core.retrieval.steps import answered, looked_up
-from ke_core.retrieval.transcript import Transcript, Turn
+from ke_core.retrieval.transcript import Transcript, Turn, operations
 
 if TYPE_CHECKING:
     from ke_core.retrieval.encoder import SentenceEncoder, load_encoder
@@ -45,5 +46,7 @@ __all__ = [
     "given_hops",
     "load_encoder",
     "looked_up",
+    "operations",
     "sentence",
+    "without_period",
 ]  # fmt: skip

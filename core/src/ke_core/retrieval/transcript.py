@@ -11,6 +11,9 @@ from ke_core.data.results import Answer, Step
 from ke_core.requests import Generated, Hit
 from ke_core.retrieval.steps import answered, looked_up
 
+OPERATION = "Logical operation:"
+"""Begins the line in which CompKE's worked examples spell a logical step out: it looks nothing up."""
+
 
 @frozen(kw_only=True)
 class Turn:
@@ -44,6 +47,7 @@ class Transcript:
         """Add a turn that was read from ``written``: its sub-question, or the answer if the question ends with it."""
         self._text += turn.text
         self._steps = answered(self._steps, turn.answer or turn.final)
+        self._steps += [Step(kind="operation", text=line) for line in operations(turn.text)]
         if turn.final:
             self._steps.append(Step(kind="final", text=turn.final))
             return self._answer("answered", turn.final)
@@ -63,6 +67,12 @@ class Transcript:
 
     def _answer(self, outcome: Literal["answered", "unparsed", "hop-cap", "length"], text: str = "") -> Answer:
         return Answer(text=text, raw=self._text[len(self._start) :], steps=tuple(self._steps), outcome=outcome)
+
+
+def operations(text: str) -> list[str]:
+    """The logical steps that are spelled out in it."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line.removeprefix(OPERATION).strip() for line in lines if line.startswith(OPERATION)]
 
 
 def unread(text: str) -> Step:

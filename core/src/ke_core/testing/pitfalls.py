@@ -85,10 +85,11 @@ class EditorPitfalls(EditorKit):
         if not spec.masks:
             pytest.skip("its spec says masks=False, so that nobody hides an edit from it")
         asks = [evolve(ask, hidden=frozenset({MOVE_TOWER.id})) for ask in QUESTIONS]
-        with editor.edit(session, [MOVE_TOWER]) as edited:
-            hidden = texts(edited.answer(asks))
-        with editor.edit(session, []) as edited:
-            assert texts(edited.answer(asks)) == hidden
+        for others in ([], [MOVE_GATE]):
+            with editor.edit(session, [MOVE_TOWER, *others]) as edited:
+                hidden = texts(edited.answer(asks))
+            with editor.edit(session, others) as edited:
+                assert texts(edited.answer(asks)) == hidden
 
     def test_v17_a_model_that_fails_is_no_answer(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
         if spec.needs_weights:

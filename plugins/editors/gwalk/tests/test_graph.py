@@ -9,9 +9,10 @@ from attrs import evolve
 
 from ke_core.plugin import Edit, Entity, Fact, UnsupportedEdit, contradicting
 from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
-from ke_plugin_gwalk.graph import EditGraph, folded, triple_of, unfit
+from ke_plugin_gwalk.graph import EditGraph, Unseen, folded, triple_of, unfit
 
 NOTHING: frozenset[str] = frozenset()
+ALL = Unseen()
 
 
 def graph_of(edits=(), *, bare=False, respell=True, aliases=None) -> EditGraph:
@@ -63,9 +64,9 @@ def test_m3_the_first_edge_counts_and_a_hidden_one_gives_way(edit_of, relations)
 def test_m4_what_no_edit_mentions_is_no_error(edits) -> None:
     graph = graph_of(edits[:1])
     assert graph.find("Nobody", "P999", NOTHING) is None
-    assert graph.question("P999", "Nobody") is None
-    assert run(graph_of().relation("citizenship", 0.0)) == (None, 0.0)
-    assert run(graph_of().link("Nobody")) == "Nobody"
+    assert graph.question("P999", "Nobody", ALL) is None
+    assert run(graph_of().relation("citizenship", 0.0, ALL)) == (None, 0.0)
+    assert run(graph_of().link("Nobody", ALL)) == "Nobody"
 
 
 def test_m5_edges_are_found_by_label_and_hidden_by_edit(edit_of, relations) -> None:
@@ -79,8 +80,8 @@ def test_m5_edges_are_found_by_label_and_hidden_by_edit(edit_of, relations) -> N
 def test_a_relation_is_found_by_its_name_or_its_sentence(edits) -> None:
     graph = graph_of(edits)
     for phrase, key in {"official language": "P37", "is a citizen of": "P27", "country of citizenship": "P27"}.items():
-        assert run(graph.relation(phrase, 0.9))[0] == key
-    assert run(graph.relation("favourite colour", 0.9))[0] is None
+        assert run(graph.relation(phrase, 0.9, ALL))[0] == key
+    assert run(graph.relation("favourite colour", 0.9, ALL))[0] is None
     published = graph_of(edits, bare=True)
     assert sorted(text for _id, text in published.relations.facts) == [
         "The official language of {} is",
@@ -93,10 +94,10 @@ def test_only_relations_of_edits_in_force_are_known(edits) -> None:
     assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
     graph.change(remove=["mira", "not there"])
     assert graph.size == {"facts": 1, "relations": 1, "entities": 3}
-    assert run(graph.relation("country of citizenship", 0.5))[0] is None
+    assert run(graph.relation("country of citizenship", 0.5, ALL))[0] is None
     assert graph.find("Mira Toll", "P27", NOTHING) is None
-    assert run(graph.link("mira toll")) == "mira toll"
-    assert graph.question("P27", "x") is None
+    assert run(graph.link("mira toll", ALL)) == "mira toll"
+    assert graph.question("P27", "x", ALL) is None
     graph.change(add=edits)
     assert graph.size == {"facts": 2, "relations": 2, "entities": 5}
     graph.change(add=edits)
@@ -139,18 +140,18 @@ def test_a_shared_relation_stays_while_one_edit_needs_it(edit_of, relations) -> 
     one, two = (edit_of(relations[0], name, "Boland") for name in ("One", "Two"))
     graph = graph_of([one, two])
     graph.change(remove=[one.id])
-    assert run(graph.relation("country of citizenship", 0.9))[0] == "P27"
-    assert run(graph.link("boland")) == "Boland"
+    assert run(graph.relation("country of citizenship", 0.9, ALL))[0] == "P27"
+    assert run(graph.link("boland", ALL)) == "Boland"
 
 
 def test_a_question_is_the_relations_own_or_made_from_the_edits(edits, relations) -> None:
     graph = graph_of(edits)
-    assert graph.question("P27", "Xena") == "What is the country of Xena?"
-    assert graph.question("P37", "Xena") == "Which official language has Xena?"
+    assert graph.question("P27", "Xena", ALL) == "What is the country of Xena?"
+    assert graph.question("P37", "Xena", ALL) == "Which official language has Xena?"
     bare = evolve(edits[1], question=None)
-    assert graph_of([bare]).question("P37", "Xena") is None
+    assert graph_of([bare]).question("P37", "Xena", ALL) is None
     twice = evolve(edits[1], question="Boland, o Boland, what is thy language?")
-    assert graph_of([twice]).question("P37", "Xena") is None
+    assert graph_of([twice]).question("P37", "Xena", ALL) is None
 
 
 @pytest.mark.parametrize(
@@ -158,8 +159,8 @@ def test_a_question_is_the_relations_own_or_made_from_the_edits(edits, relations
     [("Boland", "Boland"), ("boland.", "Boland"), ("the B\u00f3land", "Boland"), ("Bo land", "Bo land"), ("", "")],
 )
 def test_names_may_be_spelled_a_little_differently(edits, name, linked) -> None:
-    assert run(graph_of(edits).link(name)) == linked
-    assert run(graph_of(edits, respell=False).link(name)) == (name if name != "Boland" else "Boland")
+    assert run(graph_of(edits).link(name, ALL)) == linked
+    assert run(graph_of(edits, respell=False).link(name, ALL)) == (name if name != "Boland" else "Boland")
 
 
 @pytest.mark.parametrize(
@@ -172,17 +173,17 @@ def test_a_folded_name(name, plain) -> None:
 def test_an_alias_of_a_near_entity_is_linked(edits) -> None:
     aliases = {"Boland": ("Kingdom of Boland", "BO"), "Elsewhere": ("EW",)}
     graph = graph_of(edits, aliases=aliases)
-    assert run(graph.link("Kingdom of Boland")) == "Boland"
-    assert run(graph.link("BO")) == "Boland"
-    assert run(graph.link("EW")) == "EW"
-    assert run(graph_of(edits).link("Kingdom of Boland")) == "Kingdom of Boland"
+    assert run(graph.link("Kingdom of Boland", ALL)) == "Boland"
+    assert run(graph.link("BO", ALL)) == "Boland"
+    assert run(graph.link("EW", ALL)) == "EW"
+    assert run(graph_of(edits).link("Kingdom of Boland", ALL)) == "Kingdom of Boland"
     graph.change(remove=["mira", "boland"])
-    assert run(graph.link("BO")) == "BO"
+    assert run(graph.link("BO", ALL)) == "BO"
 
 
 def test_v16_the_graph_takes_no_aliases_from_the_edits(edits) -> None:
     told = evolve(edits[1], after=evolve(edits[1].after, subject=Entity(label="Boland", aliases=("Old Boland",))))
-    assert run(graph_of([told]).link("Old Boland")) == "Old Boland"
+    assert run(graph_of([told]).link("Old Boland", ALL)) == "Old Boland"
 
 
 @pytest.mark.parametrize("objects", [0, 2])
@@ -198,3 +199,21 @@ def test_an_edit_without_one_object_is_no_edge(edits, objects) -> None:
     with pytest.raises(UnsupportedEdit):
         graph.change(add=[edits[1], many])
     assert graph.size["facts"] == 0
+
+
+def test_a_graph_with_hidden_edges_is_as_one_that_never_had_them(edits, edit_of, relations) -> None:
+    """B(c): names, wordings and questions of an edge that is hidden are not found either, unless another has them."""
+    country, language = relations
+    named = evolve(edit_of(country, "The Ford", "Boland", name="ford"), question="Which country has The Ford?")
+    graph = graph_of([*edits, named], aliases={"The Ford": ("Tin Lizzie",)})
+    unseen = graph.unseen(frozenset({"ford", "boland"}))
+    assert run(graph.link("the ford", ALL)) == "The Ford"
+    assert run(graph.link("Tin Lizzie", ALL)) == "The Ford"
+    assert run(graph.link("the ford", unseen)) == "the ford"
+    assert run(graph.link("Tin Lizzie", unseen)) == "Tin Lizzie"
+    assert run(graph.link("boland", unseen)) == "Boland"
+    assert run(graph.relation("official language", 0.5, ALL))[0] == language.key
+    assert run(graph.relation("official language", 0.5, unseen))[0] is None
+    assert run(graph.relation("country of citizenship", 0.5, unseen))[0] == country.key
+    assert graph.question(language.key, "Xena", unseen) is None
+    assert graph.question(country.key, "Xena", unseen) == "What is the country of Xena?"

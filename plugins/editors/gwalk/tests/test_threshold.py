@@ -34,6 +34,12 @@ def test_the_published_threshold_is_taken_with_its_encoder(encoder) -> None:
     assert fixed(GwalkConfig(encoder=encoder)) == 0.845
 
 
+def test_the_published_threshold_is_refused_with_unit_vectors_whatever_the_folder_is_called(edits) -> None:
+    editor = Gwalk(config=GwalkConfig(encoder="models/contriever-msmarco"))
+    with pytest.raises(BadConfig, match=r"0\.845 is published for contriever-msmarco"):
+        editor.edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits)
+
+
 def test_a_number_of_ones_own_is_taken_and_on_record(edits) -> None:
     with Gwalk(config=GwalkConfig(threshold="0.7")).edit(make_session(ScriptedModel([])), edits) as edited:
         assert edited.details["threshold"] == 0.7

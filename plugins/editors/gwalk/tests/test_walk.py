@@ -205,7 +205,7 @@ class Given:
 @pytest.mark.parametrize(("score", "found"), [(0.84, False), (0.845, True), (0.85, True)])
 def test_the_threshold_decides_whether_a_relation_is_found(replay, edits, score, found) -> None:
     """Acceptance check 10: 0.84 falls back to a question in words, 0.85 does not."""
-    vectors = Given(phrase=score)
+    vectors = Given(**{"phrase": score, "contriever-msmarco": 1.5})  # vectors of no unit length
     options = {"threshold": "published", "encoder": "facebook/contriever-msmarco", "vectors": vectors}
     script = [] if found else [WORDS, OWN]
     reply, _model = replay(SUBJECT, "(phrase)->answer", *script, edits=edits[:1], **options)
@@ -213,7 +213,8 @@ def test_the_threshold_decides_whether_a_relation_is_found(replay, edits, score,
 
 
 def test_hidden_edges_are_absent(replay, ask) -> None:
-    reply, model = replay(SUBJECT, PATH, " She is from {}. Boland", ask=evolve(ask, hidden=frozenset({"mira"})))
+    hiding = evolve(ask, hidden=frozenset({"mira"}))
+    reply, model = replay(SUBJECT, PATH, " Where is she from?", " She is from {}. Boland", ask=hiding)
     assert outcome(reply) == ("answered", "Arabic")
     assert [step.retrieved for step in reply.steps if step.kind == "subquestion"] == [(), ("boland",)]
     assert "Known fact" not in model.prompts[2].rpartition("\n\n")[2]
@@ -230,3 +231,19 @@ def test_log_probabilities_are_declined(replay) -> None:
     reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
     assert isinstance(reply, Failure)
     assert reply.unscored
+
+
+def test_an_unreadable_answer_loses_no_hop_that_the_graph_decides(replay) -> None:
+    """Algorithm 1, lines 6 to 8: the model's answer gives way to the edge, whatever it says."""
+    script = (SUBJECT, "(country of citizenship)->answer", "Boland, I think")
+    reply, _model = replay(*script, profile="paper")
+    assert outcome(reply) == ("answered", "Boland")
+    assert "Generated answer: Boland, I think" in reply.raw
+    assert outcome(replay(*script, profile="published", threshold="0.1")[0]) == ("unparsed", "")
+
+
+def test_a_hop_that_the_graph_decides_needs_no_question_in_words(replay, relations, edit_of) -> None:
+    bare = evolve(relations[0], question=None)
+    edit = evolve(edit_of(bare, "Mira Toll", "Boland"), question=None)
+    reply, _model = replay(SUBJECT, "(country of citizenship)->answer", "", edits=(edit,))
+    assert outcome(reply) == ("answered", "Boland")

@@ -261,3 +261,14 @@ def test_a_self_check_in_other_words_leaves_no_answer_on_record_and_changes_noth
 def test_a_hop_that_was_never_weighed_has_no_answer() -> None:
     reply, _model = replay(hop(1), profile="paper", max_calls=1)
     assert [step.answer for step in reply.steps] == [""]
+
+
+@BOTH
+def test_a_logical_step_is_on_record_and_looks_nothing_up(profile) -> None:
+    final = "\nIt does not disagree: Gualtieri\nLogical operation: both lists hold Gualtieri\nFinal answer: Gualtieri"
+    reply, _model = replay(FIRST, SECOND, final, profile=profile)
+    assert [(step.kind, step.text, step.answer) for step in reply.steps[1:]] == [
+        ("subquestion", "Who is the mayor of Rome?", "Gualtieri"),
+        ("operation", "both lists hold Gualtieri", ""),
+        ("final", "Gualtieri", ""),
+    ]

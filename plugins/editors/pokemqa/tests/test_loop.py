@@ -225,3 +225,15 @@ def test_prompts_of_a_folder(tmp_path) -> None:
         shown("knowledge", prompts=str(tmp_path))
     with pytest.raises(BadConfig, match=r"plain\.txt"):
         shown("plain", prompts=str(tmp_path / "none"))
+
+
+def test_a_logical_step_is_no_line_too_many_as_published() -> None:
+    """CompKE's demonstrations have one; whether an edit was found must not decide that."""
+    said = " Rome\nSo the entity reached is: Rome\nLogical operation: of (Rome), keep it\nSubquestion: Who rules it?"
+    assert outcome(FIRST, said, FINAL, loop="published")[0] == "answered"
+
+
+def test_m2_a_name_keeps_the_period_that_is_its_own() -> None:
+    said = " Liverpool F.C. does.\nSo the entity reached is: Liverpool F.C.\nSubquestion: Who owns it?"
+    reply, _model = replay(FIRST, said, FINAL)
+    assert reply.steps[0].answer == "Liverpool F.C."

@@ -95,3 +95,9 @@ def test_a_question_of_one_fact_leaves_nothing_out() -> None:
 def test_every_heading_is_of_an_aspect_that_exists() -> None:
     (spec,) = ke_metrics()
     assert set(spec.columns) == {value.aspect for value in OmittedSteps().values(record(steps("a")))}
+
+
+def test_a_logical_step_that_is_spelled_out_is_a_step() -> None:
+    """As CompKE's worked examples have it, behind two sub-questions."""
+    spelled = (*steps("Which schools did Ann attend?", "Which did Ben?").steps, Step(kind="operation", text="in both"))
+    assert numbers(record(Answer(text="x", steps=spelled), tags={"steps": "3-step"})) == [3, 3, 0, 0, 0]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import ClassVar
 
 from attrs import evolve, frozen
 
@@ -33,7 +34,9 @@ ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(of_the_atla
 
 @frozen(kw_only=True)
 class Compke(FileDataset):
-    """Compke(variant, config): a file, read record by record."""
+    """Compke(variant, config): a file, read record by record. Set operations join its hops."""
+
+    hop_by_hop: ClassVar[bool] = False
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the file. Raises BadData that names file, case and field."""

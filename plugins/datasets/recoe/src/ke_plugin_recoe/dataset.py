@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import ClassVar, cast
 
 from attrs import evolve, frozen
 
@@ -40,7 +40,9 @@ ATLAS_BUILD = RecoeBuild(margin=2, relations="population,area,city-population,ne
 
 @frozen(kw_only=True)
 class Recoe(FileDataset):
-    """Recoe(variant, config): one scheme, or all of them, read record by record."""
+    """Recoe(variant, config): one scheme, or all of them, read record by record. Its questions come in one piece."""
+
+    hop_by_hop: ClassVar[bool] = False
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the files. Raises BadData that names file, record and field."""

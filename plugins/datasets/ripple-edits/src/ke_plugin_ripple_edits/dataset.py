@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -37,8 +37,9 @@ AGAIN = "compare with the published format in the plugin's README"
 
 @frozen(kw_only=True)
 class RippleEdits(FileDataset):
-    """A subset, or a file in its format."""
+    """A subset, or a file in its format. Of most of its queries nothing says what was right before the edit."""
 
+    hop_by_hop: ClassVar[bool] = False
     config: RippleEditsConfig = field(factory=RippleEditsConfig)
 
     def cases(self) -> Iterator[Case]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from ke_core.plugin import Generate, Generated, Procedure, Step
+from ke_core.retrieval import without_period
 from ke_plugin_deepedit.prompts import Template
 
 WORDS = 32  # tokens of a name, or of a thought without one
@@ -81,7 +82,7 @@ class Talk:
 
     def _words(self, name: str, **slots: str) -> Procedure[str]:
         written = yield from self.say(self.prompts[name](**slots), max_tokens=WORDS)
-        return written.text.strip().rstrip(".")
+        return without_period(written.text)
 
     def _holds(self, name: str, **slots: str) -> Procedure[bool]:
         """The model's yes or no; what is neither, after all retries, is a no, and noted."""

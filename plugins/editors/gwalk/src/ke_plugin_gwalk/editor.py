@@ -17,7 +17,7 @@ from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
 from ke_plugin_gwalk.retrieval import Thresholds
-from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations
+from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations, refuse_unit
 from ke_plugin_gwalk.walk import PROFILES, Profile, Prompts, Walk
 
 
@@ -78,6 +78,7 @@ class Gwalk:
         """The thresholds, and what is on record of them. The paper has one for entities and relations."""
         given = fixed(self.config)
         if given is not None:
+            refuse_unit(self.config, encoder)
             least, record = Thresholds(relation=given, entity=given), dict[str, Any]()
         else:
             relation, entity = self._calibrated(encoder, profile)

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from ke_core.plugin import Procedure, Question, Step, SubQuestion
 from ke_core.retrieval import Hop, Way
+from ke_plugin_gwalk.graph import Unseen
 from ke_plugin_gwalk.reading import Lost
 from ke_plugin_gwalk.walk import Walk, step
 
 
 def way(walk: Walk, ask: Question) -> Way:
     """How the hops of ``ask`` are taken."""
+    unseen = walk.unseen(ask.hidden)
 
     def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
         """The edge that the sub-question asks for, if the graph has it."""
         del said
         try:
-            return Hop(steps=((yield from _edge(walk, given, ask.hidden)),))
+            return Hop(steps=((yield from _edge(walk, given, unseen)),))
         except Lost as end:
             return Hop(steps=(Step(kind=end.outcome, text=end.said),), text=end.said, outcome=end.outcome)
 
     return hop
 
 
-def _edge(walk: Walk, given: SubQuestion, hidden: frozenset[str]) -> Procedure[Step]:
+def _edge(walk: Walk, given: SubQuestion, unseen: Unseen) -> Procedure[Step]:
     named = yield from walk.start((given.question,))
     phrase, *_further = yield from walk.relations(given.question, named)
-    found = yield from walk.retrieve(named, phrase, hidden)
+    found = yield from walk.retrieve(named, phrase, unseen)
     return step(given.question, found, given.answer if found.fact is None else found.fact.object)

@@ -77,6 +77,19 @@ def wordings(label: str, template: str | None) -> tuple[str, ...]:
     return (label, " ".join(template.replace(SLOT, " ").split())) if template else (label,)
 
 
+@frozen(kw_only=True)
+class Unseen:
+    """What a question must not find: edges that are hidden from it, and what no other edge knows.
+
+    ``rows``: of relations, by relation and wording. ``names``: of entities. ``subjects``: those without another edge.
+    """
+
+    edges: frozenset[str] = frozenset()
+    rows: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    subjects: frozenset[str] = frozenset()
+
+
 class EditGraph:
     """The edges in force. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA".
 
@@ -174,6 +187,18 @@ class EditGraph:
                 if name not in self._names:
                     self._spelled[folded(name)].pop(name, None)
 
+    def unseen(self, hidden: frozenset[str]) -> Unseen:
+        """What must not be found with those edges hidden: the graph then answers as one that never had them."""
+        triples = [self._triples[name] for name in hidden if name in self._triples]
+        uses = Counter(use for triple in triples for use in triple.uses)
+        names = Counter(name for triple in triples for name in triple.entities)
+        return Unseen(
+            edges=hidden,
+            rows=frozenset(_row(*use) for use, count in uses.items() if count == self._uses[use]),
+            names=frozenset(name for name, count in names.items() if count == self._names[name]),
+            subjects=frozenset(one.subject for one in triples if not self.relations_of(one.subject, hidden)),
+        )
+
     def find(self, subject: str, relation: str, hidden: frozenset[str]) -> Triple | None:
         """The first edge of that subject and relation that is not hidden; later ones do not overrule it."""
         edges = self._edges.get(subject, {}).get(relation, {})
@@ -183,45 +208,46 @@ class EditGraph:
         """Those that lead on from ``subject`` by an edge that is not hidden."""
         return frozenset(relation for relation in self._edges.get(subject, {}) if self.find(subject, relation, hidden))
 
-    def question(self, relation: str, subject: str) -> str | None:
+    def question(self, relation: str, subject: str, unseen: Unseen) -> str | None:
         """The relation's question about ``subject``; None where no edit has one (M4: never an error)."""
-        template = next(iter(self._questions.get(relation, {}).values()), None)
+        templates = self._questions.get(relation, {}).items()
+        template = next((template for name, template in templates if name not in unseen.edges), None)
         return None if template is None else template.replace(SLOT, subject)
 
     def relation(
-        self, phrase: str, threshold: float, among: Collection[str] | None = None
+        self, phrase: str, threshold: float, unseen: Unseen, among: Collection[str] | None = None
     ) -> Procedure[tuple[str | None, float]]:
         """The relation whose wording is nearest, and its score; None where that is below ``threshold``.
 
         ``among`` these alone, if given.
         """
         others = () if among is None else (_row(*use) for use in self._uses if use[0] not in among)
-        hits: tuple[Hit, ...] = yield Nearest(memory=self.relations, text=phrase, k=1, hidden=frozenset(others))
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.relations, text=phrase, k=1, hidden=unseen.rows.union(others))
         if not hits:
             return None, 0.0
         (hit,) = hits
         return (hit.id.rpartition("\n")[0] if hit.score >= threshold else None), hit.score
 
-    def subject(self, name: str, threshold: float) -> Procedure[str]:
+    def subject(self, name: str, threshold: float, unseen: Unseen) -> Procedure[str]:
         """The subject of an edge that goes by that name, else the nearest one from ``threshold`` on, else the name."""
-        linked = yield from self.link(name)
-        if linked in self._edges or self.subjects is None:
+        linked = yield from self.link(name, unseen)
+        if (linked in self._edges and linked not in unseen.subjects) or self.subjects is None:
             return linked
-        hits: tuple[Hit, ...] = yield Nearest(memory=self.subjects, text=name, k=1)
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.subjects, text=name, k=1, hidden=unseen.subjects)
         return hits[0].id if hits and hits[0].score >= threshold else linked
 
-    def link(self, name: str) -> Procedure[str]:
+    def link(self, name: str, unseen: Unseen) -> Procedure[str]:
         """The entity of that name: as it is written, or spelled a little differently, or by an alias of a near one.
 
         A name that belongs to no edit stays as it is: nothing is known of it.
         """
-        if name in self._names:
+        if name in self._names and name not in unseen.names:
             return name
-        alike = self._spelled.get(folded(name)) if self._respell else None
-        if alike:
-            return next(iter(alike))
+        alike = [other for other in self._spelled.get(folded(name), ()) if other not in unseen.names]
+        if alike and self._respell:
+            return alike[0]
         if self._aliases is not None:
-            hits: tuple[Hit, ...] = yield Nearest(memory=self.entities, text=name, k=NEAR)
+            hits: tuple[Hit, ...] = yield Nearest(memory=self.entities, text=name, k=NEAR, hidden=unseen.names)
             for hit in hits:
                 if name in self._aliases.get(hit.id, ()):
                     return hit.id

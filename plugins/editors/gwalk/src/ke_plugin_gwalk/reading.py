@@ -9,10 +9,10 @@ import re
 from typing import Literal
 
 from ke_core.plugin import Generated
+from ke_core.retrieval import without_period
 
 ARROW, END = "->", "answer"
 BRACKETED = re.compile(r"\[([^\]\n]+)\]")
-INITIAL = re.compile(r"\b\w\.$")
 
 
 class Lost(Exception):
@@ -82,14 +82,14 @@ def after_first_period(written: Generated) -> str:
 def after_slot(written: Generated) -> str:
     """What follows the sentence with its open place, so that a period in a name cuts nothing. Raises Lost.
 
-    A closing period is not part of an answer, unless it belongs to an initial or stands in "Jr.".
+    A closing period is not part of an answer, unless it belongs to the name.
     """
     _sentence, slot, rest = written.text.partition("{}")
     if slot:
         rest = rest.lstrip(" .")
     else:
         _sentence, _period, rest = written.text.partition(". ")
-    name = rest.strip()
+    name = without_period(rest)
     if not name or written.finish == "length":
         raise lost(written)
-    return name if INITIAL.search(name) or name.endswith(("Jr.", "Sr.")) else name.removesuffix(".").strip() or name
+    return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from ke_core.plugin import Procedure
-from ke_plugin_gwalk.graph import EditGraph, Triple
+from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
 
 
 @frozen(kw_only=True)
@@ -26,22 +26,20 @@ class Found:
     fact: Triple | None
 
 
-def as_released(
-    graph: EditGraph, name: str, phrase: str, hidden: frozenset[str], least: Thresholds
-) -> Procedure[Found]:
+def as_released(graph: EditGraph, name: str, phrase: str, unseen: Unseen, least: Thresholds) -> Procedure[Found]:
     """The entity by its name, the nearest of all the graph's relations, and the edge of the two, if there is one."""
-    subject = yield from graph.link(name)
-    relation, score = yield from graph.relation(phrase, least.relation)
-    fact = None if relation is None else graph.find(subject, relation, hidden)
+    subject = yield from graph.link(name, unseen)
+    relation, score = yield from graph.relation(phrase, least.relation, unseen)
+    fact = None if relation is None else graph.find(subject, relation, unseen.edges)
     return Found(subject=subject, relation=relation, score=score, fact=fact)
 
 
-def as_printed(graph: EditGraph, name: str, phrase: str, hidden: frozenset[str], least: Thresholds) -> Procedure[Found]:
+def as_printed(graph: EditGraph, name: str, phrase: str, unseen: Unseen, least: Thresholds) -> Procedure[Found]:
     """A retrievable entity first, T(s), then a retrievable relation among its own edges, T(r)."""
-    subject = yield from graph.subject(name, least.entity)
-    own = graph.relations_of(subject, hidden)
+    subject = yield from graph.subject(name, least.entity, unseen)
+    own = graph.relations_of(subject, unseen.edges)
     if not own:
         return Found(subject=subject, relation=None, score=0.0, fact=None)
-    relation, score = yield from graph.relation(phrase, least.relation, own)
-    fact = None if relation is None else graph.find(subject, relation, hidden)
+    relation, score = yield from graph.relation(phrase, least.relation, unseen, own)
+    fact = None if relation is None else graph.find(subject, relation, unseen.edges)
     return Found(subject=subject, relation=relation, score=score, fact=fact)

@@ -49,11 +49,22 @@ def fixed(config: GwalkConfig) -> float | None:
         return None
     value = SCORE if config.threshold == PUBLISHED else float(config.threshold)
     if value == SCORE and PurePath(config.encoder).name != CONTRIEVER:
-        raise BadConfig(
-            f"gwalk.threshold {SCORE} is published for {CONTRIEVER} and means nothing for {config.encoder}",
-            hint="use -o gwalk.threshold=calibrated, or a number of your own for this encoder",
-        )
+        raise _foreign(config)
     return value
+
+
+def refuse_unit(config: GwalkConfig, encoder: Encoder) -> None:
+    """Raises BadConfig for the published threshold with vectors of unit length, whatever the encoder is called."""
+    if fixed(config) == SCORE and np.allclose(np.linalg.norm(encoder.embed([CONTRIEVER]), axis=1), 1.0, atol=1e-3):
+        raise _foreign(config)
+
+
+def _foreign(config: GwalkConfig) -> BadConfig:
+    return BadConfig(
+        f"gwalk.threshold {SCORE} is published for {CONTRIEVER} and means nothing for {config.encoder}",
+        hint="use -o gwalk.threshold=calibrated, or a number of your own for this encoder; "
+        f"a folder with {CONTRIEVER} bears its name",
+    )
 
 
 def of_relations(encoder: Encoder, pairs: str, *, bare: bool) -> Calibration:

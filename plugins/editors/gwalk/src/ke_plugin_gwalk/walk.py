@@ -22,7 +22,7 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
 from ke_plugin_gwalk import reading
-from ke_plugin_gwalk.graph import EditGraph, Triple
+from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
 from ke_plugin_gwalk.reading import Formless, Lost, lost
 from ke_plugin_gwalk.retrieval import Found, Thresholds, as_printed, as_released
 
@@ -37,15 +37,17 @@ class Profile:
 
     ``cool`` and ``warm``: the temperature of everything but answers, and of answers. ``tokens``: for an
     entity, for relations, for a question in words, for an answer. ``always``: the model answers even where the
-    graph overrules it. ``bare``: a relation is found by its template alone, open place included. ``respell``:
-    names may differ in case, accents and punctuation. ``near``: entities are found by embedding as well, and a relation
-    among their own edges.
+    graph overrules it. ``released``: that answer, too, must be one that can be read, and an edit that is hidden from a
+    question is hidden as an edge alone: its relation and its names are found as before. ``bare``: a relation is found
+    by its template alone, open place included. ``respell``: names may differ in case, accents and punctuation.
+    ``near``: entities are found by embedding as well, and a relation among their own edges.
     """
 
     cool: float
     warm: float
     tokens: tuple[int, int, int, int]
     always: bool
+    released: bool
     bare: bool
     respell: bool
     near: bool
@@ -58,6 +60,7 @@ GREEDY = Profile(
     warm=0.0,
     tokens=(32, 64, 48, 64),
     always=False,
+    released=False,
     bare=False,
     respell=True,
     near=False,
@@ -72,6 +75,7 @@ PROFILES = {
         warm=1.0,
         tokens=(20, 50, 20, 50),
         always=True,
+        released=True,
         bare=True,
         respell=False,
         near=False,
@@ -115,7 +119,7 @@ class Walk:
         if not isinstance(ask, Question):
             raise NoLikelihood(WORDS_ONLY)
         steps: list[Step] = []
-        raw = ""
+        raw, unseen = "", self.unseen(ask.hidden)
         try:
             entity = yield from self.start(ask.texts[:WORDINGS])
             steps.append(Step(kind="subject", text=entity))
@@ -124,7 +128,7 @@ class Walk:
             for phrase in phrases:
                 said = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
                 try:
-                    hop = yield from self._hop(said, entity, phrase, ask.hidden)
+                    hop = yield from self._hop(said, entity, phrase, unseen)
                 except Formless as end:
                     if not raw:
                         raise
@@ -132,7 +136,7 @@ class Walk:
                     break  # as released: what the hop before came to is the answer
                 raw, entity = raw + hop.text, hop.object
                 steps.append(hop.step)
-            entity = yield from self.graph.link(entity)
+            entity = yield from self.graph.link(entity, unseen)
         except Lost as end:
             return unfinished(steps, end, raw)
         steps.append(Step(kind="final", text=entity))
@@ -158,24 +162,29 @@ class Walk:
         written = yield from self._write(prompt, self.profile.tokens[1])
         return reading.relations(written, self.max_hops)
 
-    def retrieve(self, entity: str, phrase: str, hidden: frozenset[str]) -> Procedure[Found]:
+    def unseen(self, hidden: frozenset[str]) -> Unseen:
+        """What a question from which those edits are hidden does not get to see of the graph."""
+        return Unseen(edges=hidden) if self.profile.released else self.graph.unseen(hidden)
+
+    def retrieve(self, entity: str, phrase: str, unseen: Unseen) -> Procedure[Found]:
         """What the graph has of <entity, phrase, ?> (line 4)."""
         way = as_printed if self.profile.near else as_released
-        return way(self.graph, entity, phrase, hidden, self.least)
+        return way(self.graph, entity, phrase, unseen, self.least)
 
-    def _hop(self, said: str, entity: str, phrase: str, hidden: frozenset[str]) -> Procedure[Hop]:
+    def _hop(self, said: str, entity: str, phrase: str, unseen: Unseen) -> Procedure[Hop]:
         """From ``entity`` along one relation (lines 4 to 9)."""
-        found = yield from self.retrieve(entity, phrase, hidden)
-        asked = None if found.relation is None else self.graph.question(found.relation, found.subject)
+        found = yield from self.retrieve(entity, phrase, unseen)
+        asked = None if found.relation is None else self.graph.question(found.relation, found.subject, unseen)
         if asked is None:
-            asked = yield from self._in_words(found.subject, phrase)
+            asked = yield from self._in_words(found, phrase)
         fact, text, own = found.fact, f"\nSubquestion: {asked}", ""
         if fact is None or self.profile.always:
             prompt = f"{said}{text}\nGenerated answer:"
             written: Generated = yield Generate(
                 prompt=prompt, stop=LINE, max_tokens=self.profile.tokens[3], temperature=self.profile.warm
             )
-            own = self.profile.answer(written)
+            if fact is None or self.profile.released:
+                own = self.profile.answer(written)
             text += f"\nGenerated answer: {written.text.strip()}"
         object_ = own if fact is None else fact.object
         return Hop(
@@ -184,14 +193,14 @@ class Walk:
             step=step(asked, found, object_),
         )
 
-    def _in_words(self, subject: str, phrase: str) -> Procedure[str]:
+    def _in_words(self, found: Found, phrase: str) -> Procedure[str]:
         """The sub-question, written by the model: no relation of the graph is near enough to lend its own."""
-        prompt = f"{self.prompts.question}\n\nSubject: {subject}\nRelation: {phrase}\nQuestion:"
+        prompt = f"{self.prompts.question}\n\nSubject: {found.subject}\nRelation: {phrase}\nQuestion:"
         written = yield from self._write(prompt, self.profile.tokens[2])
         asked = written.text.strip()
-        if not asked:
+        if not asked and found.fact is None:
             raise lost(written)
-        return asked
+        return asked or f"{found.subject}: {phrase}?"  # the graph has decided the hop, whatever it is called
 
     def _write(self, prompt: str, tokens: int) -> Procedure[Generated]:
         """One line of anything but an answer."""

@@ -28,7 +28,10 @@ class InputAugConfig:
     max_tokens: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={"help": "tokens of an answer; derived: 24 (direct) or 200 (cot)", "derived": True},
+        metadata={
+            "help": "tokens of an answer; derived: 24 (direct) or 200 (cot), the benchmark's if those are more",
+            "derived": True,
+        },
     )
     prompts: str = field(
         default="own",

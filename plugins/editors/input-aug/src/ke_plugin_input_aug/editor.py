@@ -64,9 +64,8 @@ class Augmented(InContext):
 
     def __init__(self, config: InputAugConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits, choice=FACTS[config.facts], k=config.k, encoder=config.encoder)
-        mode = MODES[config.mode]
-        tokens = config.max_tokens or mode.decoding.max_tokens
-        self.mode = evolve(mode, decoding=evolve(mode.decoding, max_tokens=tokens))
+        self.mode = MODES[config.mode]
+        self.max_tokens = config.max_tokens
         self.examples = prompt_text(
             "ke_plugin_input_aug", f"{config.mode}.txt", config.prompts, option="input-aug.prompts"
         )
@@ -81,7 +80,10 @@ class Augmented(InContext):
 
     def _question(self, ask: Question, facts: str) -> Ask:
         text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
-        return evolve(ask, prompt=Prompt(text=text, decoding=self.mode.decoding, parse=self.mode.parse))
+        # Unless it is said how long an answer may be, a benchmark that asks for lists gets them whole.
+        tokens = self.max_tokens or max(self.mode.decoding.max_tokens, ask.prompt.decoding.max_tokens)
+        decoding = evolve(self.mode.decoding, max_tokens=tokens)
+        return evolve(ask, prompt=Prompt(text=text, decoding=decoding, parse=self.mode.parse))
 
     def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
         """The benchmark's own prompt behind the facts; after a chain of thought there is no such thing."""
@@ -91,8 +93,8 @@ class Augmented(InContext):
 
     @property
     def details(self) -> Details:
-        """The facts, and how long an answer may be."""
-        return {**super().details, "max_tokens": self.mode.decoding.max_tokens}
+        """The facts, and how long an answer may be at least."""
+        return {**super().details, "max_tokens": self.max_tokens or self.mode.decoding.max_tokens}
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 
 from ke_core.plugin import Generated
-from ke_core.retrieval import Turn
+from ke_core.retrieval import Turn, operations, without_period
 
 QUESTION, SUBQUESTION = "Question:", "Subquestion:"
 FACT, FINAL = "Generated answer:", "Final answer:"
@@ -36,14 +36,15 @@ def first_step(written: Generated) -> Turn:
 
 def reached(lines: Sequence[str]) -> str:
     """The entity that the first such line says is reached; empty where none does."""
-    return next((line.rpartition(REACHED)[2].strip().rstrip(".") for line in lines if REACHED in line), "")
+    return next((without_period(line.rpartition(REACHED)[2]) for line in lines if REACHED in line), "")
 
 
 def _turn(text: str, lines: list[str], *, within: int) -> Turn:
     found = reached(lines[:-1])
     if lines[-1].startswith(FINAL):
         return Turn(text=text, final=lines[-1].removeprefix(FINAL).strip(), answer=found)
-    if lines[-1].startswith(SUBQUESTION) and len(lines) <= within:
+    counted = len(lines) - len(operations(text))  # the published demonstrations have no logical steps
+    if lines[-1].startswith(SUBQUESTION) and counted <= within:
         return Turn(text=text, subquestion=lines[-1].removeprefix(SUBQUESTION).strip(), answer=found)
     return Turn(text=text)
 

@@ -1,12 +1,13 @@
-"""How many sub-questions a method asked, against the steps that the question takes.
+"""How many steps a method took, against those that the question takes.
 
 ============= =================================================================================================
 aspect        value, for one wording of a question that is answered by sub-questions
 ============= =================================================================================================
 steps         how many steps it takes: the case's tag ``steps`` (``3-step``: CompKE counts the logical ones, an
               intersection or a selection, too), else its single-hop questions
-sub-questions how many different ones the method asked; the same one again is no further step
-omitted-steps the share of the steps for which there was none: max(0, steps - sub-questions) / steps
+sub-questions how many different ones the method asked, and logical steps that it spelled out; the same one again is
+              no further step
+omitted-steps the share of the steps for which there was neither: max(0, steps - sub-questions) / steps
 too-few       1 if there were fewer than steps
 too-many      1 if there were more
 ============= =================================================================================================
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 
 from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Observed, Value, observed, words
 
-SUBQUESTION = "subquestion"
+TAKEN = ("subquestion", "operation")
 NO_STEPS = "the answer did not go by sub-questions"
 ASPECTS = ("steps", "sub-questions", "omitted-steps", "too-few", "too-many")
 NUMBER = re.compile(r"\d+")
@@ -43,7 +44,7 @@ class OmittedSteps:
 def _counted(record: CaseRecord, seen: Observed, needed: int) -> Iterator[Value]:
     why = record.skipped or ("" if record.edited else EDITS_WITHHELD) or seen.wordless
     steps = () if seen.answer is None else seen.answer.steps
-    asked = len({words(step.text) for step in steps if step.kind == SUBQUESTION})
+    asked = len({words(step.text) for step in steps if step.kind in TAKEN})
     why = why or ("" if steps else NO_STEPS)
     numbers = (needed, asked, max(0, needed - asked) / needed, asked < needed, asked > needed)
     for aspect, number in zip(ASPECTS, numbers, strict=True):
