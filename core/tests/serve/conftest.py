@@ -18,26 +18,29 @@ import pytest
 from ke_core.models.resolve import HOW
 from ke_core.plugins.catalog import read
 from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest
 from ke_core.testing.fakes import Silence
 
 if not (find_spec("starlette") and find_spec("uvicorn")):  # what ke-core[serve] brings
     collect_ignore_glob = ["test_*.py"]
 
 SCRIPT = Path(__file__).with_name("toys.py")
+RUDE = Path(__file__).parents[1] / "models/api/conftest.py"
 FACTS = (
     {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "date": "2026-01-02"},
     {"prompt": "The capital of Chile is", "subject": "Chile", "target_new": "Arica"},
 )
 
 
-def load_toys():
-    spec = importlib.util.spec_from_file_location("serve_toys", SCRIPT)
+def load(name, path):
+    """A module of helpers: tests have no package to import it from."""
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-TOYS = load_toys()
+TOYS = load("serve_toys", SCRIPT)
 
 
 class Site:
@@ -171,6 +174,55 @@ def process(tmp_path):
         child.kill()
         child.wait()
         child.stderr.close()
+
+
+class Held:
+    """The asks an editor is given, which it answers once ``go`` is set."""
+
+    def __init__(self, served):
+        self.asks, self.busy, self.go = [], threading.Event(), threading.Event()
+        self._answer, self._served = served.edited.answer, served
+        served.edited.answer = self.answer
+
+    def answer(self, asks):
+        self.asks += [(ask, tuple(self._served.bank.edits)) for ask in asks]
+        self.busy.set()
+        assert self.go.wait(20)
+        return self._answer(asks)
+
+    @property
+    def texts(self):
+        return [ask.texts[0] for ask, _in_force in self.asks]
+
+
+@pytest.fixture
+def hold():
+    """``hold(site)``: its editor answers nothing until the end of ``with``, and says what it was asked and when."""
+
+    @contextmanager
+    def holding(site):
+        held = Held(site.served)
+        try:
+            yield held
+        finally:
+            held.go.set()
+
+    return holding
+
+
+@pytest.fixture
+def behind():
+    """``with behind(reply) as (server, how)``: a server that answers every POST so, and how a model there is asked."""
+
+    @contextmanager
+    def running(reply):
+        server = load("serve_rude", RUDE).Rude(lambda _number, _body: reply)
+        try:
+            yield server, ModelRequest(id="", base_url=server.url, timeout=5.0)
+        finally:
+            server.close()
+
+    return running
 
 
 @pytest.fixture

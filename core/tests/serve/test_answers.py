@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 
 import pytest
@@ -31,6 +32,18 @@ def test_earlier_turns_come_before_the_question_and_are_not_searched(site):
         "Be brief. / User: Chile Chile Chile? / Assistant: Arica. / User: The capital of Peru? / Assistant:>>"
     )
     assert said.index("Peru is Cusco") < said.index("Chile is Arica")
+
+
+@pytest.mark.parametrize("blank", ["", "  ", None, [], [{"type": "text", "text": ""}]])
+def test_turns_that_say_nothing_are_left_out(facts, start, blank):
+    with start(edits=facts, how=ModelRequest(id="", chat=True)) as site:
+        for turns, end in (
+            ([("system", blank), ("user", "Peru?")], " / Peru?>>"),
+            ([("user", "A"), ("assistant", blank), ("user", "Peru?")], " / User: A / User: Peru? / Assistant:>>"),
+        ):
+            status, body = site.ask(*turns)
+            assert status == 200, body
+            assert body["choices"][0]["message"]["content"].endswith(end)
 
 
 def test_through_a_chat_template_a_single_question_goes_as_it_is(facts, start):
@@ -65,6 +78,15 @@ def test_usage_sums_the_editors_calls_and_the_limit_is_told(site):
 
 def test_stop_strings_cut_the_answer(site):
     assert site.said("say: here ENDS it", stop="ENDS", max_tokens=40).endswith("say: here")
+
+
+@pytest.mark.parametrize(("given", "meant"), [(7, 7), (0, 0), (-1, 0), (None, 0)])
+def test_the_likeliest_tokens_alone_are_drawn_where_a_request_says_so(site, hold, given, meant):
+    with hold(site) as held:
+        held.go.set()
+        site.said("Peru?", temperature=1, top_k=given)
+    ((ask, _in_force),) = held.asks
+    assert ask.prompt.decoding.top_k == meant
 
 
 def test_parts_of_text_are_one_text(site):
@@ -140,6 +162,24 @@ def test_what_comes_while_the_model_is_busy_goes_together_when_it_is_free(facts,
         assert site.served.edited.calls == [1, 6]
 
 
+def test_a_question_whose_client_has_left_is_not_asked(facts, start, hold):
+    body = json.dumps({"messages": [{"role": "user", "content": "nobody waits for this"}]})
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with start(edits=facts, window=0, limits=Limits(concurrent=2)) as site:
+        with hold(site) as held:
+            first = threading.Thread(target=site.said, args=("first",))
+            first.start()
+            assert held.busy.wait(20)
+            with socket.create_connection((site.host, site.port), 10) as line:
+                line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+                until(lambda: site.json("GET", "/v1/models")[0] == 429)  # it is under way
+            until(lambda: site.json("GET", "/v1/models")[0] == 200)  # and no more
+        first.join()
+        assert site.said("last")
+        assert held.texts == ["first", "last"]
+    assert (site.ended.questions, site.ended.batches) == (2, 2)
+
+
 def test_more_than_are_allowed_at_once_are_told_to_come_again(facts, start):
     with start(edits=facts, limits=Limits(concurrent=1)) as site:
         first = threading.Thread(target=site.said, args=("slowly",))
@@ -166,11 +206,11 @@ def test_models_and_health(site):
 
 @pytest.mark.parametrize(
     ("editor", "aside"),
-    [("stubborn", ["max_tokens", "temperature"]), ("patient", ["temperature"]), ("recall", [])],
+    [("stubborn", ["max_tokens", "temperature", "top_k"]), ("patient", ["temperature", "top_k"]), ("recall", [])],
 )
 def test_an_editor_that_decodes_in_its_own_way_says_what_it_did_not_use(facts, start, editor, aside):
     with start(editor=editor, edits=facts) as site:
-        _status, body = site.ask(("user", "Peru?"), temperature=0.5, max_tokens=9)
+        _status, body = site.ask(("user", "Peru?"), temperature=0.5, max_tokens=9, top_k=3)
     assert body["ke"]["not_used"] == aside
 
 
@@ -218,6 +258,15 @@ def test_a_remote_model_is_served_like_a_local_one(facts, tmp_path, start, chat,
         with start(edits=facts, model="openai:toy", how=how) as near:
             status, body = near.ask(("user", "too long"))
             assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def until(true):
+    """Wait for it."""
+    for _turn in range(200):
+        if true():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it never came to that")
 
 
 def together(site, texts, **more):

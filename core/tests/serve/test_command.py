@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -104,6 +105,34 @@ def test_a_token_is_sent_by_the_command_line(start, facts, ke, plugins, monkeypa
         assert (status, "a bearer token is needed" in err, "KE_SERVE_TOKEN" in err) == (2, True, True)
         monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
         assert ke("serve", "edits", "list", "--url", site.url, plugins=plugins)[0] == 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_goes_to_no_other_host(ke, plugins, monkeypatch, status):
+    asked = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+            self.end_headers()
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_words):
+            pass
+
+    monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        url = ("--url", f"http://127.0.0.1:{server.server_port}")
+        for words in (("list",), ("add", "Water is dry")):
+            code, _out, err = ke("serve", "edits", *words, *url, plugins=plugins)
+            assert (code, f"says: {status}" in err, "redirects are not followed" in err) == (2, True, True)
+        server.shutdown()
+    assert asked == ["/edits?offset=0", "/edits"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

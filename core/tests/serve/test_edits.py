@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
 from ke_core.files import write_atomic
+from ke_core.serve import app, client
 from ke_core.serve import bank as banks
-from ke_core.serve import client
-from ke_core.serve.bank import read_bank
+from ke_core.serve.bank import kept_from, read_bank
 from ke_core.serve.client import Client
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
@@ -83,6 +84,48 @@ def test_one_bad_edit_and_none_is_made(site, facts, edits, status, says):
     assert len(statements(site)) == 2
     assert facts.read_bytes() == before
     assert "Oruro" not in site.said("The capital of Bolivia")
+
+
+def test_a_number_that_no_file_can_hold_is_refused(site, facts):
+    before = facts.read_bytes()
+    row = json.dumps({"edits": [BOLIVIA, BOLIVIA | {"subject": "Chad", "relation": [0.5]}]}).replace("0.5", "1e999")
+    status, body = site.json("POST", "/edits", row.encode())
+    error = body["error"]
+    assert (status, error["code"], "\n" in error["message"]) == (400, "BadData", False)
+    assert "edits[1]: relation holds a number that is not finite" in error["message"]
+    assert facts.read_bytes() == before
+
+
+def test_a_question_that_waits_rests_on_the_edits_in_force_when_it_is_asked(facts, start, hold):
+    with start(edits=facts, window=0) as site, ThreadPoolExecutor(3) as clients:
+        with hold(site) as held:
+            first = clients.submit(site.said, "first")
+            assert held.busy.wait(20)
+            change = clients.submit(
+                site.json, "POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True}
+            )
+            second = clients.submit(site.said, "second")
+            threading.Event().wait(0.3)
+        assert (change.result()[0], bool(first.result()), bool(second.result())) == (200, True, True)
+    assert [ask.own for ask, _in_force in held.asks] == [in_force for _ask, in_force in held.asks]
+    assert len({in_force for _ask, in_force in held.asks}) == 2
+
+
+def test_others_are_answered_while_a_long_list_is_checked(site, monkeypatch):
+    answered, waited = threading.Event(), []
+
+    def slowly(*given):
+        waited.append(answered.wait(5))
+        return kept_from(*given)
+
+    monkeypatch.setattr(app, "kept_from", slowly)
+    with ThreadPoolExecutor(1) as clients:
+        change = clients.submit(site.json, "POST", "/edits", {"edits": [BOLIVIA]})
+        threading.Event().wait(0.1)
+        assert site.json("GET", "/health")[0] == 200
+        answered.set()
+        assert change.result()[0] == 200
+    assert waited == [True]
 
 
 def test_one_unknown_name_and_none_is_removed(site):
@@ -204,6 +247,19 @@ def test_a_second_server_does_not_share_the_file(site, facts, start):
         pass
 
 
+@pytest.mark.parametrize("option", ["edits", "state"])
+def test_a_link_to_the_file_is_the_file(facts, tmp_path, start, option):
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "facts.jsonl"
+    link.symlink_to(facts)
+    with start(**{option: link}) as site:
+        with pytest.raises(KEError, match="another ke serve keeps its edits in"), start(edits=facts):
+            pass
+        site.json("POST", "/edits", {"edits": [BOLIVIA]})
+    assert link.is_symlink()
+    assert len(read_bank(facts)) == 3
+
+
 def test_a_csv_needs_a_state_file(tmp_path, start):
     table = tmp_path / "facts.csv"
     table.write_text("prompt,subject,target_new\nThe capital of Peru is,Peru,Cusco\n")
@@ -220,6 +276,12 @@ def test_a_csv_needs_a_state_file(tmp_path, start):
     [
         ('{"statement": "The moon is made of cheese"}', UnsupportedEdit, "1 of 1 edits"),
         ('{"statement": "x"', BadData, "line 1 is not JSON"),
+        (
+            '{"prompt": "{} is", "subject": "x", "object": "y", "relation": NaN}',
+            BadData,
+            "line 1: relation holds a number",
+        ),
+        ('{"prompt": "{} is", "subject": "x", "object": "y", "relation": "\\ud800"}', BadData, "relation holds half a"),
         ('{"prompt": "The capital of Peru is", "subject": "Peru"}', BadData, "line 1: target_new"),
         ('{"statement": "x", "id": "1"}\n{"statement": "y", "id": "1"}', BadData, "contradicts the edit 1"),
     ],

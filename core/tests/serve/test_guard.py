@@ -41,6 +41,13 @@ def shaped(body):
         ({"messages": ["hi"]}, 400, "messages[0]", "must be an object"),
         ({"messages": [{"role": "user"}]}, 400, "messages[0].content", "must be a text, not null"),
         ({"messages": [{"role": "user", "content": "  "}]}, 400, "messages[0].content", "is empty"),
+        (
+            {"messages": [*HI, {"role": "user", "content": None}]},
+            400,
+            "messages[1].content",
+            "must be a text, not null",
+        ),
+        ({"messages": [{"role": "system", "content": 5}, *HI]}, 400, "messages[0].content", "must be a text, not 5"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages[0].role", "must be one of"),
         ({"messages": [{"role": ["user"], "content": "x"}]}, 400, "messages[0].role", "must be one of"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages[0].content", "not text"),
@@ -64,6 +71,16 @@ def shaped(body):
         ({"messages": HI, "logprobs": True}, 400, "logprobs", "not supported"),
         ({"messages": HI, "top_p": 0.5}, 400, "top_p", "not supported"),
         ({"messages": HI, "tools": [{"type": "function"}]}, 400, "tools", "not supported"),
+        ({"messages": HI, "min_p": 0.1}, 400, "min_p", "not supported"),
+        ({"messages": HI, "repetition_penalty": 1.2}, 400, "repetition_penalty", "not supported"),
+        ({"messages": HI, "min_tokens": 5}, 400, "min_tokens", "not supported"),
+        ({"messages": HI, "ignore_eos": True}, 400, "ignore_eos", "not supported"),
+        ({"messages": HI, "stop_token_ids": [2]}, 400, "stop_token_ids", "not supported"),
+        ({"messages": HI, "guided_json": {"type": "object"}}, 400, "guided_json", "not supported"),
+        ({"messages": HI, "structured_outputs": {"regex": "a"}}, 400, "structured_outputs", "not supported"),
+        ({"messages": HI, "reasoning_effort": "low"}, 400, "reasoning_effort", "not supported"),
+        ({"messages": HI, "top_k": 0.5}, 400, "top_k", "whole number"),
+        ({"messages": HI, "top_k": -2}, 400, "top_k", "from -1 to"),
         ({"messages": HI, "response_format": {"type": "json_object"}}, 400, "response_format", "not supported"),
         ({"messages": [{"role": "user", "content": "too long"}]}, 400, "messages", "9,999 tokens"),
         ({"messages": [{"role": "user", "content": "server down"}]}, 502, None, "ServerFailed: upstream is down"),
@@ -99,6 +116,8 @@ def test_fields_that_clients_send_and_that_ask_for_nothing_are_tolerated(site):
     more = {
         "n": 1, "top_p": 1, "presence_penalty": 0, "logit_bias": None, "user": "u", "metadata": {"a": 1},
         "store": False, "response_format": {"type": "text"}, "service_tier": "auto", "never_heard_of": [1],
+        "top_k": -1, "min_p": 0, "repetition_penalty": 1.0, "min_tokens": 0, "ignore_eos": False, "stop_token_ids": [],
+        "guided_json": None, "reasoning_effort": "none",
     }  # fmt: skip
     assert site.said("hi", **more)
 

@@ -79,6 +79,14 @@ class Engraver:
         yield Direct(session)
 
 
+class Carver(Engraver):
+    """Looks at the weights before it says which edits it can make, as weight editors do."""
+
+    def check(self, session, edits):
+        assert session.model.patch
+        return super().check(session, edits)
+
+
 def say(prompt):
     """The prompt on one line; some of its words have consequences."""
     if "too long" in prompt:
@@ -104,6 +112,9 @@ class Toys:
         return [
             EditorSpec(name="recall", summary="a memory", config=Config, build=Recall, served={"k": "2"}),
             EditorSpec(name="engraver", summary="weights", config=NoConfig, build=lambda config: Engraver()),
+            EditorSpec(
+                name="carver", summary="weights", config=NoConfig, build=lambda config: Carver(), needs_weights=True
+            ),
             EditorSpec(
                 name="solo", summary="weights", config=NoConfig, build=lambda config: Engraver(), one_at_a_time=True
             ),

@@ -20,7 +20,7 @@ from time import perf_counter
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
 from ke_core.models.world import world
-from ke_core.protocols import Likelihood, RemoteModel
+from ke_core.protocols import LanguageModel, Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.results.writer import Writer
@@ -34,6 +34,7 @@ from ke_core.run.sequential import ask_in_sequence
 from ke_core.run.share import Share
 from ke_core.run.spending import FREE, Prices, since_last
 from ke_core.run.together import shared
+from ke_core.specs import EditorSpec
 
 
 def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer | None = None) -> Finished:
@@ -99,19 +100,24 @@ def planned(job: Job) -> list[Group]:
 
 def refuse(job: Job) -> None:
     """Raise for what can be known to go wrong before anything is asked."""
-    name = job.spec.editor.name
-    if job.editor_spec.needs_weights and not hasattr(job.session.model, "patch"):
-        raise NeedsWeights(
-            f"{name} changes weights, and {job.session.model.id} has none here",
-            hint="choose a model that is loaded locally (hf:...), or an editor that keeps its edits in a memory",
-        )
+    refuse_weightless(job.editor_spec, job.session.model)
     if job.hides and not job.editor_spec.masks:
+        dataset, editor = job.spec.dataset.component.name, job.spec.editor.name
         raise BadConfig(
-            f"{job.spec.dataset.component.name} hides edits from some cases, and {name} cannot hide any",
+            f"{dataset} hides edits from some cases, and {editor} cannot hide any",
             hint="choose an editor that can, or switch the dataset's masking off",
         )
     job.editor.check(job.session, ())  # an editor that cannot work in this model at all raises here
     _refuse_unscored(job)
+
+
+def refuse_weightless(spec: EditorSpec, model: LanguageModel) -> None:
+    """Raise NeedsWeights for an editor that changes weights, of a model that has none here."""
+    if spec.needs_weights and not hasattr(model, "patch"):
+        raise NeedsWeights(
+            f"{spec.name} changes weights, and {model.id} has none here",
+            hint="choose a model that is loaded locally (hf:...), or an editor that keeps its edits in a memory",
+        )
 
 
 def _refuse_unscored(job: Job) -> None:

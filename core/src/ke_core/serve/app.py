@@ -21,7 +21,7 @@ from ke_core.serve import asked, replies, wire
 from ke_core.serve.asked import Asked, Manner
 from ke_core.serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_from
 from ke_core.serve.batcher import Batcher
-from ke_core.serve.guarding import HEALTH, Gate, Limits, answer, body_of
+from ke_core.serve.guarding import HEALTH, Gate, Limits, answer, body_of, while_there
 from ke_core.serve.opening import Served, check
 from ke_core.serve.wire import BadRequest
 
@@ -53,11 +53,10 @@ class Routes:
         return await self._complete(request, asked.plain, "text_completion")
 
     async def _complete(
-        self, request: Request, read: Callable[[Mapping[str, Any], Manner, tuple[str, ...]], Asked], kind: replies.Kind
+        self, request: Request, read: Callable[[Mapping[str, Any], Manner], Asked], kind: replies.Kind
     ) -> Response:
-        raw = wire.parsed(await body_of(request, self.limits.body))
-        wanted = read(raw, self.manner, tuple(self.served.bank.edits))
-        said = await self.batcher.answer(wanted.questions)
+        wanted = read(wire.parsed(await body_of(request, self.limits.body)), self.manner)
+        said = await while_there(request, self.batcher.answer(wanted.questions))
         body = replies.response(kind, wanted, said, self.manner.model)
         if wanted.stream:
             return StreamingResponse(
@@ -111,33 +110,41 @@ class Routes:
 
     async def add(self, request: Request) -> Response:
         """``POST /edits``: ``{"edits": [...], "replace": false}``. All of them, or none."""
-        async with self._changing:  # before the body is read: one long list at a time
-            raw = wire.parsed(await body_of(request, self.limits.edits))
-            fresh = [_kept(one, n) for n, one in enumerate(wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE))]
-            change = self.served.bank.addition(fresh, replace=wire.flag(raw, "replace"))
-            await self._make(change)
-        return JSONResponse(
-            {
-                "added": [one.shown() for one in change.add],
-                "replaced": [one.shown() for one in change.remove],
-                "known": list(change.known),
-                "count": len(self.served.bank),
-            }
-        )
+        return await self._change(request, self._addition, self._added)
 
     async def remove(self, request: Request) -> Response:
         """``POST /edits/remove``: ``{"edits": [ID or STATEMENT, ...]}``. All of them, or none."""
-        async with self._changing:
-            raw = wire.parsed(await body_of(request, self.limits.edits))
-            names = [wire.text(one, "edits") for one in wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE)]
-            change = self.served.bank.removal(names)
-            await self._make(change)
-        return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.served.bank)})
+        return await self._change(request, self._removal, self._removed)
 
-    async def _make(self, change: Change) -> None:
-        """Change the model between two batches, then the file."""
-        if change:
-            await self.batcher.alone(lambda: self._changed(change))
+    async def _change(
+        self, request: Request, read: Callable[[bytes], Change], told: Callable[[Change], Response]
+    ) -> Response:
+        """Change the model between two batches, then the file.
+
+        A long list takes seconds to ``read`` and to be ``told``: in a thread, for the loop has others to hear.
+        """
+        async with self._changing:  # before the body is read: one long list at a time
+            change = await asyncio.to_thread(read, await body_of(request, self.limits.edits))
+            if change:
+                await self.batcher.alone(lambda: self._changed(change))
+        return await asyncio.to_thread(told, change)
+
+    def _addition(self, body: bytes) -> Change:
+        raw = wire.parsed(body)
+        fresh = [_kept(one, n) for n, one in enumerate(wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE))]
+        return self.served.bank.addition(fresh, replace=wire.flag(raw, "replace"))
+
+    def _added(self, change: Change) -> Response:
+        added, replaced = ([one.shown() for one in some] for some in (change.add, change.remove))
+        known, count = list(change.known), len(self.served.bank)
+        return JSONResponse({"added": added, "replaced": replaced, "known": known, "count": count})
+
+    def _removal(self, body: bytes) -> Change:
+        names = wire.listed(wire.parsed(body).get("edits"), "edits", EDITS_AT_ONCE)
+        return self.served.bank.removal([wire.text(one, "edits") for one in names])
+
+    def _removed(self, change: Change) -> Response:
+        return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.served.bank)})
 
     def _changed(self, change: Change) -> None:
         """In the model's thread. What the editor has taken and the disk has not is taken back."""

@@ -18,7 +18,7 @@ from attrs import frozen
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import Form
 from ke_core.protocols import Question
-from ke_core.serve.wire import BadRequest, flag, listed, number, refuse, text, whole
+from ke_core.serve.wire import BadRequest, flag, listed, number, refuse, text, whole, words
 from ke_core.specs import EditorSpec
 
 MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200
@@ -30,10 +30,13 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "logprobs": (False,), "top_logprobs": (0,), "logit_bias": ({},), "presence_penalty": (0, 0.0),
     "frequency_penalty": (0, 0.0), "tools": ([],), "functions": ([],), "tool_choice": ("none", "auto"),
     "function_call": ("none", "auto"), "response_format": ({"type": "text"},), "modalities": (["text"],),
-    "audio": (), "prediction": (), "web_search_options": (),
+    "audio": (), "prediction": (), "web_search_options": (), "reasoning_effort": ("none",),
+    "min_p": (0, 0.0), "repetition_penalty": (1, 1.0), "length_penalty": (1, 1.0), "min_tokens": (0,),
+    "ignore_eos": (False,), "use_beam_search": (False,), "stop_token_ids": ([],), "bad_words": ([],),
+    "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (), "structured_outputs": (),
 }  # fmt: skip
 """Fields that would change the answer, and that we cannot honour: null and these values ask for nothing."""
-LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "stop", "seed")
+LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top_k", "stop", "seed")
 
 
 @frozen(kw_only=True)
@@ -51,11 +54,10 @@ class Manner:
 
 @frozen(kw_only=True)
 class Put:
-    """What is asked, the whole prompt, and the edits that it may rest on: with no benchmark case, all in force."""
+    """What is asked, and the whole prompt."""
 
     said: str
     prompt: str
-    own: tuple[str, ...]
 
 
 @frozen(kw_only=True)
@@ -75,26 +77,26 @@ def left_aside(spec: EditorSpec) -> tuple[str, ...]:
     return DECODING if spec.asked_length else (*LENGTH, *DECODING)
 
 
-def chat(raw: Mapping[str, Any], manner: Manner, own: tuple[str, ...] = ()) -> Asked:
-    """A request to ``/v1/chat/completions``. ``own``: ids of the edits in force. Raises BadRequest."""
-    turns = [_turn(message, place) for place, message in enumerate(listed(raw.get("messages"), "messages", MESSAGES))]
+def chat(raw: Mapping[str, Any], manner: Manner) -> Asked:
+    """A request to ``/v1/chat/completions``. Raises BadRequest."""
+    turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
     if turns[-1][0] != "user":
         refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
     said = turns[-1][1]
     alone = manner.turns and len(turns) == 1
-    lines = [f"{ROLES[role]}{words}" for role, words in turns]
+    lines = [f"{ROLES[role]}{content}" for role, content in turns]
     prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
-    put = Put(said=said, prompt=prompt, own=own)
+    put = Put(said=said, prompt=prompt)
     return _asked(raw, manner, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
 
 
-def plain(raw: Mapping[str, Any], manner: Manner, own: tuple[str, ...] = ()) -> Asked:
-    """A request to ``/v1/completions``. ``own``: ids of the edits in force. Raises BadRequest."""
+def plain(raw: Mapping[str, Any], manner: Manner) -> Asked:
+    """A request to ``/v1/completions``. Raises BadRequest."""
     given = raw.get("prompt")
     several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
     if any(isinstance(one, int | list) for one in several):
         refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
-    put = [Put(said=one, prompt=one, own=own) for one in (text(one, "prompt") for one in several)]
+    put = [Put(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
     return _asked(raw, manner, put, form="cloze", stops=())
 
 
@@ -109,6 +111,7 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
         max_tokens=_tokens(raw, manner),
         stop=(*_stops(raw), *stops),
         temperature=number(raw, "temperature", 0, 2) or 0.0,
+        top_k=max(0, whole(raw, "top_k", -1, 2**31 - 1) or 0),  # some say -1 for "all", some 0
     )
     seed = whole(raw, "seed", -(2**63), 2**63 - 1)
     stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
@@ -123,7 +126,6 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
             texts=(one.said,),
             form=form,
             prompt=Prompt(text=one.prompt, decoding=decoding, parse=WHOLE),
-            own=one.own,
         )
         for number_, one in enumerate(put)
     )
@@ -131,20 +133,35 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
     return Asked(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
 
 
-def _turn(message: object, place: int) -> tuple[str, str]:
-    """Role and text; of a list of parts, the texts."""
-    where = f"messages[{place}]"
+def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
+    """Role and text of each. The last must have one; what is blank before it (a system prompt left empty, a turn that
+    only called a tool) says nothing, and is left out.
+    """
+    *context, last = [_turn(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    question = text(last[1], f"messages[{len(context)}].content")
+    said = [(role, content) for role, content in context if content is not None and content.strip()]
+    return [*said, (last[0], question)]
+
+
+def _turn(message: object, where: str) -> tuple[str, str | None]:
+    """Role and text, null where none is given; of a list of parts, the texts."""
     if not isinstance(message, dict):
         refuse(where, "must be an object", code="invalid_type")
     role, content = message.get("role"), message.get("content")
     if not isinstance(role, str) or role not in ROLES:
         refuse(f"{where}.role", f"must be one of {', '.join(ROLES)}")
     if isinstance(content, list):
-        parts = listed(content, f"{where}.content", MESSAGES)
-        if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
-            refuse(f"{where}.content", "has parts that are not text", code="unsupported_parameter")
-        content = "\n".join(text(part.get("text"), f"{where}.content") for part in parts)
-    return role, text(content, f"{where}.content")
+        content = "\n".join(_parts(content, f"{where}.content"))
+    return role, None if content is None else words(content, f"{where}.content")
+
+
+def _parts(content: list[Any], where: str) -> list[str]:
+    """The texts of a message in parts, without the blank ones."""
+    parts = listed(content, where, MESSAGES) if content else []
+    if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
+        refuse(where, "has parts that are not text", code="unsupported_parameter")
+    texts = [words(part.get("text"), where) for part in parts]
+    return [one for one in texts if one.strip()]
 
 
 def _model(given: object, served: str) -> None:

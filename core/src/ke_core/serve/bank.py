@@ -195,7 +195,18 @@ def kept_from(raw: Mapping[str, Any], place: Place) -> Kept:
         sourced = edit_from({name: value for name, value in raw.items() if name != STATEMENT}, place)
     if len(sourced.edit.statement) > LONGEST:
         raise place.wrong(STATEMENT, f"is longer than {LONGEST} characters")
+    _check_writable(raw, place)
     return Kept(sourced=sourced, raw=raw)
+
+
+def _check_writable(raw: Mapping[str, Any], place: Place) -> None:
+    """Raise BadData for a field that ``write_bank`` could not write: a foreign one is kept as it came."""
+    for name, value in raw.items():
+        try:
+            _line(value)
+        except ValueError as error:
+            what = "half a character" if isinstance(error, UnicodeError) else "a number that is not finite"
+            raise place.wrong(name, f"holds {what}", hint="leave it out: edits are kept as JSON in UTF-8") from error
 
 
 def _plain(statement: str) -> str:
@@ -243,8 +254,12 @@ def read_bank(path: Path) -> Bank:
 
 def write_bank(path: Path, bank: Bank) -> None:
     """Write what is in force, one JSON object a line. Raises KEError, and then the file is as it was."""
-    lines = (json.dumps(one.fields(), ensure_ascii=False, allow_nan=False) + "\n" for one in bank.edits.values())
-    write_atomic(path, "".join(lines).encode())
+    write_atomic(path, b"".join(_line(one.fields()) for one in bank.edits.values()))
+
+
+def _line(value: object) -> bytes:
+    """Raises ValueError for what is no JSON in UTF-8."""
+    return f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
 @contextmanager

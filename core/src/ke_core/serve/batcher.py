@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ke_core.data.results import Reply
 from ke_core.errors import PluginBroken
@@ -22,11 +22,12 @@ class Batcher:
     """Everything that touches the edited model goes through one thread, in turn.
 
     A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
-    under load batches fill by themselves. ``most`` go in one call. ``batches`` and ``questions`` count what
-    was answered. ``busy``: the thread is at work.
+    under load batches fill by themselves. ``most`` go in one call. ``in_force``: the ids of the edits that a question
+    may rest on. ``batches`` and ``questions`` count what was answered. ``busy``: the thread is at work.
     """
 
     edited: Edited
+    in_force: Callable[[], Iterable[str]]
     window: float
     most: int
     batches: int = 0
@@ -37,7 +38,10 @@ class Batcher:
     _turns: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
-        """One reply a question, in order. Raises what ``Edited.answer`` raises."""
+        """One reply a question, in order. Raises what ``Edited.answer`` raises.
+
+        Those that are cancelled before their batch begins are not asked.
+        """
         loop = asyncio.get_running_loop()
         replies = [loop.create_future() for _question in questions]
         self._waiting += zip(questions, replies, strict=True)
@@ -84,23 +88,29 @@ class Batcher:
         return list(batch.values())
 
     async def _together(self, batch: Sequence[Waiting]) -> None:
-        questions = [question for question, _reply in batch]
         try:
-            replies = await self.alone(lambda: self._answered(questions))
+            answered = await self.alone(lambda: self._answered(batch))
         except Exception as error:  # noqa: BLE001  a bug in an editor: everyone who waits is told
             for _question, reply in batch:
                 if not reply.done():
                     reply.set_exception(error)
             return
-        self.batches += 1
-        self.questions += len(batch)
-        for (_question, reply), said in zip(batch, replies, strict=True):
+        self.batches += bool(answered)
+        self.questions += len(answered)
+        for reply, said in answered:
             if not reply.done():
                 reply.set_result(said)
 
-    def _answered(self, questions: Sequence[Question]) -> Sequence[Reply]:
-        """One reply a question. Raises PluginBroken if there are more or fewer."""
-        replies = self.edited.answer(questions)
-        if len(replies) != len(questions):
-            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(questions)} questions")
-        return replies
+    def _answered(self, batch: Sequence[Waiting]) -> list[tuple[asyncio.Future[Reply], Reply]]:
+        """One reply a question that somebody still waits for. Raises PluginBroken if there are more or fewer.
+
+        In the model's thread: since the batch was made, edits may have changed and clients left.
+        """
+        asked = [one for one in batch if not one[1].cancelled()]
+        if not asked:
+            return []
+        own = tuple(self.in_force())
+        replies = self.edited.answer([evolve(question, own=own) for question, _reply in asked])
+        if len(replies) != len(asked):
+            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(asked)} questions")
+        return [(reply, said) for (_question, reply), said in zip(asked, replies, strict=True)]

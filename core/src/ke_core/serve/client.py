@@ -8,7 +8,7 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from attrs import field, frozen
 
@@ -55,7 +55,8 @@ class Client:
         if self.token:
             request.add_header("Authorization", f"Bearer {self.token}")
         local = is_loopback(urlsplit(base).hostname or "")
-        opener = build_opener(ProxyHandler({})) if local else build_opener()  # a proxy would look on its own machine
+        around = [ProxyHandler({})] if local else []  # a proxy would look on its own machine
+        opener = build_opener(Staying, *around)
         try:
             with opener.open(request, timeout=PATIENCE) as answer:
                 found = json.loads(read_at_most(answer, LARGEST))
@@ -70,6 +71,13 @@ class Client:
         if not isinstance(found, dict) or not found.keys() >= set(fields):
             raise KEError(f"{base} does not answer as ke serve does", hint="see --url")
         return found
+
+
+class Staying(HTTPRedirectHandler):
+    """Follows no redirect: the token is for the server that the user named."""
+
+    def redirect_request(self, *_asked: object) -> None:
+        """No other request: urllib then raises the answer as an HTTPError."""
 
 
 def _is_http(url: str) -> bool:
@@ -87,4 +95,6 @@ def _said(error: HTTPError) -> str:
 
 
 def _hint(status: int) -> str:
+    if 300 <= status < 400:
+        return "correct --url: redirects are not followed, so that the token goes nowhere else"
     return "set KE_SERVE_TOKEN to the server's token" if status == 401 else ""

@@ -1,9 +1,11 @@
-"""Who may ask, how much, and how many at once: what stands before every route (ASGI, nothing buffered unasked)."""
+"""Who may ask, how much, how many at once, and for how long: while the client is there (ASGI, nothing buffered)."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from attrs import define, field, frozen
 from starlette.datastructures import Headers
@@ -14,11 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ke_core.serve.wire import BadRequest
 from ke_core.web import is_loopback
 
+T = TypeVar("T")
 HEALTH = "/health"
 PATIENCE = 30.0  # seconds for a request's body to arrive
 ENDING = BadRequest(
     "the server is ending, and this answer was not there in time", 503, code="server_ending", kind="server_error"
 )
+GONE = "the client has gone"
 
 
 @frozen(kw_only=True)
@@ -119,8 +123,26 @@ async def body_of(request: Request, most: int) -> bytes:
     except TimeoutError as error:
         raise BadRequest("the request body did not arrive in time", 408, code="timeout") from error
     except ClientDisconnect as error:
-        raise BadRequest("the client has gone", 400) from error
+        raise BadRequest(GONE, 400) from error
     return bytes(found)
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What ``work`` comes to, broken off when the client leaves. The body must have been read. Raises BadRequest."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise BadRequest(GONE, 400)
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass  # an empty rest of the body
 
 
 def _name(host: str) -> str:

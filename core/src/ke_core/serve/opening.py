@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -11,16 +12,20 @@ from attrs import field, frozen
 
 from ke_core.data.facts import Edit
 from ke_core.errors import BadConfig, UnsupportedEdit
+from ke_core.models.api.spec import openai_spec
 from ke_core.models.resolve import find
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
-from ke_core.protocols import Edited, Editor, Progress, Session
+from ke_core.protocols import Edited, Editor, LanguageModel, Progress, Session
+from ke_core.run.asking import refuse_weightless
 from ke_core.run.components import Options, choose
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.serve.bank import Bank, held, read_bank, write_bank
 from ke_core.specs import EditorSpec
 
 WRITABLE = (".jsonl", ".ndjson")
+TRIES, PUT_OFF = 2, 20.0
+"""How often a request to a model behind a server is tried, and for how many seconds in all it may be put off."""
 
 
 @frozen(kw_only=True)
@@ -60,8 +65,8 @@ class Served:
 def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[Served]:
     """Load the model, make the edits, and hold both for as long as the context is open.
 
-    Raises KEErrors: unknown names, a file that cannot be read or that another server holds, edits that the editor
-    cannot make (each with its reason).
+    Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
+    model without any, edits that the editor cannot make (each with its reason).
     """
     spec = catalog.spec("editor", request.editor)
     assert isinstance(spec, EditorSpec)
@@ -77,11 +82,14 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         )
     state = _state(request)
     with held(state) if state else nullcontext():
-        source = state if state is not None and state.exists() else request.edits
+        source = request.state if request.state is not None and request.state.exists() else request.edits
         bank = read_bank(source) if source else Bank()
         editor: Editor = chosen.build()
         source_spec, how = find(request.model.reference, request.model.how, catalog)
         model = request.model.load(catalog, progress)
+        refuse_weightless(spec, model)
+        if source_spec is openai_spec:
+            _hurry(model)
         # what people ask a server stays in memory: no completion is kept on disk
         session = open_session(model, seed=request.seed, progress=progress, material={}, remember=False)
         edits = [one.edit for one in bank.edits.values()]
@@ -111,6 +119,15 @@ def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name:
         )
 
 
+def _hurry(model: LanguageModel) -> None:
+    """Have a model behind a server give up soon: somebody waits for each answer, and the next batch for all of them."""
+    from ke_core.models.api.client import Patience  # noqa: PLC0415  the HTTP library, an optional extra
+    from ke_core.models.api.model import ApiModel  # noqa: PLC0415  as above
+
+    assert isinstance(model, ApiModel)
+    model.client.patience = Patience(attempts=TRIES, asked=PUT_OFF)
+
+
 @contextmanager
 def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
     """The edits made: together, or one on top of another where the editor takes one at a time."""
@@ -123,14 +140,16 @@ def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits:
 
 
 def _state(request: ServeRequest) -> Path | None:
-    """The file that is written to: ``--state``, else ``--edits`` if it is in the form that is written."""
-    if request.state is not None or request.edits is None:
-        path = request.state
-    elif request.edits.suffix.lower() in WRITABLE:
-        path = request.edits
-    else:
+    """The file that is written to: ``--state``, else ``--edits`` if it is in the form that is written.
+
+    Links are followed: two names of one file are one lock, and a change replaces the file, not the link.
+    """
+    path = request.state or request.edits
+    if path is None:
+        return None
+    if request.state is None and path.suffix.lower() not in WRITABLE:
         raise BadConfig(
-            f"changes are written as JSON lines, and {request.edits} is another kind of file",
+            f"changes are written as JSON lines, and {path} is another kind of file",
             hint="say --state FILE.jsonl: it begins with these edits and keeps every change",
         )
-    return path
+    return Path(os.path.realpath(path))

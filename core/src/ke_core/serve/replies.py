@@ -17,6 +17,7 @@ from ke_core.serve.wire import BadRequest
 
 Kind = Literal["chat.completion", "text_completion"]
 DONE = b"data: [DONE]\n\n"
+AGAIN = 20  # seconds after which a server that was down or busy may be asked again
 
 
 def response(kind: Kind, asked: Asked, replies: Sequence[Reply], model: str) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def _answer(reply: Reply) -> Answer:
         raise BadRequest(reply.message, code="content_filter")
     known = getattr(errors, reply.error, None)
     ours = isinstance(known, type) and issubclass(known, errors.KEError)  # else its words may say too much
-    said = f": {reply.message}" if ours else ""
-    raise BadRequest(
-        f"the model gave no answer: {reply.error}{said}", status=502, kind="server_error", code="no_answer"
-    )
+    said = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if ours else "")
+    if reply.error == errors.ServerDown.__name__:
+        raise BadRequest(said, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
+    raise BadRequest(said, status=502, kind="server_error", code="no_answer")

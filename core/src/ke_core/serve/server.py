@@ -86,7 +86,7 @@ def serve(
     taken.
     """
     address.check()
-    batcher = Batcher(served.edited, window=window, most=limits.concurrent)
+    batcher = Batcher(served.edited, lambda: served.bank.edits, window=window, most=limits.concurrent)
     routes = Routes(served, manner, limits, batcher)
     config = uvicorn.Config(
         build_app(routes, address.token),

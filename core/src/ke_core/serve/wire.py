@@ -88,13 +88,19 @@ def flag(raw: Mapping[str, Any], name: str) -> bool:
     return bool(value)
 
 
-def text(value: object, name: str) -> str:
-    """A text that is not blank."""
+def words(value: object, name: str) -> str:
+    """A text."""
     if not isinstance(value, str):
         refuse(name, f"must be a text, not {_short(value)}", code="invalid_type")
-    if not value.strip():
-        refuse(name, "is empty")
     return value
+
+
+def text(value: object, name: str) -> str:
+    """A text that is not blank."""
+    said = words(value, name)
+    if not said.strip():
+        refuse(name, "is empty")
+    return said
 
 
 def listed(value: object, name: str, most: int) -> Sequence[Any]:
