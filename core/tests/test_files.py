@@ -245,6 +245,49 @@ def test_a_written_file_has_the_usual_mode(tmp_path):
     assert sha256_of(tmp_path / "file") == hashlib.sha256(b"x").hexdigest()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o666])
+def test_a_file_that_is_written_again_keeps_its_mode_and_is_private_until_then(tmp_path, mode):
+    path, seen = tmp_path / "file", []
+
+    def looks(new: Path) -> None:
+        new.write_bytes(b"new")
+        seen.append(new.stat().st_mode & 0o777)
+
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_atomic(path, looks)
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == mode
+    assert seen == [0o600]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="on Windows not everybody may make symbolic links")
+def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+    there, link = tmp_path / "there", tmp_path / "here" / "link"
+    there.mkdir()
+    link.parent.mkdir()
+    (there / "file").write_bytes(b"old")
+    (there / "file").chmod(0o600)
+    link.symlink_to(there / "file")
+    (there / "dangling").symlink_to("new/file")
+    write_atomic(link, b"new")
+    write_atomic(there / "dangling", b"first")
+    assert link.is_symlink()
+    assert (there / "file").read_bytes() == b"new"
+    assert (there / "file").stat().st_mode & 0o777 == 0o600
+    assert (there / "new" / "file").read_bytes() == b"first"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "dangling",
+        "file",
+        "file",
+        "here",
+        "link",
+        "new",
+        "there",
+    ]
+
+
 def test_a_finished_folder_takes_the_place_of_the_old_one(tmp_path):
     for name in ("new", "to"):
         (tmp_path / name).mkdir()

@@ -65,22 +65,25 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
     """Put ``content`` at ``path`` whole, or leave what is there as it is.
 
     ``content`` may be a function that writes the file whose path it is given. The new file is complete and
-    on the disk before it takes the old one's name. Raises KEError on a full disk and other troubles of the
+    on the disk before it takes the old one's name, with the old one's mode: what was private never stands open.
+    Behind a symbolic link it is written where that leads. Raises KEError on a full disk and other troubles of the
     file system.
     """
     with explained(f"cannot write {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = beside(path)
+        to = Path(os.path.realpath(path)) if path.is_symlink() else path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        new = beside(to)
         try:
-            new.touch()
-            mode = new.stat().st_mode  # some writers make their files private
+            old = to.stat().st_mode if to.exists() else None
+            new.touch(0o666 if old is None else 0o600)
+            mode = new.stat().st_mode if old is None else old  # some writers make their files private
             if isinstance(content, bytes):
                 new.write_bytes(content)
             else:
                 content(new)
             _to_disk(new)
             new.chmod(mode)
-            new.replace(path)
+            new.replace(to)
         finally:
             new.unlink(missing_ok=True)
 

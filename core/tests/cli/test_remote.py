@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.plugin import Likelihood, MetricSpec, hookimpl
+from ke_core.plugin import Generate, Judgement, JudgeSpec, KEError, Likelihood, MetricSpec, Verdict, hookimpl
 
 BESIDE = Path(__file__).parents[1] / "models/api/conftest.py"
 
@@ -225,6 +225,75 @@ def test_an_editor_of_weights_is_refused_before_anything_is_asked(ke, serve):
     assert status == 2
     assert "surgeon changes weights, and openai:m has none here" in err
     assert not server.asked
+
+
+class Asker:
+    """A judge that asks a model about each reply, all in one list, and stops at a failure."""
+
+    @hookimpl
+    def ke_judges(self):
+        from attrs import make_class
+
+        return [
+            JudgeSpec(name="asker", summary="asks", config=make_class("Nothing", [], kw_only=True),
+                      build=lambda _config: self, needs_model=True)
+        ]  # fmt: skip
+
+    def judge(self, session, items):
+        found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
+        if wrong := [one for one in found.values() if not isinstance(one, Judgement)]:
+            raise KEError(f"the judge's model failed: {wrong[0].message}", hint="again")
+        return list(found.values())
+
+    def one(self, item):
+        yield Generate(prompt=f"Is it so? {item.query.id} {item.query.texts[0]} {item.reply.text}")
+        return Judgement(verdict=Verdict.UNSURE)
+
+
+def judging(server, *more):
+    return ("judge", "done", "--judge", "asker", "--judge-model", "openai:m", "--base-url", server.url,
+            "--price-in", "2", "--price-out", "10", *more)  # fmt: skip
+
+
+def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, plugins):
+    plugins.register(Asker(), "asker")
+    assert ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")[0] == 0
+    assert not spent()
+    server = serve()
+    status, out, err = ke(*judging(server))
+    assert status == 0, err
+    n = len(server.asked)
+    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    assert n > 10
+    assert f"asked of the server now: {words}" in err
+    assert f"asked of the server for it: {words}" in " ".join(out.split())
+    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+    assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
+    assert "asked of the server now" not in ke(*judging(server))[2]  # it is over, and pays for nothing
+    assert (len(server.asked), spent()["requests"]) == (n, n)
+
+
+def test_judging_that_fails_has_paid_too(ke, serve, rude, plugins):
+    plugins.register(Asker(), "asker")
+    ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")
+    sick = [True]
+    refused = (400, {"error": {"message": "no"}}, {})
+    server = serve(lambda n, _body: refused if sick[0] and n == 7 else rude.completion(" yes"))
+    status, _out, err = ke(*judging(server, "--concurrency", "1"))
+    assert (status, "the judge's model failed" in err) == (2, True)
+    asked = len(server.asked)
+    assert spent()["requests"] == asked - 1  # but for the one that was refused
+    sick[0] = False
+    assert ke(*judging(server))[0] == 0
+    assert spent()["requests"] == len(server.asked) - 1
+
+
+def test_checking_a_judge_says_what_it_asked(ke, serve, plugins):
+    plugins.register(Asker(), "asker")
+    items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
+    Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    command = ("judges", "check", "asker", "--items", "sheet", *judging(serve())[4:])
+    assert "asked of the server now: 50 requests, 0 tried again, 250 prompt tokens" in ke(*command)[2]
 
 
 class Scores:

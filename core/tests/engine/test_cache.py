@@ -82,6 +82,25 @@ def test_a_file_damaged_under_our_hands_is_started_anew(tmp_path):
     assert cache.get(["a"]) == {"a": TEXT}
 
 
+def test_what_is_put_when_the_file_is_found_damaged_is_written_again(tmp_path):
+    cache = CompletionCache(tmp_path / "c")
+    cache.put({str(i): TEXT for i in range(1000)})
+    (tmp_path / "c").write_bytes(b"not a database " * (tmp_path / "c").stat().st_size)
+    cache.put({"a": TEXT, "b": SCORED})
+    assert cache.get(["a", "b", "1"]) == {"a": TEXT, "b": SCORED}
+    cache.close()
+    assert CompletionCache(tmp_path / "c").get(["a"]) == {"a": TEXT}
+
+
+@pytest.mark.parametrize("text", ["x\ud83d", "\ude00", "a\\ud83d"])
+def test_half_a_character_comes_back_as_it_was(tmp_path, text):
+    cache = CompletionCache(tmp_path / "c")
+    cache.put({"a": Generated(text=text, finish="length"), "b": ContentRefused(text, charged=True)})
+    found = cache.get(["a", "b"])
+    assert found["a"] == Generated(text=text, finish="length")
+    assert found["b"].message == text
+
+
 def test_two_engines_share_one_file(tmp_path):
     one, two = CompletionCache(tmp_path / "c"), CompletionCache(tmp_path / "c")
     one.put({"a": TEXT})

@@ -55,6 +55,7 @@ def command(
         asking = judge_model(given, shown)
         written = judge(folder, app.catalog, name=name, options=split(options), asking=asking, known=known)
     err().print(f"{counted(written, 'line')} of judgements written")
+    say_spent(asking)
     score(folder, app.catalog, judge=name, metrics=metrics, known=known)
     out().print(page([load(folder, app.catalog)]))
 
@@ -63,5 +64,19 @@ def judge_model(given: dict[str, Any], shown: Any) -> Any:
     """What ``--judge-model`` says; None without it."""
     from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
     from ke_core.run.judges import Asking  # noqa: PLC0415  as above
+    from ke_core.run.spending import Prices  # noqa: PLC0415  as above
 
-    return Asking(model=model_choice(given), progress=shown) if given["model"] else None
+    if not given["model"]:
+        return None
+    prices = Prices(prompt=given["price_in"], generated=given["price_out"])
+    return Asking(model=model_choice(given), progress=shown, prices=prices)
+
+
+def say_spent(asking: Any) -> None:
+    """What the judge's server was asked, in the words of ``ke eval``; nothing where nothing was."""
+    from ke_core.cli.console import err  # noqa: PLC0415  as above
+    from ke_core.report.spent import spent_words  # noqa: PLC0415  as above
+    from ke_core.report.text import literal  # noqa: PLC0415  as above
+
+    if asking is not None and asking.spent:
+        err().print(literal(f"  asked of the server now: {spent_words(asking.spent)}", "dim"), soft_wrap=True)

@@ -10,7 +10,7 @@ import click
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
-from ke_core.cli.judge import judge_model
+from ke_core.cli.judge import judge_model, say_spent
 from ke_core.errors import BadConfig, BadData
 from ke_core.report.clean import one_line
 from ke_core.report.text import literal, plain_table
@@ -77,9 +77,13 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
     text, of = _items(chosen.spec, items)
     labelled = read_items(chosen.spec, text, of=of)
     with progress(err()) as shown:
-        opened = open_judge(chosen, app.catalog, judge_model(given, shown))
+        asking = judge_model(given, shown)
+        opened = open_judge(chosen, app.catalog, asking)
         found = check(chosen, opened, labelled)
     keep(found.check)
+    if opened.session is not None:
+        asking.since_last(opened.session.model)
+    say_spent(asking)
     table = plain_table("labels", "items", "agreed", "Cohen's kappa", "95 % interval")
     for group, agreement in found.check.agreements.items():
         between = agreement.interval

@@ -39,12 +39,13 @@ def model_options(command: C) -> C:
 
 
 def judge_model_options(command: C) -> C:
-    """``--judge-model``, which no judge has by default, and how to load it."""
+    """``--judge-model``, which no judge has by default, how to load it, and what its server takes."""
     return _apply(
         command,
         click.option("--judge-model", "model", default="", metavar="[SOURCE:]ID[@REVISION]",
                      help="The model that the judge asks, if it asks one: as after ke eval's --model."),
         loading_options,
+        price_options,
     )  # fmt: skip
 
 
@@ -87,8 +88,16 @@ def run_options(command: C) -> C:
         click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
                      help="The run folder; of several editors, the folder of their run folders. "
                           "[default: runs/EDITOR-DATASET-ID]"),
+        price_options,
+    )  # fmt: skip
+
+
+def price_options(command: C) -> C:
+    """What a server takes for its tokens."""
+    return _apply(
+        command,
         click.option("--price-in", type=click.FloatRange(0), default=0.0, metavar="PRICE",
-                     help="openai: what a million prompt tokens cost, to say at the end what the run has cost."),
+                     help="openai: what a million prompt tokens cost, to say at the end what all of it has cost."),
         click.option("--price-out", type=click.FloatRange(0), default=0.0, metavar="PRICE",
                      help="openai: what a million generated tokens cost."),
     )  # fmt: skip

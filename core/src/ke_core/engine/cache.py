@@ -70,8 +70,10 @@ class CompletionCache:
     def put(self, completions: Mapping[str, Completion]) -> None:
         """Keep these, all in one transaction. Raises KEError when the disk is full."""
         rows = [row for key, completion in completions.items() if (row := _row(key, completion))]
-        with self._mended(), self._base:
-            self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
+        for _once_more in range(2):  # a damaged file is replaced by an empty one, and these are paid for
+            with self._mended(), self._base:
+                self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
+                return
 
     def close(self) -> None:
         """Let go of the file."""
@@ -109,9 +111,12 @@ class CompletionCache:
 
 
 def _row(key: str, completion: Completion) -> tuple[str, str, str] | None:
-    """The row of a completion; None where it is not JSON (a log-probability of minus infinity)."""
+    """The row of a completion; None where it is not JSON (a log-probability of minus infinity).
+
+    A lone surrogate, which UTF-8 has no bytes for, is written as JSON's own escape.
+    """
     try:
-        value = canonical(_tagged(completion))
+        value = canonical(_tagged(completion)).encode("utf-8", "backslashreplace").decode()
     except ValueError:
         return None
     return key, value, _checksum(key, value)

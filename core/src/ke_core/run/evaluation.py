@@ -12,6 +12,7 @@ and afterwards, without the edited model: ``judge(...)`` and ``score(...)``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from attrs import evolve, field, frozen
@@ -210,14 +211,20 @@ def judge(
     ``known``: the run's dataset, where it has been read already.
 
     Returns how many lines were written; none where this judge, with these options and this model, has judged them
-    all. Either way it counts as the last judge from now on.
+    all. Either way it counts as the last judge from now on. What its model's server was asked is on record too.
     """
     known = known or recorded(folder, catalog, data_dir)
     chosen = _judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
     opened = open_judge(chosen, catalog, asking)
     return judge_run(
-        folder, known.cases, opened.judge, opened.component, session=opened.session, scored=chosen.spec.scored
+        folder,
+        known.cases,
+        opened.judge,
+        opened.component,
+        session=opened.session,
+        scored=chosen.spec.scored,
+        spent=partial(asking.since_last, opened.session.model) if asking and opened.session else tuple,
     )
 
 

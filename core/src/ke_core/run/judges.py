@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from ke_core.data.records import Spent
 from ke_core.data.runspec import Component
 from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Judge, Progress, Session
 from ke_core.run.components import Chosen, Options, choose
 from ke_core.run.session import ModelChoice, open_session
+from ke_core.run.spending import FREE, Prices, since_last
 from ke_core.specs import JudgeSpec
 
 
 @frozen(kw_only=True)
 class Asking:
-    """The model that a judge asks, and where loading it says how far it is."""
+    """The model that a judge asks, where loading it says how far it is, and what a server takes for its tokens.
+
+    ``spent`` grows by what the server is asked, as it goes on record.
+    """
 
     model: ModelChoice
     progress: Progress
+    prices: Prices = FREE
+    spent: list[Spent] = field(factory=list)
+
+    def since_last(self, model: object) -> tuple[Spent, ...]:
+        """What ``model``'s server was asked since the last time."""
+        new = since_last(model, self.prices)
+        self.spent.extend(new)
+        return new
 
 
 @frozen(kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from ke_core.data.queries import Case, Phase, Probe, Query, expected
-from ke_core.data.records import Judged, Replied
+from ke_core.data.records import Judged, Replied, Spent
 from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.errors import BadRun, PluginBroken
@@ -30,13 +30,14 @@ def judge_run(
     session: Session[Any] | None = None,
     scored: bool = False,
     held: Writer | None = None,
+    spent: Callable[[], Sequence[Spent]] = tuple,
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``component`` has not judged; how many there were.
 
     ``component`` (name, version, every option, the model it asks) is the judge's identity: with another option it
     judges anew. Where it has judged everything before another one did, its last line is repeated: the last judge
     counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too. ``held``: the
-    writer of a run that is judged as it ends.
+    writer of a run that is judged as it ends. ``spent``: what the model's server was asked since it was last called.
     """
     key = key_of(component)
     together = TOGETHER if session is None else FEW
@@ -46,25 +47,41 @@ def judge_run(
         if not todo and key in index.judges and key != [*index.judges][-1]:
             writer.append([line for line in [index.last(key)] if line])
         waiting = _waiting(index, cases, key, folder)
-        while some := [*islice(waiting, together)]:
-            flat = [item for _line, items in some for item in items.values()]
-            verdicts = iter(judged(judge, component, flat, session=session, scored=scored))
-            writer.append(
-                Judged(
-                    step=line.step,
-                    batch=line.batch,
-                    case=line.case,
-                    phase=line.phase,
-                    style=line.style,
-                    judge=component,
-                    judgements={query: next(verdicts) for query in items},
-                )
-                for line, items in some
-            )
-            done += len(some)
-            if session is not None:
-                session.progress.advance("lines judged", done, todo)
+        try:
+            while some := [*islice(waiting, together)]:
+                writer.append([*_lines(judge, component, some, session=session, scored=scored), *spent()])
+                done += len(some)
+                if session is not None:
+                    session.progress.advance("lines judged", done, todo)
+        finally:
+            if rest := spent():  # a judge that is interrupted, or whose server fails, has paid too
+                writer.append(rest)
     return todo
+
+
+def _lines(
+    judge: Judge,
+    component: Component,
+    some: Sequence[tuple[Replied, dict[str, Item]]],
+    *,
+    session: Session[Any] | None,
+    scored: bool,
+) -> list[Judged]:
+    """What ``judge`` says of lines of replies, all asked together."""
+    flat = [item for _line, items in some for item in items.values()]
+    verdicts = iter(judged(judge, component, flat, session=session, scored=scored))
+    return [
+        Judged(
+            step=line.step,
+            batch=line.batch,
+            case=line.case,
+            phase=line.phase,
+            style=line.style,
+            judge=component,
+            judgements={query: next(verdicts) for query in items},
+        )
+        for line, items in some
+    ]
 
 
 def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping[str, Query]:

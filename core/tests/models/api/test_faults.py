@@ -2,8 +2,11 @@
 
 import logging
 import re
+import socket
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from email.utils import formatdate
 
 import pytest
@@ -20,7 +23,7 @@ from ke_core.errors import (
     ServerRefused,
 )
 from ke_core.models.api import client
-from ke_core.models.api.faults import CHARGED
+from ke_core.models.api.faults import CHARGED, in_words
 from ke_core.models.api.model import DOWN
 from ke_core.models.api.spec import build
 from ke_core.requests import Generate, Generated
@@ -113,6 +116,14 @@ def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
         (b'{"id": "x"}', "holds no choice"),
         ({"error": {"message": "engine died"}}, "engine died"),
         ((502, b"<html><h1>Bad Gateway</h1></html>", {}), "the server answers 502: Bad Gateway"),
+        ((500, b'{"error": ' + b"[" * 100_000, {}), "the server answers 500: "),
+        ((500, b"[" * 900 + b"]" * 900, {}), "the server answers 500: "),
+        ({"choices": [{"text": "half", "finish_reason": "abort"}]}, "gave up its answer in the middle: abort"),
+        ({"choices": [{"text": "half", "finish_reason": "error"}]}, "gave up its answer in the middle: error"),
+        (
+            {"choices": [{"text": "half", "finish_reason": "stop", "error": {"code": 502, "message": "Gone"}}]},
+            "gave up its answer in the middle: Gone",
+        ),
     ],
 )
 def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answer, words):
@@ -130,6 +141,7 @@ def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answe
         (hang_up, 1),
         (b"{", 1),
         (b'{"choices": []}', 2),  # an answer of no use is one, and paid for
+        ({"choices": [{"text": "half", "finish_reason": "abort"}]}, 2),
         ((500, {}, {}), 1),
         ((429, {}, {}), 1),
         ((503, b"", {"Retry-After": "0"}), 1),
@@ -152,6 +164,8 @@ USED = {"usage": {"prompt_tokens": 500, "completion_tokens": 20}}
         ({"choices": [{"text": "half", "finish_reason": "content_filter"}]}, 1),
         ({"choices": [{"text": None, "finish_reason": "stop"}]}, CHARGED),
         ({"choices": []}, CHARGED),
+        ({"choices": [{"text": "half", "finish_reason": "abort"}]}, CHARGED),
+        ({"choices": [{"text": "half", "error": {"message": "Gone"}}]}, CHARGED),
     ],
 )
 def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answer, tries):
@@ -164,6 +178,13 @@ def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answ
     assert model.usage.counts() == {
         "requests": tries, "retries": tries - 1, "prompt_tokens": 500 * tries, "tokens": 20 * tries, "unmetered": 0,
     }  # fmt: skip
+
+
+def test_what_is_nested_too_deeply_to_be_written_is_said_to_be_so():
+    nested = []
+    for _level in range(100_000):
+        nested = [nested]
+    assert in_words({"error": {"message": nested}}, str) == "what it says is nested too deeply to be shown"
 
 
 def test_an_endless_answer_is_given_up(serve, ask, monkeypatch):
@@ -226,6 +247,13 @@ def test_429_without_retry_after_backs_off_and_then_fails(serve, ask):
     (error,) = ask(server).generate(ONE)
     assert line(error) == "ServerDown: the server answers 429: slow down, at the last of 3 tries"
     assert server.times[2] - server.times[0] >= 0.015
+
+
+@pytest.mark.parametrize("zone", ["+9999999999", "-99999999999999999999", "+2460", "x"])
+def test_a_retry_after_in_a_time_zone_of_no_calendar_is_none(serve, ask, zone):
+    server = serve((429, {}, {"Retry-After": f"Wed, 21 Oct 2026 07:28:00 {zone}"}))
+    (error,) = ask(server).generate(ONE)
+    assert isinstance(error, ServerDown)
 
 
 def test_a_retry_after_of_hours_is_not_waited_for(serve, ask):
@@ -297,7 +325,16 @@ def test_a_model_that_is_not_there_is_said_once(serve, ask):
         (400, "This model's maximum context length is 4097 tokens, however you requested 9000 tokens"),
         (400, "The decoder prompt (length 9000) is longer than the maximum model length of 2048."),
         (400, "the request exceeds the available context size, try increasing it"),
-        (422, "`inputs` tokens + `max_new_tokens` must be <= 2048: the input is too long"),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens"),
+        (422, "`inputs` must have less than 4095 tokens. Given: 5000"),
+        (400, "The input token count (40000) exceeds the maximum number of tokens allowed (32768)."),
+        (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+        (400, "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 30720]"),
+        (400, "Prompt length 9000 exceeds max_seq_len 4096"),
+        (400, "Prompt too large"),
+        (400, "Input length (9000 tokens) exceeds the maximum allowed length (4090 tokens)"),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "The message you submitted was too long"),
         (413, "payload too large"),
     ],
 )
@@ -326,6 +363,16 @@ def test_a_content_refusal_is_a_failure_of_its_own_kind(serve, ask, chat, answer
     assert isinstance(error, ContentRefused)
     assert failure(error).particular  # however many in a row, they do not stop the run
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["stop: list too long", "Invalid 'stop': array too long", "`max_new_tokens` must be <= 512. Given: 600",
+     "the request has a stop list that is too long"],
+)  # fmt: skip
+def test_what_else_is_too_long_is_no_context_overflow(serve, ask, words):
+    (error,) = ask(serve((400, {"error": {"message": words}}, {}))).generate(ONE)
+    assert line(error) == f"ServerFailed: the server refuses the request (400): {words}"
 
 
 def test_any_other_refusal_is_this_requests_own(serve, ask):
@@ -370,6 +417,43 @@ def test_the_key_is_sent_and_stands_in_no_text_log_or_error(serve, ask, say, cap
     assert say.KEY not in caplog.text
 
 
+ESCAPED = "sk-proj/abc+def/1234567890"
+SPELLED = [
+    ESCAPED.replace("/", "\\/"),
+    ESCAPED.replace("+", "\\u002B").replace("/", "\\u002f"),
+    "".join(f"\\u{ord(one):04x}" for one in ESCAPED),
+]
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (401, '{"error": {"message": "Incorrect API key provided: KEY"}}', False),
+        (400, '{"error": {"message": "{\\"error\\": \\"bad key KEY\\"}"}}', False),
+        (400, 'no JSON "KEY', False),
+        (200, '{"error": {"message": "bad key KEY"}}', False),
+        (200, '{"choices": [{"text": "it is KEY.", "finish_reason": "stop"}]}', False),
+        (200, '{"choices": [{"text": "", "error": {"message": "bad key KEY"}}]}', False),
+        (200, '{"choices": [{"message": {"refusal": "not with KEY"}, "finish_reason": "stop"}]}', True),
+    ],
+)
+def test_a_key_that_json_spells_otherwise_is_not_shown_either(serve, ask, monkeypatch, spelled, answer):
+    status, body, chat = answer
+    monkeypatch.setenv("OPENAI_API_KEY", ESCAPED)
+    server = serve((status, body.replace("KEY", spelled).encode(), {}))
+    (outcome,) = ask(server, chat=chat).generate(ONE)
+    told = outcome.text if isinstance(outcome, Generated) else line(outcome)
+    assert "[OPENAI_API_KEY]" in told
+    assert not any(one in told for one in (ESCAPED, spelled))
+
+
+def test_a_key_in_two_parts_of_a_message_is_not_kept(serve, ask, say):
+    parts = [{"type": "text", "text": say.KEY[:9]}, {"type": "text", "text": say.KEY[9:]}]
+    (written,) = ask(serve(say.message(parts)), chat=True).generate(ONE)
+    assert written.text == " [OPENAI_API_KEY]"
+
+
 @pytest.mark.parametrize("key", ["two words", "sk-\x01", "schlüssel-geheim"])
 def test_what_cannot_be_a_key_is_refused_without_being_shown(serve, ask, monkeypatch, key):
     server = serve({})
@@ -394,6 +478,22 @@ def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url):
     with pytest.raises(ModelUnavailable, match="is no base URL") as caught:
         build(ModelRequest(id="m", base_url=url))
     assert "secret-word" not in str(caught.value)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems answer where the queue is full")
+def test_a_host_that_drops_packets_is_said_at_once(ask, monkeypatch):
+    monkeypatch.setattr(client, "CONNECT", 0.3)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, ExitStack() as stack:
+        for _full in range(4):  # its queue: whoever comes now hears nothing
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(deaf.getsockname())
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        with pytest.raises(ModelUnavailable, match=rf"cannot reach {url} within 0\.3 s") as caught:
+            build(ModelRequest(id="m", base_url=url))
+        assert "start the server" in caught.value.hint
+        (error,) = ask(url).generate(ONE)
+        assert line(error) == f"ServerDown: cannot reach {url} within 0.3 s, at the last of 3 tries"
 
 
 def test_an_unknown_host_is_one_line():

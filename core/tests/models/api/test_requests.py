@@ -78,6 +78,11 @@ def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
         ("The author of Emma is", "Jane Austen.", " Jane Austen."),
         (SHOT, "Answer: Austen.\nQuestion: Who wrote Ulysses?", "\nAnswer: Austen."),
         (SHOT, "Question: Who wrote Ulysses?", ""),
+        ("Complete it.\nI", "Idaho", " Idaho"),
+        ("Complete it.\nI", "I live there", " live there"),
+        ("How far?\n2.", "2.5 km", "\n2.5 km"),
+        ("How far?\n2.", "2.", ""),
+        ("The author of Emma is", "", ""),
     ],
 )
 def test_a_chat_message_becomes_the_continuation_of_the_prompt(say, prompt, said, text):
@@ -94,6 +99,74 @@ def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
     assert read(say.message(parts), evolve(ASK, prompt="by"), chat=True).text == " Austen."
     thought = read(say.message(None, finish="length"), evolve(ASK, prompt="by "), chat=True)
     assert (thought.text, thought.finish) == ("", "length")
+    holey = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": None},
+        {"type": "text", "text": "Austen."},
+    ]
+    assert read(say.message(holey), evolve(ASK, prompt="by"), chat=True).text == " Austen."
+
+
+@pytest.mark.parametrize(
+    ("finish", "more"),
+    [("stop", {}), ("stop", {"reasoning_content": "Hm."}), ("tool_calls", {"tool_calls": [{"id": "1"}]})],
+)
+def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, ask, say, finish, more):
+    server, cache = serve(say.message(None, finish=finish, **more)), CompletionCache()
+    for _time in range(2):
+        assert Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")}) == {"a": ""}
+    assert len(server.asked) == 1
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"finish_reason": "stop"}, {"message": {}, "finish_reason": "stop"}, {"message": "x", "finish_reason": "stop"},
+     {"message": {"role": "assistant", "content": None}, "finish_reason": None},
+     {"message": {"role": "assistant", "content": 7}, "finish_reason": "stop"}],
+)  # fmt: skip
+def test_a_choice_that_is_not_whole_is_no_empty_text(serve, ask, choice):
+    (error,) = ask(serve({"choices": [choice]}), chat=True).generate([ASK])
+    assert "holds no text" in error.message
+
+
+def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):
+    sick = [True]
+    server = serve(lambda _n, _body: say.completion("half", finish="abort") if sick[0] else say.completion(" whole"))
+    cache = CompletionCache()
+    assert Engine(ask(server), cache=cache).run({"a": one_call("by")})["a"].error == "ServerDown"
+    sick[0] = False
+    assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": " whole"}
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"x\ud83d", "x\ufffd"),
+        (r"\ude00x", "\ufffdx"),
+        (r"x\ud83d\ude00", "x\U0001f600"),
+        (r"x\ud83d\ud83d\ude00", "x\ufffd\U0001f600"),
+    ],
+)
+def test_half_a_character_that_the_limit_has_left_is_replaced_and_paid_for_once(serve, ask, tmp_path, written, text):
+    server = serve(f'{{"choices": [{{"text": "{written}", "finish_reason": "length"}}]}}'.encode())
+    for _time in range(2):
+        cache = CompletionCache(tmp_path / "c")
+        assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": text}
+        cache.close()
+    assert len(server.asked) == 1
+
+
+def test_the_halves_of_a_character_in_two_parts_are_joined_and_half_a_refusal_is_kept(serve, ask, say):
+    parts = [{"type": "text", "text": "\ud83d"}, {"type": "text", "text": "\ude00"}]
+    assert read(say.message(parts), evolve(ASK, prompt="by "), chat=True).text == "\U0001f600"
+    server, cache = serve(say.message(None, refusal="No \ud83d")), CompletionCache()
+    for _time in range(2):
+        found = Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")})
+        assert found["a"].message == "the model declined: No \ufffd"
+    assert len(server.asked) == 1
+    cache.close()
 
 
 @pytest.mark.parametrize(

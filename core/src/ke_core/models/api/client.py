@@ -23,10 +23,10 @@ from attrs import Factory, define, field, frozen
 from ke_core.errors import KEError, ModelUnavailable, ServerDown, ServerFailed
 from ke_core.models.api.endpoints import count
 from ke_core.models.api.faults import CHARGED, Transient, Unreachable, fault
+from ke_core.models.api.words import quoted, whole
 
 T = TypeVar("T")
 LARGEST = 32 * 2**20  # bytes of an answer: a completion is thousands, echoed log-probabilities may be millions
-SECRET = 8  # a shorter key is a placeholder ("EMPTY", "none") and may stand in any text
 CONNECT = 10.0  # seconds to be let in
 INFINITE = float("inf")
 HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
@@ -117,6 +117,7 @@ class Client:
     patience: Patience = Factory(Patience)
     usage: Usage = field(factory=Usage)
     _key: str = field(repr=False)
+    _quoted: re.Pattern[str] = field(init=False, repr=False)
     _http: httpx2.Client = field(repr=False)
     _halted: Event = field(factory=Event, repr=False)
     _not_before: float = 0.0
@@ -134,10 +135,18 @@ class Client:
         finalize(made, http.close)  # connections are kept open between requests, and a model is never closed
         return made
 
+    @_quoted.default
+    def _find_key(self) -> re.Pattern[str]:
+        return quoted(self._key)
+
     @property
     def key_words(self) -> str:
         """Whether there is a key, for a message."""
         return f"its key is the one in {self.key_env}" if self._key else f"no key was sent: {self.key_env} is not set"
+
+    def clean(self, text: str) -> str:
+        """``text`` as it may be shown and kept: see ``words``."""
+        return self._quoted.sub(lambda _found: f"[{self.key_env}]", whole(text))
 
     def halt(self) -> None:
         """Send nothing more and wait for nothing more; what is under way is finished."""
@@ -209,16 +218,18 @@ class Client:
         try:
             with self._http.stream(method, f"{self.url}{path}", json=body, timeout=limits) as response:
                 text = self._read(response, deadline)
+        except httpx2.ConnectTimeout:
+            raise Unreachable(f"cannot reach {self.url} within {min(CONNECT, within):g} s") from None
         except httpx2.TimeoutException:
             raise Transient(f"no answer within {within:g} s from {self.url}", tries=CHARGED) from None
         except httpx2.ConnectError as error:
-            raise Unreachable(f"cannot reach {self.url}: {self._clean(_reason(error))}") from None
+            raise Unreachable(f"cannot reach {self.url}: {self.clean(_reason(error))}") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise Transient(f"the answer of {self.url} broke off: {self._clean(_reason(error))}") from None
+            raise Transient(f"the answer of {self.url} broke off: {self.clean(_reason(error))}") from None
         except (httpx2.InvalidURL, UnicodeError, RuntimeError) as error:
-            raise ServerFailed(f"cannot ask {self.url}: {self._clean(_reason(error))}") from None
+            raise ServerFailed(f"cannot ask {self.url}: {self.clean(_reason(error))}") from None
         if response.status_code != 200:
-            raise fault(response.status_code, response.headers, text, key=self.key_words)
+            raise fault(response.status_code, response.headers, text, key=self.key_words, clean=self.clean)
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError):
@@ -226,7 +237,7 @@ class Client:
         if not isinstance(raw, dict):
             raise Transient(f"the answer of {self.url} is not a JSON object")
         if raw.get("error"):  # some servers report errors with status 200
-            raise fault(500, {}, text, key=self.key_words)
+            raise fault(500, {}, text, key=self.key_words, clean=self.clean)
         return raw
 
     def _read(self, response: httpx2.Response, deadline: float) -> str:
@@ -239,11 +250,7 @@ class Client:
                 raise ServerFailed(f"an answer of more than {LARGEST // 2**20} MiB from {self.url}")
             if monotonic() > deadline:
                 raise Transient(f"no whole answer within the time limit from {self.url}", tries=CHARGED)
-        return self._clean(b"".join(pieces).decode("utf-8", "replace"))
-
-    def _clean(self, text: str) -> str:
-        """``text`` without the key: a server may quote it."""
-        return text.replace(self._key, f"[{self.key_env}]") if len(self._key) >= SECRET else text
+        return self.clean(b"".join(pieces).decode("utf-8", "replace"))
 
     def _pause(self, seconds: float) -> None:
         if seconds > 0:

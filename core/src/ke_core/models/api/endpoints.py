@@ -15,12 +15,15 @@ from typing import Any, Literal
 
 from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, NoLikelihood
-from ke_core.models.api.faults import CHARGED, Transient
+from ke_core.models.api.faults import CHARGED, Transient, in_words
+from ke_core.models.api.words import Clean, whole
 from ke_core.requests import Generate, Generated
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 STOPS = 4  # the public API takes no more; those that are not sent are enforced here alone
 SEEDS = 2**31  # servers hold a seed in 32 or 64 bits, ours are of 64 without a sign
+BROKEN_OFF = ("abort", "error", "insufficient_system_resource")
+"""Reasons to end that are no end: of vLLM and SGLang, of OpenRouter and Mistral, of DeepSeek."""
 
 
 def instruction() -> str:
@@ -44,15 +47,15 @@ def body(request: Generate, *, chat: bool, limit: str = "max_tokens") -> dict[st
     return asked | {"prompt": request.prompt}
 
 
-def read(raw: Mapping[str, Any], request: Generate, *, chat: bool) -> Generated:
-    """The continuation in an answer. Raises Transient where something is missing, ContentRefused."""
-    choice = _choice(raw)
-    text = _message(choice) if chat else choice.get("text")
+def read(raw: Mapping[str, Any], request: Generate, *, chat: bool, clean: Clean = whole) -> Generated:
+    """The continuation in an answer, ``clean``. Raises Transient where something is missing, ContentRefused."""
+    choice = _choice(raw, clean)
+    text = _message(choice, clean) if chat else choice.get("text")
     if choice.get("finish_reason") == "content_filter":
         raise ContentRefused("the server's content filter withheld the answer", charged=True)
     if not isinstance(text, str):
         raise Transient("the server's answer holds no text", tries=CHARGED)
-    usage = raw.get("usage")
+    text, usage = clean(text), raw.get("usage")
     written, stopped = _chat_text(text, request) if chat else _cut(text.removeprefix(request.prompt), request.stop)
     prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     return Generated(
@@ -69,13 +72,13 @@ def score_body(prompt: str, continuation: str) -> dict[str, Any]:
             "stream": False}  # fmt: skip
 
 
-def read_score(raw: Mapping[str, Any], prompt: str, continuation: str) -> tuple[float, int]:
+def read_score(raw: Mapping[str, Any], prompt: str, continuation: str, *, clean: Clean = whole) -> tuple[float, int]:
     """The natural log-probability of ``continuation``, summed over its tokens, and their number.
 
     The server's tokens are laid end to end and the text is looked for in them, because offsets count differently from
     one server to the next. Raises NoLikelihood where they are not there or do not fit, Transient for a torn answer.
     """
-    given = _choice(raw).get("logprobs")
+    given = _choice(raw, clean).get("logprobs")
     tokens, logprobs = (given.get(name) if isinstance(given, dict) else None for name in ("tokens", "token_logprobs"))
     if not (isinstance(tokens, list) and isinstance(logprobs, list) and all(isinstance(one, str) for one in tokens)):
         raise NoLikelihood("the server gives no log-probabilities: it ignores 'logprobs'", hint=ELSEWHERE)
@@ -104,25 +107,31 @@ def scored(parts: Sequence[tuple[float, int]]) -> Scored:
     return Scored(logprobs=tuple(logprob for logprob, _n in parts), tokens=tuple(n for _logprob, n in parts))
 
 
-def _choice(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+def _choice(raw: Mapping[str, Any], clean: Clean) -> Mapping[str, Any]:
+    """The first. Raises Transient for none, and for one that the server gave up in the middle."""
     choices = raw.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Transient("the server's answer holds no choice", tries=CHARGED)
-    return choices[0]
+    choice: Mapping[str, Any] = choices[0]
+    if choice.get("error") or choice.get("finish_reason") in BROKEN_OFF:
+        told = in_words(choice.get("error") or choice["finish_reason"], clean)
+        raise Transient(f"the server gave up its answer in the middle: {told}", tries=CHARGED)
+    return choice
 
 
-def _message(choice: Mapping[str, Any]) -> object:
+def _message(choice: Mapping[str, Any], clean: Clean) -> object:
     """A chat's text: a string, or parts of which some are text."""
     message = choice.get("message")
     if not isinstance(message, dict):
         return None
     if message.get("refusal"):
-        said = " ".join(str(message["refusal"]).split())[:200]
+        said = " ".join(clean(str(message["refusal"])).split())[:200]
         raise ContentRefused(f"the model declined: {said}", charged=True)
     content = message.get("content")
     if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return "" if content is None and choice.get("finish_reason") == "length" else content  # it only thought
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    ended = message and isinstance(choice.get("finish_reason"), str)
+    return "" if content is None and ended else content  # it only thought, called a tool, or had nothing to say
 
 
 def _chat_text(text: str, request: Generate) -> tuple[str, bool]:
@@ -137,16 +146,18 @@ def _chat_text(text: str, request: Generate) -> tuple[str, bool]:
 def _joined(prompt: str, text: str) -> tuple[str, str]:
     """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
 
-    After an echo the message goes on as it does. Else: nothing after white space, a line end after a sentence that is
-    over, a space after anything else (a label with its colon, a sentence that breaks off).
+    An echo ends where a word does: "Idaho" does not repeat "I". After it the message goes on as it does. Else: nothing
+    after white space or before nothing, a line end after a sentence that is over, a space after anything else (a label
+    with its colon, a sentence that breaks off).
     """
     text = text.strip("\n").lstrip()
     lines = prompt.strip().split("\n")
     for first in range(len(lines)):
         echo = "\n".join(lines[first:]).strip()
-        if echo and text.startswith(echo):
-            return "", text[len(echo) :]
-    if not prompt or prompt[-1].isspace():
+        rest = text[len(echo) :]
+        if echo and text.startswith(echo) and (not rest or rest[0].isspace()):
+            return "", rest
+    if not text or not prompt or prompt[-1].isspace():
         return "", text
     return ("\n" if prompt[-1] in ".?!" else " "), text
 

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused
+from ke_core.models.api.words import Clean
 
 SHOWN = 200  # characters of a server's own words
 CHARGED = 3  # tries of what the server may have done, and charged for, each time
@@ -17,10 +18,16 @@ BUSY, UNPAID = 429, 402
 AGAIN = frozenset({408, 409, 425, BUSY})
 """Statuses below 500 that say: later."""
 TOO_LONG = re.compile(
-    r"context[ _](length|window|size)|maximum context|too long|too many tokens|exceed\w* .{0,40}(context|token limit)"
+    r"context[ _](length|window|size)|maximum (context|prompt length)|range of input length|too many tokens"
+    r"|\b(prompt|input|message|request|conversation|text)s?\b((?!stop|list|array)[^.:]){0,40}\btoo (long|large)"
+    r"|too (long|large) (a |an )?(prompt|input|text)"
+    r"|exceed\w* .{0,40}(context|tokens? limit|number of tokens|max_seq_len)"
+    r"|\b(prompt|input)\b[^.:]{0,40} exceed\w* .{0,20}length"
+    r"|inputs`? (tokens \+|must have less than)"
     r"|longer than the (maximum|model)|max_model_len|string_above_max_length",
     re.IGNORECASE,
 )
+"""How servers say it, seldom as OpenAI does. Not every list that is too long is a prompt."""
 REFUSED = re.compile(r"content[ _]?(filter|policy|management)|moderation|safety (system|polic)", re.IGNORECASE)
 
 
@@ -42,9 +49,9 @@ class Unreachable(Transient):
     """Nobody listens there."""
 
 
-def fault(status: int, headers: Mapping[str, str], body: str, *, key: str) -> KEError | Transient:
-    """What an answer other than 200 means. ``key`` says whether a key was sent, in words."""
-    words = said(body)
+def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean: Clean) -> KEError | Transient:
+    """What an answer other than 200 means. ``key`` says whether a key was sent, in words; ``clean`` hides it."""
+    words = said(body, clean)
     told = f": {words}" if words else ""
     if refused := _refused(status, body, told, key):
         return refused
@@ -76,16 +83,25 @@ REDIRECTED = "correct --base-url: redirects are not followed, so that the key go
 NOT_FOUND = "look at --model and --base-url (which often ends in /v1); chat models want --chat, others --no-chat"
 
 
-def said(body: str) -> str:
+def said(body: str, clean: Clean) -> str:
     """The server's own words, in one short line: the ``message`` of an error object, or the beginning of the text."""
     try:
         raw: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
+    return in_words(raw, clean)
+
+
+def in_words(raw: Any, clean: Clean) -> str:
+    """The same of an answer that is read. It is cleaned last: to read JSON undoes its escapes."""
     for name in ("error", "message", "detail"):
         if isinstance(raw, dict) and name in raw:
             raw = raw[name]
-    words = " ".join((raw if isinstance(raw, str) else json.dumps(raw)).split()) if raw else ""
+    try:
+        words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
+    except RecursionError:
+        words = "what it says is nested too deeply to be shown"
+    words = " ".join(clean(words).split())
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 
 
@@ -96,7 +112,7 @@ def asked_wait(headers: Mapping[str, str]) -> float:
         return float(given)
     try:
         when = parsedate_to_datetime(given)
-    except ValueError:
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):  # the second of a time zone that no calendar has
         return 0.0
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())

@@ -119,7 +119,7 @@ class ApiModel:
         """What can be known without paying, label to words. Raises ModelUnavailable as ``greet`` does."""
         self.greet()
         try:
-            names = [str(one.get("id")) for one in self._listed()]
+            names = [self.client.clean(str(one.get("id"))) for one in self._listed()]
             listed = "yes" if self.name in names else f"no; it lists {', '.join(names[:5]) or 'none'}"
         except (Transient, KEError):
             listed = "the server has no list of models"
@@ -177,10 +177,11 @@ class ApiModel:
     def _generate(self, request: Generate) -> Generated:
         path = CHAT if self.chat else COMPLETIONS
         limit = self._limit
+        read = partial(endpoints.read, request=request, chat=self.chat, clean=self.client.clean)
 
         def ask() -> Generated:
             asked = {"model": self.name, **endpoints.body(request, chat=self.chat, limit=self._limit)}
-            return self.client.ask(path, asked, lambda raw: endpoints.read(raw, request, chat=self.chat))
+            return self.client.ask(path, asked, read)
 
         try:
             return ask()
@@ -197,7 +198,8 @@ class ApiModel:
 
     def _scored(self, prompt: str, continuation: str) -> tuple[float, int]:
         asked = {"model": self.name, **endpoints.score_body(prompt, continuation)}
-        return self.client.ask(COMPLETIONS, asked, lambda raw: endpoints.read_score(raw, prompt, continuation))
+        read = partial(endpoints.read_score, prompt=prompt, continuation=continuation, clean=self.client.clean)
+        return self.client.ask(COMPLETIONS, asked, read)
 
     def _listed(self) -> list[Mapping[str, Any]]:
         data = self.client.once("GET", "/models", patience=CONNECT).get("data")
