@@ -112,6 +112,18 @@ def test_a_wrong_update_is_refused_and_changes_nothing(name, delta, message):
     assert same(bytes_of(model), before)
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "int8"])
+def test_codes_are_no_numbers_to_add_to(dtype):
+    model = tiny_model("llama")
+    codes = torch.ones(64, 176).to(getattr(torch, dtype))
+    model.module.model.layers[1].mlp.down_proj.weight = torch.nn.Parameter(codes, requires_grad=False)
+    with model.patch() as weights, pytest.raises(EditFailed, match=f"stored as torch.{dtype}") as caught:
+        weights.add(DOWN, Dense(delta=torch.ones(64, 176)))
+    assert "checkpoint" in caught.value.hint
+    assert "--dtype" not in caught.value.hint
+    assert weights.touched() == ()
+
+
 def test_there_is_no_share_of_a_parameter_that_was_all_zeros():
     model = tiny_model("gpt2")
     name = "transformer.h.0.mlp.c_proj.bias"

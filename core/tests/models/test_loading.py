@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from attrs import evolve
 from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
 from transformers.pytorch_utils import Conv1D
 
@@ -64,6 +65,16 @@ def test_chat_wraps_the_prompt_as_one_user_turn_with_no_second_start_token(folde
     assert chat.tokenizer.bos_token_id not in chat.encode("Who?")
     assert chat.chat
     assert not plain.chat
+
+
+@pytest.mark.parametrize(("prompt", "joint"), [("A fact: Rome.", "\n"), ("An answer:", " "), ("Who?\n", "")])
+def test_a_message_is_joined_to_its_prompt_as_a_continuation(folder, monkeypatch, prompt, joint):
+    """A transcript goes on with it: the next prompt has this text behind this one."""
+    chat, ask = loaded(folder, chat=True), Generate(prompt=prompt, max_tokens=8)
+    (said,) = chat.generate([ask])
+    monkeypatch.setattr("ke_core.models.hf.model.continued", lambda text, _request: (text, False))
+    (raw,) = chat.generate([ask])
+    assert said == evolve(raw, text=joint + raw.text.strip("\n").lstrip())
 
 
 def test_a_chat_template_that_writes_the_date_is_always_told_the_same_one(folder):

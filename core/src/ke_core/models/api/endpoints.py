@@ -17,6 +17,7 @@ from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, NoLikelihood
 from ke_core.models.api.faults import CHARGED, Transient, in_words
 from ke_core.models.api.words import Clean, whole
+from ke_core.models.messages import continued, cut
 from ke_core.requests import Generate, Generated
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -56,7 +57,7 @@ def read(raw: Mapping[str, Any], request: Generate, *, chat: bool, clean: Clean 
     if not isinstance(text, str):
         raise Transient("the server's answer holds no text", tries=CHARGED)
     text, usage = clean(text), raw.get("usage")
-    written, stopped = _chat_text(text, request) if chat else _cut(text.removeprefix(request.prompt), request.stop)
+    written, stopped = continued(text, request) if chat else cut(text.removeprefix(request.prompt), request.stop)
     prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     return Generated(
         text=written,
@@ -132,40 +133,6 @@ def _message(choice: Mapping[str, Any], clean: Clean) -> object:
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     ended = message and isinstance(choice.get("finish_reason"), str)
     return "" if content is None and ended else content  # it only thought, called a tool, or had nothing to say
-
-
-def _chat_text(text: str, request: Generate) -> tuple[str, bool]:
-    """A message as the continuation of the prompt, and whether a stop string ended it."""
-    joint, rest = _joined(request.prompt, text)
-    rest, stopped = _cut(rest, request.stop)
-    # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
-    whole, again = _cut(joint + rest, [stop for stop in request.stop if stop.strip()])
-    return whole, stopped or again
-
-
-def _joined(prompt: str, text: str) -> tuple[str, str]:
-    """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
-
-    An echo ends where a word does: "Idaho" does not repeat "I". After it the message goes on as it does. Else: nothing
-    after white space or before nothing, a line end after a sentence that is over, a space after anything else (a label
-    with its colon, a sentence that breaks off).
-    """
-    text = text.strip("\n").lstrip()
-    lines = prompt.strip().split("\n")
-    for first in range(len(lines)):
-        echo = "\n".join(lines[first:]).strip()
-        rest = text[len(echo) :]
-        if echo and text.startswith(echo) and (not rest or rest[0].isspace()):
-            return "", rest
-    if not text or not prompt or prompt[-1].isspace():
-        return "", text
-    return ("\n" if prompt[-1] in ".?!" else " "), text
-
-
-def _cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """``text`` up to the earliest stop string, and whether there was one."""
-    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
-    return (text[: min(ends)], True) if ends else (text, False)
 
 
 def _finish(

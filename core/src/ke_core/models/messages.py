@@ -1,0 +1,41 @@
+"""A chat model's message as the continuation of a text, from a server or from a model that is loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ke_core.requests import Generate
+
+
+def continued(text: str, request: Generate) -> tuple[str, bool]:
+    """A message as the continuation of the prompt, and whether a stop string ended it."""
+    joint, rest = _joined(request.prompt, text)
+    rest, stopped = cut(rest, request.stop)
+    # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
+    whole, again = cut(joint + rest, [stop for stop in request.stop if stop.strip()])
+    return whole, stopped or again
+
+
+def _joined(prompt: str, text: str) -> tuple[str, str]:
+    """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
+
+    An echo ends where a word does: "Idaho" does not repeat "I". After it the message goes on as it does. Else: nothing
+    after white space or before nothing, a line end after a sentence that is over, a space after anything else (a label
+    with its colon, a sentence that breaks off).
+    """
+    text = text.strip("\n").lstrip()
+    lines = prompt.strip().split("\n")
+    for first in range(len(lines)):
+        echo = "\n".join(lines[first:]).strip()
+        rest = text[len(echo) :]
+        if echo and text.startswith(echo) and (not rest or rest[0].isspace()):
+            return "", rest
+    if not text or not prompt or prompt[-1].isspace():
+        return "", text
+    return ("\n" if prompt[-1] in ".?!" else " "), text
+
+
+def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """``text`` up to the earliest stop string, and whether there was one."""
+    ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
