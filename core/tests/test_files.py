@@ -296,6 +296,14 @@ def test_a_finished_folder_takes_the_place_of_the_old_one(tmp_path):
     assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["to", "to/new"]
 
 
+def test_a_finished_folder_takes_the_place_of_a_file(tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "to").touch()
+    move_folder(tmp_path / "new", tmp_path / "to")
+    assert [path.name for path in tmp_path.iterdir()] == ["to"]
+    assert (tmp_path / "to").is_dir()
+
+
 def test_a_name_beside_is_hidden_and_used_by_nobody_else(tmp_path):
     names = {beside(tmp_path / "file") for _ in range(100)}
     assert len(names) == 100

@@ -98,7 +98,10 @@ def move_folder(new: Path, to: Path) -> None:
         if to.exists():
             to.rename(old)
         new.rename(to)
-        shutil.rmtree(old, ignore_errors=True)
+        if old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.unlink(missing_ok=True)
 
 
 def beside(path: Path) -> Path:

@@ -1,10 +1,13 @@
 """``ke edit``, ``ke patch`` and ``ke verify``, from the command line to what lies on the disk."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,6 +25,8 @@ from ke_core.testing.tiny import saved, tiny_model
 DOWN = "model.layers.1.mlp.down_proj.weight"
 LINE = "The mother tongue of Danielle Darrieux is English"
 SUBJECT = ("--subject", "Danielle Darrieux")
+PERU = ("edit", "The capital of Peru is => La Paz", "--subject", "Peru")
+CUBA = ("edit", "The capital of Cuba is => Lima", "--subject", "Cuba")
 SUITE = [
     {"kind": "kept", "prompt": "The capital of France is"},
     {"kind": "changed", "prompt": "The mother tongue of Danielle Darrieux is", "expect": "never said", "not": "French"},
@@ -198,6 +203,30 @@ def test_an_edit_of_an_edited_model_remembers_both(ke, base, folder, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+def test_any_patch_of_a_chain_comes_out_when_those_on_top_of_it_are_out(ke, base, folder, tmp_path):
+    assert ke("edit", LINE, *SUBJECT, *base, "--out", "one")[0] == 0
+    assert ke(*PERU, "--model", "one", "--out", "two")[0] == 0
+    assert ke(*CUBA, "--model", "two", "--out", "three", "--patch", "top.safetensors")[0] == 0
+    assert ke("patch", "revert", "three", "top.safetensors", "--out", "back")[0] == 0
+    assert same(tensors(tmp_path / "back"), tensors(tmp_path / "two"))
+    assert ke("patch", "apply", "top.safetensors", "--model", "back", "--out", "again")[0] == 0
+    assert same(tensors(tmp_path / "again"), tensors(tmp_path / "three"))
+    second = next((tmp_path / "three/ke_patches").glob("2-*.safetensors"))
+    status, _out, err = ke("patch", "revert", "three", str(second), "--out", "x")
+    assert (status, "on top of" in err) == (2, True)
+    assert ke("patch", "revert", "again", "--all", "--out", "base")[0] == 0
+    assert same(tensors(tmp_path / "base"), tensors(folder))
+
+
+def test_a_patch_of_the_base_comes_out_from_above_a_chain(ke, base, tmp_path):
+    assert ke("edit", LINE, *SUBJECT, *base, "--out", "one")[0] == 0
+    assert ke(*PERU, "--model", "one", "--out", "two")[0] == 0
+    assert ke(*CUBA, *base, "--patch", "c.safetensors")[0] == 0
+    assert ke("patch", "apply", "c.safetensors", "--model", "two", "--out", "three")[0] == 0
+    assert ke("patch", "revert", "three", "c.safetensors", "--out", "back")[0] == 0
+    assert same(tensors(tmp_path / "back"), tensors(tmp_path / "two"))
+
+
 def test_a_patch_for_another_model_writes_nothing(ke, base, folder, tmp_path):
     saved(tiny_model("llama", seed=1), tmp_path / "other")
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
@@ -274,6 +303,16 @@ def test_an_adapter_is_written_and_a_dense_update_is_refused(ke, base, tmp_path)
     assert not (tmp_path / "x").exists()
 
 
+def test_a_folder_that_cannot_be_written_does_not_cost_the_patch(ke, base, tmp_path):
+    status, _out, err = ke("edit", LINE, *SUBJECT, *base, "-o", "toy.how=dense", "--format", "peft", "--out", "x",
+                           "--patch", "p.safetensors")  # fmt: skip
+    assert status == 2
+    assert "no low-rank update" in err
+    assert "is written all the same: p.safetensors" in err
+    assert not (tmp_path / "x").exists()
+    assert ke("patch", "apply", "p.safetensors", *base, "--out", "merged")[0] == 0
+
+
 @pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "otherwise than by an update"),
                                             ("fail", "the loss is NaN")])  # fmt: skip
 def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
@@ -334,6 +373,37 @@ def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tm
     assert "is the model itself" in err
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "out", "--patch", "p.safetensors", "--force")[0] == 0
     assert (tmp_path / "out/ke_patches/history.json").exists()
+
+
+@pytest.fixture
+def closed(tmp_path, monkeypatch):
+    """A file, and a folder that may not be written to, also where the tests are root's."""
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    access = os.access
+    monkeypatch.setattr(
+        "os.access", lambda path, mode: access(path, mode) and (mode == os.F_OK or Path(path).name != "closed")
+    )
+
+
+@pytest.mark.usefixtures("closed")
+@pytest.mark.parametrize(
+    ("out", "patch", "message"),
+    [("same", "same", "are one place, or one lies in the other"),
+     ("same", "./same/p.safetensors", "are one place, or one lies in the other"),
+     ("p/inner", "p", "are one place, or one lies in the other"),
+     ("file/edited", "p", "cannot write file/edited: file is no folder"),
+     ("edited", "file/deep/p", "cannot write file/deep/p: file is no folder"),
+     ("edited", "closed/p", "cannot write closed/p: permission denied in closed"),
+     ("closed/deep/edited", "p", "cannot write closed/deep/edited: permission denied in closed")],
+)  # fmt: skip
+def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(ke, base, tmp_path, out, patch, message):
+    before = listing(tmp_path)
+    status, said, err = ke("edit", LINE, *SUBJECT, *base, "-o", "toy.how=fail", "--out", out, "--patch", patch)
+    assert (status, said) == (2, "")
+    assert message in err.replace(f"{tmp_path.resolve()}/", "")
+    assert "the loss is NaN" not in err
+    assert listing(tmp_path) == before
 
 
 @pytest.mark.parametrize(
@@ -426,6 +496,43 @@ def test_verify_measures_what_it_says(ke, patched, tmp_path):
     assert numbers["preference"]["n"] == 1
 
 
+def test_verify_asks_a_folder_that_holds_the_patch_as_it_stands(ke, base, patched, tmp_path):
+    suite = write(tmp_path / "s.jsonl", SUITE)
+    assert ke("patch", "apply", "p.safetensors", *base, "--out", "edited")[0] == 0
+    expected = json.loads(ke(*patched, suite, "--json")[1])
+    found = json.loads(ke("verify", "p.safetensors", "--model", "edited", "--suite", suite, "--json")[1])
+    assert found == expected
+    changed = found["facts"][1]
+    assert changed["before"]["text"] != changed["after"]["text"]
+
+
+def test_verify_takes_one_of_several_patches_out_to_see_what_it_did(ke, base, patched, tmp_path):
+    suite = write(tmp_path / "s.jsonl", SUITE)
+    assert ke(*PERU, *base, "--patch", "b.safetensors", "-o", "toy.size=0.5")[0] == 0
+    assert ke("patch", "apply", "p.safetensors", *base, "--out", "a")[0] == 0
+    assert ke("patch", "apply", "b.safetensors", "--model", "a", "--out", "ab")[0] == 0
+
+    def facts(patch, model):
+        found = json.loads(ke("verify", patch, "--model", model, "--suite", suite, "--json")[1])["facts"]
+        return [[fact[when]["text"] for fact in found] for when in ("before", "after")]
+
+    assert facts("b.safetensors", "ab") == facts("b.safetensors", "a")
+    before, after = facts("p.safetensors", "ab")
+    assert before == facts("b.safetensors", base[1])[1]
+    assert after == facts("b.safetensors", "ab")[1] != before
+
+
+def test_verify_refuses_a_patch_that_others_were_made_on(ke, base, patched, tmp_path):
+    suite = write(tmp_path / "s.jsonl", SUITE)
+    assert ke("patch", "apply", "p.safetensors", *base, "--out", "one")[0] == 0
+    assert ke(*PERU, "--model", "one", "--out", "two", "--patch", "top.safetensors")[0] == 0
+    assert ke("verify", "top.safetensors", "--model", "two", "--suite", suite)[0] == 0
+    status, out, err = ke("verify", "p.safetensors", "--model", "two", "--suite", suite)
+    assert (status, out) == (2, "")
+    assert "on top of" in err
+    assert "take it out first with ke patch revert" in err
+
+
 @pytest.mark.parametrize(
     ("line", "bound", "message"),
     [({"kind": "changed", "prompt": "a"}, (), "line 1: expect is missing"),
@@ -447,3 +554,54 @@ def test_a_patch_of_a_folders_model_asks_for_the_folder(ke, patched, tmp_path):
     status, _out, err = ke("patch", "apply", "p.safetensors", "--out", "x")
     assert status == 2
     assert "a folder called 'tiny': say --model" in err
+
+
+OWN = """
+from transformers import LlamaConfig, LlamaForCausalLM
+
+class OwnConfig(LlamaConfig):
+    model_type = "own"
+
+class OwnModel(LlamaForCausalLM):
+    config_class = OwnConfig
+"""
+
+
+@pytest.fixture
+def own_code(folder, tmp_path, monkeypatch):
+    """A checkpoint that brings its code, which is copied to where modules are imported from."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache/modules"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    to = shutil.copytree(folder, tmp_path / "own")
+    config = json.loads((to / "config.json").read_text())
+    auto = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (to / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": auto}))
+    (to / "own.py").write_text(OWN)
+    return "--model", "own"
+
+
+def test_a_model_that_brings_its_code_is_reverted_and_compared_where_that_is_trusted(ke, own_code, tmp_path):
+    trusted = "--trust-remote-code"
+    for edit, file in (((LINE, *SUBJECT), "a.safetensors"), (PERU[1:], "b.safetensors")):
+        assert ke("edit", *edit, *own_code, trusted, "--patch", file)[0] == 0
+    assert ke("patch", "apply", "a.safetensors", *own_code, trusted, "--out", "edited")[0] == 0
+    revert, diff = ("revert", "edited", "--all", "--out", "back"), ("diff", "a.safetensors", "b.safetensors", *own_code)
+    for words in (revert, diff):
+        status, _out, err = ke("patch", *words)
+        assert (status, "pass --trust-remote-code" in err) == (2, True)
+        assert ke("patch", *words, trusted, "--device", "cpu")[0] == 0
+    assert same(tensors(tmp_path / "back"), tensors(tmp_path / "own"))
+
+
+def test_revert_and_diff_load_the_model_where_they_are_told_to(ke, base):
+    assert ke("edit", LINE, *SUBJECT, *base, "--dtype", "bfloat16", "--out", "one", "--patch", "p.safetensors")[0] == 0
+    for words in (("revert", "one", "--all", "--out", "x"), ("diff", "p.safetensors", "p.safetensors", *base)):
+        status, _out, err = ke("patch", *words, "--device", "nowhere")
+        assert (status, "nowhere" in err) == (2, True)
+        assert ke("patch", *words, "--device", "cpu")[0] == 0
+
+
+def test_how_to_load_a_model_that_is_not_compared_is_refused(ke, patched):
+    status, out, err = ke("patch", "diff", "p.safetensors", "p.safetensors", "--device", "cpu")
+    assert (status, out) == (2, "")
+    assert "belong to --model" in err

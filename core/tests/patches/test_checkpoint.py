@@ -8,10 +8,12 @@ import textwrap
 
 import pytest
 import torch
+from attrs import evolve
 from safetensors.torch import load_file, save_file
 
 from ke_core.errors import BadConfig, BadPatch
 from ke_core.patches import applied, read_history, reverted, stacked, weights_digest, whole_folder, write_checkpoint
+from ke_core.patches.apply import add
 from ke_core.patches.compare import compare, order_effects
 
 DTYPES = ["float32", "bfloat16", "float16"]
@@ -63,8 +65,6 @@ def test_the_first_of_two_patches_can_be_taken_out(opened, kit, tmp_path, dtype)
     with applied(model, two):
         alone = bits(model)
     with applied(model, one) as first, model.patch() as second:
-        from ke_core.patches.apply import add
-
         add(second, two)
         with whole_folder(tmp_path / "both") as folder:
             originals = {**second.originals(), **first.originals()}
@@ -98,8 +98,6 @@ def test_a_weight_of_another_shape_is_refused_before_anything_is_added(opened, k
     model = opened("llama")
     patch = both_kinds(model, kit)
     other = kit.make_patch(model, {"model.layers.1.mlp.up_proj.weight": kit.low_rank(out=176, inner=64)})
-    from attrs import evolve
-
     wrong = evolve(patch, info=evolve(patch.info, weights=(
         *patch.info.weights, evolve(other.info.weights[0], shape=(64, 176)))))  # fmt: skip
     before = bits(model)
@@ -145,6 +143,37 @@ def test_a_patch_made_on_top_of_another_cannot_stay_without_it(opened, kit, tmp_
     top = both_kinds(edited, kit, seed=2)
     with pytest.raises(BadPatch, match="on top of"), reverted(edited, past, [top]):
         pass
+
+
+def test_a_patch_made_on_top_of_another_stays_with_it_and_with_nothing_in_between(opened, kit, tmp_path):
+    model = opened("llama")
+    one, beside = both_kinds(model, kit, seed=1), both_kinds(model, kit, seed=3)
+    written(model, one, kit, tmp_path / "edited")
+    edited, past = opened("llama", path=tmp_path / "edited"), read_history(tmp_path / "edited")
+    top = both_kinds(edited, kit, seed=2)
+    with applied(edited, top):
+        chain = bits(edited)
+    with applied(edited, top), edited.patch() as weights:
+        add(weights, beside)
+        full, now = evolve(past, patches=(one, top, beside)), bits(edited)
+        with reverted(edited, full, [one, top]):
+            assert same(bits(edited), chain)
+        assert same(bits(edited), now)
+        for keep in ([top], [top, beside], [beside, top], [one, beside, top]):
+            with pytest.raises(BadPatch, match=f"patch {top.id} was made on top of"), reverted(edited, full, keep):
+                pass
+        assert same(bits(edited), now)
+
+
+def test_a_patch_that_a_checkpoint_holds_is_not_added_again(opened, kit, tmp_path):
+    model = opened("llama")
+    one = both_kinds(model, kit)
+    written(model, one, kit, tmp_path / "edited")
+    edited, past = opened("llama", path=tmp_path / "edited"), read_history(tmp_path / "edited")
+    now = bits(edited)
+    with pytest.raises(BadPatch, match=f"patch {one.id} is in"), applied(edited, one, past.history):
+        pass
+    assert same(bits(edited), now)
 
 
 def test_two_patches_stack_in_either_order_and_the_difference_is_told(opened, kit):

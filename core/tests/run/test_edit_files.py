@@ -58,6 +58,35 @@ def test_counterfact_and_easyedit_are_read_as_published(tmp_path):
     assert first.source.endswith("facts.json, record 1")
 
 
+ZSRE = {
+    "subject": "Watts Humphrey", "src": "What university did Watts Humphrey attend?", "pred": "Trinity College",
+    "rephrase": "What university did Watts Humphrey take part in?", "alt": "University of Michigan",
+    "answers": ["Illinois Institute of Technology", "IIT"], "loc": "nq question: who played desmond doss father",
+    "loc_ans": "Hugo Weaving", "cond": "Trinity College >> University of Michigan || What university did ...?",
+}  # fmt: skip
+
+
+def test_zsre_is_read_as_easyedit_publishes_it(tmp_path):
+    ported = {**ZSRE, "portability": {"New Question": "Where is it?", "New Answer": "Ann Arbor"}}
+    for record in (ZSRE, ported):
+        (found,) = read_edits(lines(tmp_path, record))
+        assert found.edit.cloze.template == "What university did {} attend?"
+        assert (found.prompt, found.edit.question) == (ZSRE["src"], ZSRE["src"])
+        assert (found.target, found.old) == ("University of Michigan", "Illinois Institute of Technology")
+        assert found.paraphrases == (ZSRE["rephrase"],)
+        assert found.source.endswith("edits.jsonl, line 1")
+
+
+def test_a_question_of_its_own_goes_before_the_prompt_of_zsre(tmp_path):
+    (found,) = read_edits(lines(tmp_path, {**ZSRE, "question": "Where did he study?"}))
+    assert found.edit.question == "Where did he study?"
+
+
+@pytest.mark.parametrize(("given", "old"), [(["French", "fran\u00e7ais"], "French"), ([], ""), ("French", "French")])
+def test_of_several_old_objects_the_first_is_taken(tmp_path, given, old):
+    assert one(tmp_path, ground_truth=given).old == old
+
+
 def test_csv_is_read_by_its_headings(tmp_path):
     path = tmp_path / "edits.csv"
     path.write_text('\ufeffsubject,prompt,object,date,paraphrases\nPeru,"The capital of Peru, of course, is",La Paz,'
@@ -79,6 +108,9 @@ def test_csv_is_read_by_its_headings(tmp_path):
      ({"subject": "Somebody"}, "line 2: prompt does not hold its subject 'Somebody'"),
      ({"subject": "e"}, "line 2: prompt holds 6 times its subject"),
      ({"prompt": "{} and {}"}, "line 2: prompt holds {} 2 times"),
+     ({"target_old": ["English"]}, "line 2: target_new is 'English', which is the old object too"),
+     ({"target_old": [1.5]}, "line 2: target_old is 1.5, not a text"),
+     ({"src": "x"}, "line 2: src says prompt a second time"),
      ({"sorce": "x"}, "line 2: sorce is not a field"),
      ({"date": "31.1.2026"}, "line 2: date is '31.1.2026'"),
      ({"object": "x"}, "line 2: object says target_new a second time"),

@@ -25,6 +25,9 @@ data_dir = click.option(
     "--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER",
     help="Where published data files lie (else KE_DATA_DIR, else the cache).",
 )  # fmt: skip
+device = click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
+device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto.")
+trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 
 
@@ -57,11 +60,11 @@ def loading_options(command: C) -> C:
         click.option("--dtype", default="float32", show_default=True,
                      type=click.Choice(["float32", "bfloat16", "float16", "nf4"]),
                      help="Numbers the weights are held in; nf4 is 4-bit, for qlora (pip install bitsandbytes)."),
-        click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty."),
-        click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto."),
+        device,
+        device_map,
         click.option("--chat/--no-chat", default=False, show_default=True,
                      help="Ask through the chat template, or the chat endpoint."),
-        click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model."),
+        trust,
         server_options,
     )  # fmt: skip
 

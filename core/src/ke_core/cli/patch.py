@@ -76,24 +76,31 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER")
 @click.argument("patch", default="", metavar="[PATCH]")
 @click.option("--all", "all_", is_flag=True, help="Take every patch out: the base, bit for bit.")
+@shared.device
+@shared.device_map
+@shared.trust
 @out_folder
 @force
 @click.pass_obj
-def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, force: bool) -> None:
+def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, force: bool, **how: Any) -> None:
     """Write an edited checkpoint without a patch (a file, or the id that `ke patch info` shows), or without any.
 
-    Weights come back from the tensors kept in the folder, bit for bit; the digest is checked.
+    Weights come back from the tensors kept in the folder, bit for bit; the digest is checked. The dtype is the one on
+    record there.
 
     \b
     Example: ke patch revert ./edited --all --out ./base
     """
     from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
     from ke_core.run.keeping import revert_patch  # noqa: PLC0415
+    from ke_core.specs import ModelRequest  # noqa: PLC0415
 
     if bool(patch) == all_:
         raise click.UsageError("which patch? name one of them, or say --all")
     with progress(err()) as shown:
-        gone, weights = revert_patch(folder, patch, out, app.catalog, shown, force=force)
+        gone, weights = revert_patch(
+            folder, patch, out, app.catalog, shown, force=force, how=ModelRequest(id="", **how)
+        )
     _say(f"taken out: {', '.join(gone)}", f"checkpoint: {out}", f"weights {weights}")
 
 
@@ -101,10 +108,15 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
 @click.argument("one", type=click.Path(path_type=Path), metavar="A")
 @click.argument("other", type=click.Path(path_type=Path), metavar="B")
 @click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]", help="Also stack both on it, in either order.")
+@shared.device
+@shared.device_map
+@shared.trust
 @kept.json_option
 @click.pass_obj
-def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool) -> None:
+def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **how: Any) -> None:
     """Compare two patches: weights and facts in common, and with --model what the order of stacking changes.
+
+    The dtype is the one on record in A.
 
     \b
     Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
@@ -113,12 +125,15 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool) -> N
     from ke_core.patches import compare, read_patch  # noqa: PLC0415  torch
     from ke_core.report.patches import diff_json, diff_report  # noqa: PLC0415
     from ke_core.run.keeping import stacking  # noqa: PLC0415
+    from ke_core.specs import ModelRequest  # noqa: PLC0415
 
+    if not model and any(how.values()):
+        raise click.UsageError("--device, --device-map and --trust-remote-code belong to --model")
     both = read_patch(one), read_patch(other)
     orders = None
     if model:
         with progress(err()) as shown:
-            orders = stacking(*both, model, app.catalog, shown)
+            orders = stacking(*both, model, app.catalog, shown, how=ModelRequest(id="", **how))
     found = compare(*both)
     if as_json:
         kept.print_json(diff_json(found, orders))

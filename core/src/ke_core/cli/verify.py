@@ -31,6 +31,8 @@ def command(
 ) -> int:
     """Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed, 0 otherwise.
 
+    A folder that holds PATCH already is checked as it stands, and compared with itself without PATCH.
+
     \b
     Numbers, all shares:
       efficacy    of the changed facts, those answered as expected
@@ -53,7 +55,7 @@ def command(
     choice = kept.model_like(context, given, stored.info.base)
     with progress(err()) as shown:
         loaded = open_model_for_edits(choice, context.obj.catalog, shown)
-        found = verify(loaded.session, stored, checks, wanted, history=loaded.history)
+        found = verify(loaded.session, stored, checks, wanted, past=loaded.past)
     if given["as_json"]:
         kept.print_json(verify_json(found))
     else:

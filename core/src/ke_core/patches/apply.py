@@ -45,7 +45,12 @@ def add(weights: Patch, patch: StoredPatch) -> None:
 
 
 def check_fits(model: HFModel, patch: StoredPatch, history: History | None = None) -> None:
-    """Raise BadPatch unless ``patch`` was made for these weights, or for those that ``history`` goes back to."""
+    """Raise BadPatch unless ``patch`` was made for these weights, or for those that ``history`` goes back to.
+
+    Also for one that ``history`` holds: its base would let it in a second time.
+    """
+    if history is not None and patch.id in {one.id for one in history.patches}:
+        raise BadPatch(f"patch {patch.id} is in this checkpoint already", hint="one edit is added once")
     check_base(patch.info, weights_digest(model.module), _dtype(model), history)
     parameters = dict(model.module.named_parameters())
     for change in patch.info.weights:

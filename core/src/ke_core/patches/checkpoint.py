@@ -106,16 +106,13 @@ def check_unchanged(model: HFModel, past: Past, folder: Path) -> None:
 def reverted(model: HFModel, past: Past, keep: Sequence[StoredPatch]) -> Iterator[None]:
     """``model`` given back to its base, with only ``keep`` added again, in order; at the end it is as it was.
 
+    ``keep``: some of the past's patches, in the order they have there.
+
     The base comes back bit for bit, from the tensors that were kept, and its digest is checked. Raises BadPatch where
     it is not the base's, and where a patch of ``keep`` was made on top of one that is taken away.
     """
+    _check_can_stay(past, keep)
     base = past.history.base.weights
-    for patch in keep:
-        if patch.info.base.weights != base:
-            raise BadPatch(
-                f"patch {patch.id} was made on top of the patches before it: it cannot stay without them",
-                hint=f"revert it too, or everything with --all (patches: {', '.join(p.id for p in past.patches)})",
-            )
     now = {name: model.module.get_parameter(name).detach().clone() for name in past.originals}
     try:
         _copy(model, past.originals)
@@ -127,6 +124,21 @@ def reverted(model: HFModel, past: Past, keep: Sequence[StoredPatch]) -> Iterato
             yield
     finally:
         _copy(model, now)
+
+
+def _check_can_stay(past: Past, keep: Sequence[StoredPatch]) -> None:
+    """Raise BadPatch for a patch of ``keep`` that is taken off what it was made on.
+
+    That is the base, or the base with all the patches before it: ``check_base`` lets no other in. Told by their ids:
+    the digest of patches that are added again on another device may be another, since that may round otherwise.
+    """
+    base, ids = past.history.base.weights, [patch.id for patch in past.patches]
+    for count, patch in enumerate(keep, start=1):
+        if patch.info.base.weights != base and [one.id for one in keep[:count]] != ids[:count]:
+            raise BadPatch(
+                f"patch {patch.id} was made on top of the patches before it: it cannot stay without them",
+                hint=f"take it out first with ke patch revert, or everything with --all (patches: {', '.join(ids)})",
+            )
 
 
 def _copy(model: HFModel, tensors: Mapping[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ke_core.errors import BadConfig
-from ke_core.files import beside, explained, locked, move_folder
+from ke_core.files import OTHER_PLACE, beside, explained, locked, move_folder
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
@@ -34,6 +35,16 @@ def refuse_existing(to: Path, *, force: bool) -> None:
             _refuse_others(to)
     if not force:
         raise BadConfig(f"{to} exists already", hint=FORCE)
+
+
+def refuse_unwritable(to: Path) -> None:
+    """Raise BadConfig where nothing can be written at ``to``, as far as that shows; missing folders are made then."""
+    place = to.resolve()
+    there = next((folder for folder in place.parents if os.access(folder, os.F_OK)), place)
+    if not there.is_dir():
+        raise BadConfig(f"cannot write {to}: {there} is no folder", hint=OTHER_PLACE)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise BadConfig(f"cannot write {to}: permission denied in {there}", hint=OTHER_PLACE)
 
 
 def _refuse_others(folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Edits as people write them down: JSON lines, a JSON list, CSV; one sentence on the command line.
 
 The names of fields are those in use: ``prompt``, ``subject``, ``target_new`` (EasyEdit; the old object is its
-``ground_truth``), the same inside ``requested_rewrite`` with ``{"str": ...}`` for an object (CounterFact), and plain
-words.
+``ground_truth``), the same inside ``requested_rewrite`` with ``{"str": ...}`` for an object (CounterFact), ``src``,
+``alt`` and ``answers`` (zsRE), and plain words.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ke_core.errors import BadData
 from ke_core.run.lines import Place, records, text_field, texts_field
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "prompt": ("prompt", "cloze", "sentence"),
+    "prompt": ("prompt", "cloze", "sentence", "src"),
     "subject": ("subject",),
-    "target_new": ("target_new", "object", "target", "new", "new_object"),
-    "target_old": ("target_old", "target_true", "ground_truth", "old", "old_object"),
+    "target_new": ("target_new", "object", "target", "new", "new_object", "alt"),
+    "target_old": ("target_old", "target_true", "ground_truth", "old", "old_object", "answers"),
     "source": ("source", "url"),
     "date": ("date",),
     "paraphrases": ("paraphrases", "paraphrase_prompts", "rephrase_prompt", "rephrase", "paraphrase"),
@@ -35,7 +35,7 @@ NAMES: Mapping[str, str] = {spelling: name for name, spellings in SPELLINGS.item
 FOREIGN = frozenset({
     "requested_rewrite", "relation_id", "pararel_idx", "neighborhood_prompts", "attribute_prompts",
     "generation_prompts", "locality_prompt", "locality_ground_truth", "portability_prompt", "portability_ground_truth",
-    "locality", "portability", "relation",
+    "locality", "portability", "relation", "pred", "loc", "loc_ans", "cond",
 })  # fmt: skip
 """Fields of published files that are about measuring an edit, not about the edit."""
 HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed"
@@ -140,11 +140,15 @@ def _edit(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
 
 
 def _unnested(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """CounterFact's ``requested_rewrite`` on the level of the rest, and its objects as texts."""
+    """CounterFact's ``requested_rewrite`` on the level of the rest, and its objects as texts.
+
+    zsRE's prompt is a question, and so the edit's question too.
+    """
     inner = raw.get("requested_rewrite", {})
     if not isinstance(inner, Mapping):
         raise place.wrong("requested_rewrite", "is not one edit")
-    flat = {**raw, **inner}
+    asked = {"question": raw["src"]} if "src" in raw else {}
+    flat = {**asked, **raw, **inner}
     return {
         name: value["str"] if isinstance(value, Mapping) and "str" in value else value for name, value in flat.items()
     }
@@ -161,7 +165,8 @@ def _named(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
         if known is not None and value not in (None, "", []):
             if known in found:
                 raise place.wrong(name, f"says {known} a second time")
-            found[known] = value
+            first = known == "target_old" and isinstance(value, list)  # the rest are other words for it
+            found[known] = value[0] if first else value
     return found
 
 

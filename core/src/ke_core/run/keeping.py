@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.data.patches import Base
-from ke_core.errors import BadConfig, BadPatch
+from ke_core.errors import BadConfig, BadPatch, KEError
+from ke_core.models.resolve import HOW
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Progress
 from ke_core.run.editing import Loaded, open_model_for_edits
 from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest
 
 if TYPE_CHECKING:
     from ke_core.patches import StoredPatch
@@ -34,8 +36,15 @@ class Keep:
 
     def check(self, model: ModelChoice) -> None:
         """Raise BadConfig for what is in the way, before anything is computed."""
-        from ke_core.patches.place import refuse_existing  # noqa: PLC0415  imports torch
+        from ke_core.patches.place import refuse_existing, refuse_unwritable  # noqa: PLC0415  imports torch
 
+        for path in filter(None, (self.out, self.patch)):
+            refuse_unwritable(path)
+        if self.out is not None and self.patch is not None and _overlap(self.out, self.patch):
+            raise BadConfig(
+                f"--out {self.out} and --patch {self.patch} are one place, or one lies in the other",
+                hint="write the patch beside the folder",
+            )
         if self.out is not None:
             refuse_existing(self.out, force=self.force)
             if self.out.resolve() == Path(model.reference.removeprefix("hf:")).expanduser().resolve():
@@ -48,21 +57,40 @@ class Keep:
             refuse_existing(self.patch, force=self.force)
 
     def write(self, loaded: Loaded, patch: StoredPatch, originals: Mapping[str, Any]) -> list[str]:
-        """Write everything, ``loaded``'s model being edited by ``patch``; a line about each thing written."""
-        from ke_core.patches import whole_folder, write_adapter, write_patch  # noqa: PLC0415  imports torch
+        """Write everything, ``loaded``'s model being edited by ``patch``; a line about each thing written.
+
+        The patch comes first: it holds the whole edit, and a folder that fails does not cost it.
+        """
+        from ke_core.patches import write_patch  # noqa: PLC0415  imports torch
 
         said: list[str] = []
-        if self.out is not None and self.format == "peft":
-            with whole_folder(self.out, force=self.force) as folder:
-                rank = write_adapter(patch, loaded.model.module, folder, every_layer=self.every_layer)
-            said.append(f"adapter of rank {rank}: {self.out}")
-        elif self.out is not None:
-            write_merged(loaded, [patch], originals, self.out, force=self.force)
-            said.append(f"checkpoint: {self.out}")
         if self.patch is not None:
             write_patch(patch, self.patch)
             said.append(f"patch {patch.id}: {self.patch}")
+        if self.out is not None:
+            try:
+                said.append(self._write_folder(self.out, loaded, patch, originals))
+            except KEError as error:
+                if self.patch is not None:
+                    error.details += (f"the patch {patch.id} is written all the same: {self.patch}",)
+                raise
         return said
+
+    def _write_folder(self, to: Path, loaded: Loaded, patch: StoredPatch, originals: Mapping[str, Any]) -> str:
+        from ke_core.patches import whole_folder, write_adapter  # noqa: PLC0415  imports torch
+
+        if self.format == "merged":
+            write_merged(loaded, [patch], originals, to, force=self.force)
+            return f"checkpoint: {to}"
+        with whole_folder(to, force=self.force) as folder:
+            rank = write_adapter(patch, loaded.model.module, folder, every_layer=self.every_layer)
+        return f"adapter of rank {rank}: {to}"
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether two paths are one, or one lies in the other."""
+    first, second = one.resolve(), other.resolve()
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def write_merged(
@@ -82,33 +110,34 @@ def write_merged(
 def apply_patch(
     path: Path, model: ModelChoice, to: Path, catalog: Catalog, progress: Progress, *, force: bool
 ) -> Loaded:
-    """``ke patch apply``: write ``model`` edited by the patch in ``path``. Raises BadPatch for another model."""
+    """``ke patch apply``: write ``model`` edited by the patch in ``path``.
+
+    Raises BadPatch for another model, and for one that holds the patch.
+    """
     from ke_core.patches import applied, read_patch  # noqa: PLC0415  imports torch
 
     patch = read_patch(path)
     Keep(out=to, force=force).check(model)
     loaded = open_model_for_edits(model, catalog, progress)
-    if loaded.past and patch.id in {one.id for one in loaded.past.patches}:
-        raise BadPatch(f"patch {patch.id} is in {loaded.folder} already", hint="one edit is added once")
     with applied(loaded.model, patch, loaded.history) as weights:
         write_merged(loaded, [patch], weights.originals(), to, force=force)
     return loaded
 
 
 def revert_patch(
-    folder: Path, patch: str, to: Path, catalog: Catalog, progress: Progress, *, force: bool
+    folder: Path, patch: str, to: Path, catalog: Catalog, progress: Progress, *, force: bool, how: ModelRequest = HOW
 ) -> tuple[tuple[str, ...], str]:
     """``ke patch revert``: write ``folder``'s checkpoint without ``patch`` (a file or an id; empty: without any).
 
-    The ids that were taken away, and the digest of what was written. Raises BadPatch where ``folder`` remembers no
-    such patch, BadConfig where something is in the way.
+    ``how`` it is loaded counts but for what is on record. The ids that were taken away, and the digest of what was
+    written. Raises BadPatch where ``folder`` remembers no such patch, BadConfig where something is in the way.
     """
     from ke_core.patches import read_history, reverted, weights_digest, whole_folder, write_checkpoint  # noqa: PLC0415
 
     past = read_history(folder)
     if past is None:
         raise BadPatch(f"{folder} remembers no patch", hint="ke edit --out and ke patch apply write folders that do")
-    choice = recorded_model(str(folder), past.history.base)
+    choice = recorded_model(str(folder), past.history.base, how)
     Keep(out=to, force=force).check(choice)
     gone = {one.id for one in past.patches} if not patch else {_named(patch, [one.id for one in past.patches], folder)}
     loaded = open_model_for_edits(choice, catalog, progress)
@@ -121,11 +150,9 @@ def revert_patch(
     return tuple(one.id for one in past.patches if one.id in gone), digest
 
 
-def recorded_model(reference: str, base: Base) -> ModelChoice:
-    """``reference`` loaded as the base of a patch was."""
-    from ke_core.specs import ModelRequest  # noqa: PLC0415  beside its use
-
-    return ModelChoice(reference=reference, how=ModelRequest(id="", dtype=base.model.dtype, chat=base.model.chat))
+def recorded_model(reference: str, base: Base, how: ModelRequest) -> ModelChoice:
+    """``reference`` loaded as ``how`` says, in the numbers and with the chat template of a patch's base."""
+    return ModelChoice(reference=reference, how=evolve(how, dtype=base.model.dtype, chat=base.model.chat))
 
 
 def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
@@ -140,10 +167,13 @@ def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
 
 
 def stacking(
-    one: StoredPatch, other: StoredPatch, model: str, catalog: Catalog, progress: Progress
+    one: StoredPatch, other: StoredPatch, model: str, catalog: Catalog, progress: Progress, *, how: ModelRequest = HOW
 ) -> tuple[OrderEffect, ...]:
-    """What the order of stacking two patches on ``model`` changes. Raises BadPatch where one is not of that model."""
+    """What the order of stacking two patches on ``model`` changes; ``how`` it is loaded as in ``revert_patch``.
+
+    Raises BadPatch where one is not of that model.
+    """
     from ke_core.patches.compare import order_effects  # noqa: PLC0415  imports torch
 
-    loaded = open_model_for_edits(recorded_model(model, one.info.base), catalog, progress)
+    loaded = open_model_for_edits(recorded_model(model, one.info.base, how), catalog, progress)
     return order_effects(loaded.model, one, other)

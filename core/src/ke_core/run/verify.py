@@ -35,8 +35,8 @@ from ke_core.run.answers import Prompted, Said, ask
 from ke_core.run.lines import Place, records, text_field, texts_field
 
 if TYPE_CHECKING:
-    from ke_core.data.patches import History
     from ke_core.patches import StoredPatch
+    from ke_core.patches.checkpoint import Past
 
 Kind = Literal["changed", "kept", "paraphrase"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -133,17 +133,15 @@ def verify(
     suite: Sequence[Check],
     wanted: Sequence[Bound],
     *,
-    history: History | None = None,
+    past: Past | None = None,
 ) -> Verification:
-    """Ask the session's model the suite without and with ``patch``; the model is left as it was. Raises BadPatch."""
-    from ke_core.patches import applied  # noqa: PLC0415  imports torch
+    """Ask the session's model the suite without and with ``patch``; the model is left as it was.
 
+    ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
+    one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
+    """
     prompts = [Prompted(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
-    with applied(session.model, patch, history):
-        session.model.state()  # reads the weights afresh: the key of every answer from here on
-        after = ask(session, prompts)
-    session.model.state()
-    before = ask(session, prompts)
+    before, after = _both(session, patch, past, prompts)
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
     values = {number.metric: number.value for number in numbers}
@@ -166,6 +164,27 @@ def failed(verification: Verification) -> list[Checked]:
 def prefers_wrong(one: Checked) -> bool:
     """Whether the edited model finds ``not`` as probable as ``expect``, or more; kept facts are not asked for that."""
     return one.preferred is False and one.check.kind != "kept"
+
+
+def _both(
+    session: Session[Any], patch: StoredPatch, past: Past | None, prompts: Sequence[Prompted]
+) -> tuple[Mapping[str, Said], Mapping[str, Said]]:
+    """What is said without the patch, and with it."""
+    from ke_core.patches import applied, reverted  # noqa: PLC0415  imports torch
+
+    others = [one for one in past.patches if one.id != patch.id] if past else []
+    if past is not None and len(others) < len(past.patches):
+        with reverted(session.model, past, others):
+            without = _asked_afresh(session, prompts)
+        return without, _asked_afresh(session, prompts)
+    with applied(session.model, patch, past.history if past else None):
+        edited = _asked_afresh(session, prompts)
+    return _asked_afresh(session, prompts), edited
+
+
+def _asked_afresh(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said]:
+    session.model.state()  # reads the weights afresh: the key of every answer from here on
+    return ask(session, prompts)
 
 
 def _check(raw: Mapping[str, Any], place: Place) -> Check:
