@@ -53,8 +53,27 @@ def test_models_named_in_the_papers_are_known() -> None:
                 ("qwen2", 28, 3584, 18944)):  # fmt: skip
         assert key in SPREAD
         assert key in SINGLE
-    assert "Vicuna-7B" in SPREAD["llama", 32, 4096, 11008].reason
-    assert "Tulu-7B" in SPREAD["llama", 32, 4096, 11008].reason
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "others"),
+    [
+        (SPREAD, ("llama", 32, 4096, 11008), ["5-9 of Vicuna-7B", "decay of 0.5", "clamp of 0.75", "Tulu-7B"]),
+        (SPREAD, ("llama", 32, 4096, 14336), ["CompKE", "3-8", "rate of 0.5", "decay of 0.001", "clamp of 4"]),
+        (SPREAD, ("qwen2", 28, 3584, 18944), ["CompKE", "3-8", "15 steps"]),
+        (SINGLE, ("llama", 32, 4096, 11008), ["EasyEdit", "25 steps", "0.001", "mom2_adjustment off", "layer 9"]),
+        (SINGLE, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE takes 15 steps"]),
+    ],
+)
+def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, key: Any, others: list[str]) -> None:
+    assert [other for other in others if other not in table[key].reason] == []
+
+
+def test_borrowed_values_name_the_method_they_were_published_for() -> None:
+    key = ("gptj", 28, 4096, 16384)
+    borrowed = SPREAD[key].lent("MEMIT")
+    assert borrowed.reason == "MEMIT's, published for GPT-J by MEMIT's authors"
+    assert borrowed.values == SPREAD[key].values
 
 
 def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 Key = tuple[str, int, int, int]
 """transformers' model type, blocks, hidden size, length of a key."""
@@ -13,16 +13,25 @@ Key = tuple[str, int, int, int]
 
 @frozen
 class Published:
-    """Values somebody published for one shape, and who. ``also``: what others took for a model of that shape."""
+    """Values somebody published for one shape, and who. ``also``: what others took for a model of that shape.
+
+    ``lender``: the method they were published for, where another one takes them over.
+    """
 
     source: str
     values: Mapping[str, Any]
     also: str = ""
+    lender: str = ""
 
     @property
     def reason(self) -> str:
         """Where the values come from."""
-        return f"published for {self.source}" + (f" ({self.also})" if self.also else "")
+        whose = f"{self.lender}'s, " if self.lender else ""
+        return f"{whose}published for {self.source}" + (f" ({self.also})" if self.also else "")
+
+    def lent(self, method: str) -> Published:
+        """The same values for another method than ``method``, for which they were published."""
+        return evolve(self, lender=method)
 
 
 _MEMIT = {"layers": (3, 4, 5, 6, 7, 8), "steps": 25, "lr": 0.5, "weight_decay": 0.5, "clamp": 0.75}
@@ -37,20 +46,25 @@ SPREAD: Mapping[Key, Published] = {
     ("gptj", 28, 4096, 16384): Published("GPT-J by MEMIT's authors", _MEMIT),
     ("gpt_neox", 44, 6144, 24576): Published("GPT-NeoX by MEMIT's authors", _MEMIT | {"layers": (6, 7, 8, 9, 10)}),
     ("llama", 32, 4096, 11008): Published(
-        "LLaMA-2-7B by EasyEdit", _EASYEDIT, "MQuAKE edits layers 5-9 of Vicuna-7B; for Tulu-7B none are published"
+        "LLaMA-2-7B by EasyEdit",
+        _EASYEDIT,
+        "MQuAKE edits layers 5-9 of Vicuna-7B with a weight decay of 0.5 and a clamp of 0.75; "
+        "for Tulu-7B none are published",
     ),
     ("llama", 32, 4096, 14336): Published(
-        "LLaMA-3-8B by AlphaEdit's authors", _MEMIT | {"layers": (4, 5, 6, 7, 8), "lr": 0.1}
+        "LLaMA-3-8B by AlphaEdit's authors",
+        _MEMIT | {"layers": (4, 5, 6, 7, 8), "lr": 0.1},
+        "CompKE edits layers 3-8 of LLaMA-3.1-8B with a rate of 0.5, a weight decay of 0.001 and a clamp of 4",
     ),
     ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _EASYEDIT),
     ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _EASYEDIT),
-    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _EASYEDIT),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _EASYEDIT, "CompKE edits layers 3-8 in 15 steps"),
     ("qwen2", 36, 2048, 11008): Published(
         "Qwen2.5-3B in CompKE", _EASYEDIT | {"layers": (3, 4, 5, 6, 7, 8), "steps": 15}
     ),
 }
-"""Windows and targets of MEMIT, which AlphaEdit and EMMET share. GPT-NeoX's steps and learning rate are GPT-J's: its
-authors released none."""
+"""Windows and targets of MEMIT, which AlphaEdit and EMMET borrow where they have none of their own. GPT-NeoX's steps
+and learning rate are GPT-J's: its authors released none."""
 
 SINGLE: Mapping[Key, Published] = {
     ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _ROME | {"layer": 8, "clamp": 3.0}),
@@ -59,7 +73,10 @@ SINGLE: Mapping[Key, Published] = {
     ("gptj", 28, 4096, 16384): Published("GPT-J by ROME's authors", _ROME | {"layer": 5}),
     ("gpt_neox", 44, 6144, 24576): Published("GPT-NeoX by ROME's authors", _ROME | {"layer": 15}),
     ("llama", 32, 4096, 11008): Published(
-        "LLaMA-7B in RippleEdits", _ROME | {"layer": 5}, "MQuAKE edits layer 9 of Vicuna-7B"
+        "LLaMA-7B in RippleEdits",
+        _ROME | {"layer": 5},
+        "EasyEdit edits LLaMA-2-7B in 25 steps with a weight decay of 0.001 and mom2_adjustment off; "
+        "MQuAKE edits layer 9 of Vicuna-7B",
     ),
     ("llama", 32, 4096, 14336): Published(
         "LLaMA-3-8B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}, _WITHOUT
@@ -71,7 +88,9 @@ SINGLE: Mapping[Key, Published] = {
         "Mistral-7B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}, _WITHOUT
     ),
     ("qwen2", 28, 3584, 18944): Published(
-        "Qwen2.5-7B by EasyEdit", _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3}, _WITHOUT
+        "Qwen2.5-7B by EasyEdit",
+        _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3},
+        f"{_WITHOUT}; CompKE takes 15 steps",
     ),
     ("qwen2", 36, 2048, 11008): Published(
         "Qwen2.5-3B in CompKE", _ROME | {"layer": 5, "steps": 15, "weight_decay": 1e-3}, _WITHOUT

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from ke_core.engine.locating import LocateEditor, Work
-from ke_core.models.guard import Dense, LowRank, Patch, map_orientation
+from ke_core.models.guard import Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_core.models.local.float64 import double, home
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import read_corpus
@@ -78,5 +78,6 @@ __all__ = [
     "Rewrite", "Row", "Tail", "Work", "ZSettings",
     "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "double", "encode", "find_parts", "forward",
     "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project",
-    "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed", "write",
+    "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed",
+    "whole_instead", "write",
 ]  # fmt: skip

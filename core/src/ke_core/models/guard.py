@@ -34,6 +34,21 @@ class LowRank:
 
 
 Delta = Dense | LowRank
+WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def quantised(weight: Tensor) -> bool:
+    """Whether the numbers of ``weight`` are not the weight itself: 8-bit floats come with scales, as integers do."""
+    return weight.dtype not in WHOLE_TYPES
+
+
+def whole_instead(weight: Tensor) -> str:
+    """How to come by a model with ``weight`` whole. bitsandbytes packs weights while they are loaded; other codes are
+    those of the checkpoint.
+    """
+    if hasattr(weight, "quant_type"):
+        return "load the model with --dtype float32 or bfloat16"
+    return "take a checkpoint of the model that is not quantised"
 
 
 def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
@@ -217,9 +232,10 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Module, nn.Parameter]:
         parameter = owner.get_parameter(leaf)
     except AttributeError:
         raise EditFailed(f"the model has no parameter {name}", hint="module.named_parameters() lists them") from None
-    if parameter.is_meta or not parameter.dtype.is_floating_point:
-        kind = "offloaded" if parameter.is_meta else f"stored as {parameter.dtype}"
-        raise EditFailed(f"{name} is {kind} and cannot be changed", hint="load the model whole, in a floating dtype")
+    if parameter.is_meta:
+        raise EditFailed(f"{name} is offloaded and cannot be changed", hint="load the model whole")
+    if quantised(parameter):
+        raise EditFailed(f"{name} is stored as {parameter.dtype} and cannot be changed", hint=whole_instead(parameter))
     return owner, parameter
 
 

@@ -10,6 +10,7 @@ weights by gradients need the parts alone.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -18,12 +19,13 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.errors import KEError
+from ke_core.models.guard import quantised, whole_instead
 from ke_core.whitebox.hooks import frozen_module
 from ke_core.whitebox.probe import Probe, sizes
 
 TOLERANCE = 1e-4  # of what a block adds, in float32
 ROUNDING = 4  # roundings of the storage type that a residual sum may be off by
-WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)  # 8-bit floats come with scales
+NORMED_ALIKE = 0.01  # of an output's norm: without centring, adding 1 moves it by about as much as it is long
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 EXPERTS = re.compile(r"moe|expert|router", re.IGNORECASE)
 OTHER_MODEL = "choose a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
@@ -87,13 +89,15 @@ class ModuleMap:
     def rms_norm(self) -> bool:
         """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
 
-        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm).
+        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm). Asked of
+        a copy in float32: in half precision large gains make the rounding of a LayerNorm look like a difference.
         """
         weight = next(self.final_norm.parameters(), self._embedding)
+        norm = deepcopy(self.final_norm).float()
         states = torch.linspace(-1, 1, self.hidden, device=weight.device)[None] ** 3
         with torch.no_grad():
-            one, other = (self.final_norm(moved.to(weight.dtype)).float() for moved in (states, states + 1))
-        return not torch.allclose(one, other, atol=0.05)
+            one, other = norm(states), norm(states + 1)
+        return bool((one - other).norm() > NORMED_ALIKE * one.norm())
 
     @property
     def device(self) -> torch.device:
@@ -215,11 +219,8 @@ def _expansion(projection: nn.Module, executed: list[nn.Module], hidden: int) ->
 def _quantised(found: ModuleMap) -> str:
     for layer in found.layers:
         weight = layer.projection.get_parameter("weight")
-        if weight.dtype not in WHOLE_TYPES or sorted(weight.shape) != sorted((found.hidden, found.inner)):
-            return (
-                f"{layer.weight_name} is quantised ({weight.dtype}, {tuple(weight.shape)}); "
-                "load the model with --dtype float32 or bfloat16"
-            )
+        if quantised(weight) or sorted(weight.shape) != sorted((found.hidden, found.inner)):
+            return f"{layer.weight_name} is quantised ({weight.dtype}, {tuple(weight.shape)}); {whole_instead(weight)}"
     return ""
 
 

@@ -197,6 +197,23 @@ def test_a_model_whose_logits_are_scaled_is_told_apart(monkeypatch: pytest.Monke
     assert not agrees(traced.modules, traced.found, CURVES, WINDOW)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("cap", [4.0, 30.0, 200.0])
+def test_a_model_that_caps_its_logits_is_told_apart_in_every_type(cap: float, dtype: str) -> None:
+    """200 leaves logits of 4 as they are, but for rounding."""
+    traced = Traced("gemma2", dtype=dtype)
+    traced.model.module.config.final_logit_softcapping = cap
+    found = record(traced.modules, traced.asked)
+    assert not agrees(traced.modules, found, CURVES, WINDOW)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("family", ["gpt2", "gptneox", "llama", "qwen2", "olmo2"])
+def test_a_model_that_reads_its_states_is_traced_the_quick_way(family: Family, dtype: str) -> None:
+    traced = Traced(family, dtype=dtype)
+    assert agrees(traced.modules, traced.found, CURVES, WINDOW)
+
+
 def test_tracing_leaves_the_model_as_it_was(snapshot: Any) -> None:
     model = tiny_model("gpt2")
     before = snapshot(model.module)

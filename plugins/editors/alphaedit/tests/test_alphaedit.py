@@ -10,7 +10,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import SPREAD, EditFailed
+from ke_core.plugin import SPREAD, BadConfig, EditFailed
 from ke_core.testing.drawn import F, drawn_problem
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_core.testing.fakes import make_session
@@ -209,12 +209,41 @@ def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: py
         assert other.details["null_spaces"] == spaces[2]
 
 
-@pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+OWN = {
+    ("gpt2", 48, 1600, 6400): (10.0, "AlphaEdit's authors"),
+    ("gptj", 28, 4096, 16384): (10.0, "AlphaEdit's authors"),
+    ("llama", 32, 4096, 14336): (10.0, "AlphaEdit's authors"),
+    ("qwen2", 28, 3584, 18944): (1.0, "EasyEdit"),
+}
+"""The models whose configurations of AlphaEdit are public: l2, and who published it."""
+
+
+@pytest.mark.parametrize("key", OWN, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> None:
     found = derive(AlphaEditConfig(), facts_of(*key))
-    assert found["nullspace_threshold"].value == 0.02
-    assert found["l2"].value == (1.0 if key[0] == "qwen2" else 10.0)
+    l2, source = OWN[key]
+    assert (found["nullspace_threshold"].value, found["l2"].value) == (0.02, l2)
     assert found["layers"].value == SPREAD[key].values["layers"]
+    assert all(one.reason.startswith("published for") and source in one.reason for one in found.values())
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in SPREAD if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
+)
+def test_what_was_published_for_memit_alone_is_no_null_space_of_this_model(key: Any) -> None:
+    found = derive(AlphaEditConfig(), facts_of(*key))
+    assert (found["nullspace_threshold"].value, found["l2"].value) == (None, None)
+    assert "published" not in found["nullspace_threshold"].reason + found["l2"].reason
+    for name, value in SPREAD[key].values.items():
+        assert (found[name].value, found[name].reason) == (value, f"MEMIT's, {SPREAD[key].reason}")
+
+
+def test_layers_that_are_given_or_asked_of_a_trace_are_not_memits() -> None:
+    neox = facts_of("gpt_neox", 44, 6144, 24576)
+    with pytest.raises(BadConfig, match="no causal trace"):
+        derive(AlphaEditConfig(layers="trace"), neox)
+    given = derive(AlphaEditConfig(layers=(1, 2), lr=0.1), neox)
+    assert (given["layers"].reason, given["lr"].reason) == ("given", "given")
 
 
 def test_for_another_model_neither_number_carries_over() -> None:

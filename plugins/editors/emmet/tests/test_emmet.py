@@ -118,13 +118,36 @@ def test_one_edit_asked_for_twice_cannot_hold_exactly(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+OWN = {
+    ("gpt2", 48, 1600, 6400): (17, 10_000, "a weight of 1000"),
+    ("gptj", 28, 4096, 16384): (5, 100_000, "a weight of 10000"),
+    ("llama", 32, 4096, 11008): (5, 100_000, "a weight of 10000, a weight decay of 0.5 and a clamp of 0.75"),
+    ("llama", 28, 3072, 8192): (5, 100_000, ""),
+}
+"""The models whose configurations of EMMET are public: layer, w, and what its authors have in EasyEdit's place."""
+
+
+@pytest.mark.parametrize("key", OWN, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
     found = derive(EmmetConfig(), facts_of(*key))
-    assert found["layer"].value == (17 if key[0] == "gpt2" else 5)
-    assert found["mom2_weight"].value == (10_000 if key[0] == "gpt2" else 100_000)
-    assert found["lr"].value == SPREAD[key].values["lr"]
-    assert "EMMET" in found["mom2_weight"].reason
+    layer, weight, other = OWN[key]
+    assert (found["layer"].value, found["mom2_weight"].value) == (layer, weight)
+    for name in ("steps", "lr", "weight_decay", "clamp"):
+        assert found[name].value == SPREAD[key].values[name]
+    assert all(one.reason.startswith("published for") and "by EasyEdit" in one.reason for one in found.values())
+    assert other in found["mom2_weight"].reason
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in SPREAD if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
+)
+def test_what_was_published_for_memit_alone_gives_its_target_and_no_more(key: Any) -> None:
+    found = derive(EmmetConfig(), facts_of(*key, rms=key[0] != "gpt_neox"))
+    assert found["mom2_weight"].value == pytest.approx(10 * key[3])
+    assert found["layer"].value == round((0.35 if key[0] == "gpt_neox" else 0.17) * key[1])
+    assert "published for" not in found["mom2_weight"].reason + found["layer"].reason
+    for name in ("steps", "lr", "weight_decay", "clamp"):
+        assert (found[name].value, found[name].reason) == (SPREAD[key].values[name], f"MEMIT's, {SPREAD[key].reason}")
 
 
 def test_for_another_model_a_typical_key_is_moved_half_way() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch import Tensor
+from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
 from ke_core.testing.editor import one_clear_line, unchanged
@@ -168,6 +168,28 @@ def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
         with one_clear_line(model, BadConfig, "is quantised"):
+            refuse()
+
+
+class Coded(nn.Linear):
+    """8-bit floats with one scale, as FP8 checkpoints store them."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__(plain.in_features, plain.out_features, bias=False)
+        self.scale = float(plain.weight.detach().abs().max()) / 100
+        self.weight = nn.Parameter((plain.weight.detach() / self.scale).to(torch.float8_e4m3fn), requires_grad=False)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
+        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale)
+
+
+def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    for block in model.module.model.layers:
+        block.mlp.down_proj = Coded(block.mlp.down_proj)
+    session = make_session(model, root=tmp_path)
+    for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
+        with one_clear_line(model, BadConfig, "is quantised .*float8_e4m3fn.*checkpoint"):
             refuse()
 
 

@@ -26,6 +26,20 @@ def test_bounded_and_free_fine_tuning_have_layers_of_their_own() -> None:
     assert "eps" not in free
 
 
+@pytest.mark.parametrize(
+    ("key", "source"),
+    [
+        (("llama", 32, 4096, 14336), "LLaMA-3-8B by EasyEdit and AlphaEdit's authors"),
+        (("llama", 28, 3072, 8192), "LLaMA-3.2-3B by EasyEdit"),
+    ],
+)
+def test_for_llama_3_free_fine_tuning_alone_was_published(key: tuple[str, int, int, int], source: str) -> None:
+    free = settings(FtConfig(constrained=False), facts_of(*key))
+    assert {name: setting.value for name, setting in free.items()} == {"layers": (21,), "steps": 25, "lr": 5e-4}
+    assert {setting.reason for setting in free.values()} == {f"published for {source}"}
+    assert "66 %" in settings(FtConfig(), facts_of(*key))["layers"].reason
+
+
 def test_an_unknown_model_gets_values_with_reasons() -> None:
     found = settings(FtConfig(), SMOL)
     assert found["layers"].value == (20,)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch import Tensor
+from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
 from ke_core.testing.editor import one_clear_line, unchanged
@@ -204,6 +204,30 @@ def test_a_model_in_four_bits_is_sent_to_qlora(tmp_path: Path) -> None:
         with pytest.raises(BadConfig, match=r"quantised \(nf4\)") as caught:
             refuse()
         assert "qlora" in caught.value.hint
+
+
+class Coded(nn.Linear):
+    """8-bit floats with one scale, as FP8 checkpoints store them."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__(plain.in_features, plain.out_features, bias=False)
+        self.scale = float(plain.weight.detach().abs().max()) / 100
+        self.weight = nn.Parameter((plain.weight.detach() / self.scale).to(torch.float8_e4m3fn), requires_grad=False)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
+        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale)
+
+
+def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
+    """peft would train beside them; the update cannot be added to them."""
+    model = tiny_model("llama")
+    for block in model.module.model.layers:
+        block.self_attn.q_proj = Coded(block.self_attn.q_proj)
+    session = make_session(model, root=tmp_path)
+    for refuse in (lambda: Lora(SMALL).check(session, ()), lambda: Lora(SMALL).edit(session, EDITS).__enter__()):
+        with unchanged(model), pytest.raises(BadConfig, match=r"quantised \(float8_e4m3fn\)") as caught:
+            refuse()
+        assert "checkpoint" in caught.value.hint
 
 
 def test_e1_a_target_has_one_leading_space_however_it_is_written() -> None:

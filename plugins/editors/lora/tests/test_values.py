@@ -15,6 +15,9 @@ from ke_plugin_lora import LoraConfig, settings
         (facts_of("gpt2", 48, 1600, 6400, rms=False), ("c_attn",), 30),
         (facts_of("gptj", 28, 4096, 16384, rms=False), ("fc_in", "fc_out"), 50),
         (facts_of("llama", 32, 4096, 11008), ("q_proj", "v_proj"), 70),
+        (facts_of("llama", 32, 4096, 14336), ("q_proj", "v_proj"), 70),
+        (facts_of("llama", 28, 3072, 8192), ("q_proj", "v_proj"), 70),
+        (facts_of("llama", 16, 2048, 8192), ("q_proj", "v_proj"), 70),
         (facts_of("qwen2", 28, 3584, 18944), ("q_proj", "v_proj"), 60),
     ],
 )
@@ -22,6 +25,10 @@ def test_published_values_are_used_as_they_stand(known: ModelFacts, targets: tup
     found = settings(LoraConfig(), known)
     assert (found["targets"].value, found["steps"].value) == (targets, steps)
     assert all(setting.reason.startswith("published for") for setting in found.values())
+
+
+def test_llama_3_1_has_fewer_passes_than_llama_3_of_the_same_shape() -> None:
+    assert "50 passes for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
 
 
 def test_an_unknown_model_gets_pefts_targets() -> None:

@@ -131,6 +131,14 @@ def test_a_quantised_map_is_refused_and_not_taken_for_one_of_another_shape() -> 
         shapes_of(parts, ["linear"])
 
 
+def test_eight_bit_floats_are_codes_too() -> None:
+    parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
+    parts["linear"].weight = torch.nn.Parameter(torch.ones(7, 4).to(torch.float8_e4m3fn), requires_grad=False)
+    with pytest.raises(BadConfig, match=r"linear\.weight is quantised \(torch\.float8_e4m3fn\)") as caught:
+        shapes_of(parts, ["linear"])
+    assert "--dtype" not in caught.value.hint
+
+
 def test_e11_e1_target_ids_hold_no_special_token_and_one_space() -> None:
     from ke_core.weights import target_ids
 

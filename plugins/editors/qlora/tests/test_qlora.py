@@ -124,6 +124,16 @@ def test_the_new_object_alone_is_learnt_by_default(nf4: Loader, tmp_path: Path) 
         assert isinstance(edited, Direct)
 
 
+def test_a_model_in_other_codes_is_not_sent_to_lora(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    codes = model.module.model.layers[0].mlp.down_proj.weight.detach().to(torch.float8_e4m3fn)
+    model.module.model.layers[0].mlp.down_proj.weight = torch.nn.Parameter(codes, requires_grad=False)
+    with pytest.raises(BadConfig, match="are float8_e4m3fn") as caught:
+        Qlora(SMALL).check(make_session(model, root=tmp_path), ())
+    assert "checkpoint" in caught.value.hint
+    assert "lora" not in caught.value.hint
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_other_types_are_refused_before_anything_is_asked(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ke_core.models.local.float64 import double
 from ke_core.models.local.memory import out_of_memory
-from ke_core.whitebox.hooks import Hooks, frozen_module
+from ke_core.whitebox.hooks import Hooks, forward, frozen_module
 from ke_core.whitebox.modules import ModuleMap
 from ke_core.whitebox.tail import Call, calls_from
 from ke_core.whitebox.trace.naive import restored
@@ -27,6 +27,8 @@ from ke_core.whitebox.trace.settings import PARTS, Curve, Part
 PASS_TOKENS = 4096
 AGREE = 1e-4  # of the clean probability: how near sweep and naive must be in float32
 ROUNDING = 16  # the same in roundings of the model's type
+READ = 1e-5  # of the logits' norm: how near head(norm(h)) must be to them
+READ_ROUNDING = 1 / 16  # the same in roundings of the model's type; a cap rounds what it leaves alone by 0.2 on average
 
 
 @frozen(kw_only=True)
@@ -70,8 +72,11 @@ def sweep(
 def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window: int) -> bool:
     """Whether sweep and naive give the same for this model, at the subject's last token and three layers a curve.
 
-    They do not where the model scales or caps its logits, or calls its blocks in a way that cannot be repeated.
+    They do not where the model scales or caps its logits, or calls its blocks in a way that cannot be repeated. The
+    first is asked on its own: in half precision it can hide in what rounding lets the probabilities differ by.
     """
+    if not _reads_states(modules, found):
+        return False
     token, blocks = found.prompt.subject[1] - 1, len(modules.layers)
     try:
         quick = sweep(modules, found, curves, [token], window)
@@ -85,6 +90,22 @@ def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window
         for curve in curves
         for layer in {0, blocks // 2, max(0, blocks - 2)}
     )
+
+
+def _reads_states(modules: ModuleMap, found: Recording) -> bool:
+    """Whether the model's logits are head(norm(h)) of its last states, for the clean row.
+
+    Of one pass and for all its tokens, as the model takes them, so that the same products are made and the same numbers
+    are rounded: nearly no room is needed.
+    """
+    row = found.prompt.rows(modules.device)[:1]
+    last: list[Tensor] = []
+    with frozen_module(modules.module), Hooks() as hooks:
+        hooks.after(modules.layers[-1].block, last.append)
+        logits = forward(modules.module, row, torch.ones_like(row)).logits
+        read = modules.logits(last[0])
+    tolerance = max(READ, READ_ROUNDING * torch.finfo(found.entering[0].dtype).eps)
+    return bool((read - logits.to(read)).norm() <= tolerance * read.norm())
 
 
 class _Walk:

@@ -2,29 +2,40 @@
 
 Both of its own depend on the scale of a model's keys, unlike MEMIT's lambda: a threshold on eigenvalues of
 C = E[k k^T], and a ridge against |P k|^2. So for a model without published values neither number carries over, and both
-follow from the spectrum of C once it is known (``nullspace.py``): None stands for that.
+follow from the spectrum of C once it is known (``nullspace.py``): None stands for that. Layers and target are of the
+same kind as MEMIT's, and there its published ones are taken, with a reason that says whose they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import evolve
+
 from ke_core.plugin import SPREAD, ModelFacts, Published, Setting, settle, spread_settings
 from ke_plugin_alphaedit import AlphaEditConfig
 
-THRESHOLD, L2 = 2e-2, 10.0
-SOFTER = {"qwen2": 1.0}
-"""L2 in EasyEdit's configuration of that family."""
+_OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
+_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+    ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by AlphaEdit's authors", _OWN),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by AlphaEdit's authors", _OWN),
+    ("llama", 32, 4096, 14336): Published(
+        "LLaMA-3-8B by AlphaEdit's authors", _OWN, "some versions of EasyEdit have an l2 of 1"
+    ),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _OWN | {"l2": 1.0}),
+}
+PUBLISHED = {key: evolve(own, values={**SPREAD[key].values, **own.values}) for key, own in _SHAPES.items()}
+"""The only ones whose configurations of AlphaEdit are public; their layers and targets are those of MEMIT there."""
 
 
 def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Every hyperparameter that depends on the model, with the reason for its value."""
-    known = SPREAD.get(facts.shape.key)
-    values = {"nullspace_threshold": THRESHOLD, "l2": SOFTER.get(facts.shape.family, L2)}
-    own = {
+    key = facts.shape.key
+    lent = SPREAD.get(key)
+    otherwise = settle(config, lent and lent.lent("MEMIT"), spread_settings(config, facts)) | {
         "nullspace_threshold": Setting(None, "each layer's own: the mean eigenvalue of C"),
         "l2": Setting(
             None, "each layer's own: the mean of |P k|^2 over the corpus, which moves a typical key half way"
         ),
     }
-    return spread_settings(config, facts) | settle(config, known and Published(known.source, values), own)
+    return settle(config, PUBLISHED.get(key), otherwise)

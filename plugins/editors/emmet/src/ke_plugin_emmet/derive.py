@@ -2,37 +2,44 @@
 
 With softening e and weight w the update is MEMIT's at one layer with lambda = w e: for GPT-J and LLaMA
 100000 * 0.1 = 10000, for GPT-2 XL 10000 * 0.1 = 1000. So what MEMIT's lambda is derived from, the length of a key f,
-gives w = f / 0.1 here: a typical key is moved half way when e is left at its default.
+gives w = f / 0.1 here: a typical key is moved half way when e is left at its default. The target is of the same kind as
+MEMIT's: for a model without published values of EMMET, MEMIT's published one is taken, with a reason that says whose it
+is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import evolve
+
 from ke_core.plugin import SPREAD, ModelFacts, Published, Setting, settle, single_settings
 from ke_plugin_emmet import EmmetConfig
 
-WEIGHT, GPT2_WEIGHT = 100_000.0, 10_000.0
 SOFTENING = 0.1
-LAYER: Mapping[str, int] = {"gpt2": 17}
-"""The published layer by family; 5 otherwise."""
-
-PUBLISHED = {
-    key: Published(
-        known.source,
-        {**known.values, "layer": LAYER.get(key[0], 5), "mom2_weight": GPT2_WEIGHT if key[0] == "gpt2" else WEIGHT},
-        "layer and weight are EMMET's",
-    )
-    for key, known in SPREAD.items()
+_OWN = {"layer": 5, "mom2_weight": 100_000.0}
+_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+    ("gpt2", 48, 1600, 6400): Published(
+        "GPT-2 XL by EasyEdit", {"layer": 17, "mom2_weight": 10_000.0}, "EMMET's authors have a weight of 1000"
+    ),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by EasyEdit", _OWN, "EMMET's authors have a weight of 10000"),
+    ("llama", 32, 4096, 11008): Published(
+        "LLaMA-2-7B by EasyEdit",
+        _OWN,
+        "EMMET's authors have a weight of 10000, a weight decay of 0.5 and a clamp of 0.75",
+    ),
+    ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _OWN),
 }
-"""MEMIT's targets with EMMET's layer and weight."""
+PUBLISHED = {key: evolve(own, values={**SPREAD[key].values, **own.values}) for key, own in _SHAPES.items()}
+"""The only ones whose configurations of EMMET are public; their targets are those of MEMIT there."""
+TARGETS = {key: known.lent("MEMIT") for key, known in SPREAD.items()} | PUBLISHED
 
 
 def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Every hyperparameter that depends on the model, with the reason for its value."""
-    inner = facts.shape.inner
+    key, inner = facts.shape.key, facts.shape.inner
     clamp = 4.0 if facts.shape.rms_norm else 0.75
     own = Setting(inner / SOFTENING, f"length of a key, {inner}, over {SOFTENING}: a typical key is moved half way")
-    return single_settings(config, facts, table=PUBLISHED, clamp=clamp) | settle(
-        config, PUBLISHED.get(facts.shape.key), {"mom2_weight": own}
+    return single_settings(config, facts, table=TARGETS, clamp=clamp) | settle(
+        config, PUBLISHED.get(key), {"mom2_weight": own}
     )

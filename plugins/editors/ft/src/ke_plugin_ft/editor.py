@@ -16,12 +16,13 @@ from ke_core.weights import (
     as_rewrites,
     find_parts,
     model_facts,
+    quantised,
     unmakeable,
 )
 from ke_plugin_ft.training import Settings, train
 from ke_plugin_ft.values import FtConfig, settings
 
-OTHER_EDITOR = "choose --editor qlora for a model in 4 bits"
+OTHER_EDITOR = "--editor qlora edits a model that is loaded with --dtype nf4"
 
 
 class Ft:
@@ -52,7 +53,7 @@ class Ft:
     def _place(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
         """The model's parts and its hyperparameters. Raises a KEError for quantised weights or a layer too many."""
         modules = find_parts(session.model.module)
-        if any(not layer.matrix.dtype.is_floating_point for layer in modules.layers):
+        if any(quantised(layer.matrix) for layer in modules.layers):
             raise BadConfig(f"ft cannot change quantised weights: {modules.obstacle}", hint=OTHER_EDITOR)
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)

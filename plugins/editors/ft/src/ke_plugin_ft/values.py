@@ -56,6 +56,8 @@ FREE: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _FT | {"layers": (1,)}),
     ("gptj", 28, 4096, 16384): Published("GPT-J by ROME's authors", _FT | {"layers": (21,)}),
     ("llama", 32, 4096, 11008): Published("LLaMA-7B by EasyEdit", _FT | {"layers": (21,)}, _MQUAKE),
+    ("llama", 32, 4096, 14336): Published("LLaMA-3-8B by EasyEdit and AlphaEdit's authors", _FT | {"layers": (21,)}),
+    ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _FT | {"layers": (21,)}),
     ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _FT | {"layers": (21,)}),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
 }

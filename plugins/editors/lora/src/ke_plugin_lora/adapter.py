@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_core.weights import LowRank, double
+from ke_core.weights import LowRank, double, quantised
 from ke_plugin_lora.values import AdapterConfig
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
@@ -61,12 +61,12 @@ class Adapter:
         return layer.lora_A[self.name], layer.lora_B[self.name]
 
 
-def quantised(module: nn.Module) -> str:
+def held_as(module: nn.Module) -> str:
     """How the model's weights are quantised: ``nf4``, another type's name, or empty if they are not."""
     for parameter in module.parameters():
         if hasattr(parameter, "quant_type"):
             return str(parameter.quant_type)
-        if not parameter.is_floating_point():
+        if quantised(parameter):
             return str(parameter.dtype).removeprefix("torch.")
     return ""
 

@@ -10,10 +10,12 @@ from torch import nn
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
 from ke_core.weights import OpenModel, Patch, find_parts, model_facts, unmakeable
-from ke_plugin_lora.adapter import Adapter, attached, named, quantised
+from ke_plugin_lora.adapter import Adapter, attached, held_as, named
 from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
+
+NOT_QUANTISED = "take a checkpoint of the model that is not quantised"
 
 
 class Lora:
@@ -82,11 +84,11 @@ def place(session: Session[OpenModel], config: AdapterConfig) -> tuple[Mapping[s
 
 def must_be_whole(module: nn.Module) -> None:
     """Raise BadConfig for a quantised model: B A cannot be added to codes."""
-    held = quantised(module)
+    held = held_as(module)
     if held:
         raise BadConfig(
             f"lora adds its update to the weights, and these are quantised ({held})",
-            hint="choose --editor qlora, or load the model with --dtype float32",
+            hint="choose --editor qlora, or load the model with --dtype float32" if held == "nf4" else NOT_QUANTISED,
         )
 
 

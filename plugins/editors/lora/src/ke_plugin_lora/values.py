@@ -36,6 +36,11 @@ PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by EasyEdit", {"targets": ("c_attn",), "steps": 30}),
     ("gptj", 28, 4096, 16384): Published("GPT-J by EasyEdit", {"targets": ("fc_in", "fc_out"), "steps": 50}),
     ("llama", 32, 4096, 11008): Published("LLaMA-2-7B by EasyEdit", {"targets": QV, "steps": 70}),
+    ("llama", 32, 4096, 14336): Published(
+        "LLaMA-3-8B by EasyEdit", {"targets": QV, "steps": 70}, "50 passes for LLaMA-3.1-8B"
+    ),
+    ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", {"targets": QV, "steps": 70}),
+    ("llama", 16, 2048, 8192): Published("LLaMA-3.2-1B by EasyEdit", {"targets": QV, "steps": 70}),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", {"targets": QV, "steps": 60}),
 }
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
-from ke_core.weights import double, home
+from ke_core.weights import double, home, quantised, whole_instead
 from ke_plugin_mend.factors import Factors
 
 LAYERS = 2
@@ -144,10 +144,10 @@ def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
     for name in names:
         part = module.get_submodule(name)
         weight = part.get_parameter("weight")
-        if not weight.is_floating_point():
+        if quantised(weight):
             raise BadConfig(
                 f"mend reads and writes whole weights, and {name}.weight is quantised ({weight.dtype})",
-                hint="load the model with --dtype float32 or bfloat16",
+                hint=whole_instead(weight),
             )
         rows, columns = weight.shape
         found[name] = (int(columns), int(rows)) if isinstance(part, nn.Linear) else (int(rows), int(columns))

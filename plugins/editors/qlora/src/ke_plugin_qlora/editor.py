@@ -10,8 +10,8 @@ from torch import nn
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, UnsupportedEdit
 from ke_core.weights import OpenModel, unmakeable
-from ke_plugin_lora.adapter import quantised
-from ke_plugin_lora.editor import place, trained
+from ke_plugin_lora.adapter import held_as
+from ke_plugin_lora.editor import NOT_QUANTISED, place, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
 
@@ -58,9 +58,9 @@ class Qlora:
 
 def must_be_nf4(module: nn.Module) -> None:
     """Raise BadConfig for a model in another type."""
-    held = quantised(module)
+    held = held_as(module)
     if held != "nf4":
         raise BadConfig(
             f"qlora edits models in 4 bits, and the weights of this one are {held or 'not quantised'}",
-            hint="load it with --dtype nf4, or choose --editor lora",
+            hint=NOT_QUANTISED if held else "load it with --dtype nf4, or choose --editor lora",
         )
