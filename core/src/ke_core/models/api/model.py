@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -152,11 +153,11 @@ class ApiModel:
                     open_[submit(partial(self._one, request, breaker))] = place
                 _collect(open_, keep, results)
             except BaseException:
-                self.client.halt()
-                for future in list(open_):
-                    if future.cancel():
-                        del open_[future]
                 try:
+                    self.client.halt()
+                    for future in list(open_):
+                        if future.cancel():
+                            del open_[future]
                     _collect(open_, keep, results)  # these are paid for
                 except BaseException:
                     self.client.close()  # interrupted again: wait for nothing
@@ -207,11 +208,22 @@ class ApiModel:
 
 
 NEWER = "max_completion_tokens"
+AWAKE = 1.0  # seconds
+
+
+def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
+    """``as_completed``, awake once in a while: a signal that comes just as a wait begins does not end it."""
+    waiting = set(futures)
+    while waiting:
+        with suppress(TimeoutError):
+            for future in as_completed(list(waiting), timeout=AWAKE):
+                waiting.discard(future)
+                yield future
 
 
 def _collect(open_: dict[Future[Outcome], int], keep: Keep, results: dict[int, Outcome]) -> None:
     """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
-    for future in as_completed(list(open_)):
+    for future in _as_they_come(open_):
         outcome, place = future.result(), open_[future]
         if not isinstance(outcome, Exception) or (isinstance(outcome, ContentRefused) and outcome.charged):
             keep(place, outcome)
