@@ -144,14 +144,17 @@ def test_the_exact_interval_of_an_average_is_the_mean_of_its_parts():
     )
 
 
-def averaged(*cases):
-    """Scores of a metric whose ``all`` is the plain mean of aspects a and b; each case's values by aspect."""
+def averaged(*cases, batch=""):
+    """Scores of a metric whose ``all`` is the plain mean of aspects a and b; each case's values by aspect.
+
+    Each case is a batch of its own, unless all are of the one ``batch``.
+    """
     spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, averages={"all": ("a", "b")})
     made = {
         str(n): [Value(aspect=aspect, value=value, unit=str(n)) for aspect, value in case.items()]
         for n, case in enumerate(cases)
     }
-    records = [CaseRecord(case=CASE, batch=name) for name in made]
+    records = [CaseRecord(case=CASE, batch=batch or name) for name in made]
     return {score.aspect: score for score in aggregate(Given(made.values()), spec, records, seed=0)}
 
 
@@ -161,6 +164,12 @@ def test_average_of_aspects_is_a_mean_of_means_not_of_cases():
     assert score.n == 3
     assert score.interval.low <= score.value <= score.interval.high
     assert score.interval == averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0})["all"].interval
+
+
+def test_the_n_of_an_average_counts_what_is_averaged_whatever_is_drawn():
+    """All cases edited at once are one draw, and still three cases."""
+    score = averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0}, batch="all")["all"]
+    assert (score.n, score.interval, score.note) == (3, None, "one batch, no interval")
 
 
 def test_average_says_when_an_aspect_was_never_observed():

@@ -181,3 +181,12 @@ def test_p_values_are_corrected_over_runs_and_not_over_aspects():
     first, second = corrected([table(6), table(8)])
     assert (first[0].adjusted, second[0].adjusted) == (2 / 64, 2 * 2 / 256)
     assert first[1].adjusted == 1.0
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.0])
+def test_pairs_that_are_all_alike_have_no_interval(gap):
+    """Every draw would be the same: twenty unchanged cases do not prove that nothing changes."""
+    before = {str(n): one(0.0) for n in range(20)}
+    after = {str(n): one(gap) for n in range(20)}
+    (made,) = found(seen(before), seen(after)).values()
+    assert (made.n, made.interval, made.note) == (20, None, "all pairs alike, no interval")

@@ -186,6 +186,17 @@ def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
     assert {score.measure for score in end.scores if score.metric == "share"} == {"%"}
 
 
+@pytest.mark.parametrize("evaluate", [None, 1])
+def test_of_edits_that_pile_up_the_model_that_they_leave_is_what_counts(fakes, tmp_path, evaluate):
+    """Steps on the way are one growing model: no average over them, and none that was not evaluated is missing."""
+    plan = Plan(size=2, sequential=True, evaluate=evaluate)
+    _folder, end = finished(asking(fakes, fakes.make_job(6, plan=plan)), tmp_path)
+    nll = {score.phase: score for score in end.scores if score.aspect == "nll" and not score.tags}
+    assert (nll["after"].n, nll["after"].skipped, nll["after"].interval) == (1, 0, None)
+    steps = {score.tags["edits made"]: score.n for score in end.scores if score.aspect == "nll" and score.tags}
+    assert steps == ({"2": 1, "4": 1, "6": 1} if evaluate else {"6": 1})
+
+
 def test_what_a_metric_asks_changes_no_answer_and_no_other_score(fakes, tmp_path):
     plain, one = finished(fakes.make_job(4), tmp_path / "plain")
     more, other = finished(asking(fakes, fakes.make_job(4)), tmp_path / "more")

@@ -6,6 +6,7 @@ from attrs import evolve
 from ke_core.data.runspec import Plan
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import run
+from ke_core.run.tables import UNFINISHED, case_lines, judge_of, read
 
 SAMPLE = Plan(protocol="sample", size=2)
 
@@ -112,3 +113,19 @@ def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_
 def test_who_is_asked_only_right_after_its_own_edit_has_no_curve(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="new"))
     assert after(run(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
+
+
+def test_a_step_that_was_begun_and_has_not_asked_a_case_does_not_count_its_older_answer(fakes, tmp_path):
+    """Killed there, case 3 was a control when it was answered last: it is no edited case with that answer."""
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="all"))
+    folder = RunFolder.create(tmp_path, job.spec)
+    run(job, folder)
+    index = read(folder)
+    *_others, own = case_lines(index, job.cases, judge_of(index, folder, ""), folder)
+    whole = own.last()
+    begun, _edited = own.within[-1]
+    killed = evolve(own, lines=[line for line in own.lines if line.batch != begun.batch]).last()
+    assert (whole.batch, whole.edited) == (begun.batch, True)
+    assert (killed.batch, killed.edited) == (own.within[-2][0].batch, False)
+    unasked = evolve(own, lines=[line for line in own.lines if line.phase == "before"]).last()
+    assert (unasked.batch, unasked.skipped) == (begun.batch, UNFINISHED)

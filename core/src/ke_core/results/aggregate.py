@@ -156,13 +156,17 @@ class Values:
             whole = {group: rows for group, rows in groups.items() if group.aspect in parts}
             for key in dict.fromkeys(evolve(group, aspect=aspect) for group in whole):
                 slices: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+                units: dict[tuple[tuple[str, str], ...], set[str]] = {}  # what is averaged, whatever is drawn
                 for group, rows in whole.items():
                     for tags, some in self._slices(rows, by) if evolve(group, aspect=aspect) == key else ():
                         sample = self.columns.sample(some, batches=group.batches)
                         if sample[0]:
                             slices.setdefault(tuple(tags.items()), []).append(sample)
+                            own = self.columns.sample(some, batches=False)[1]
+                            units.setdefault(tuple(tags.items()), set()).update(own)
                 for tags_, samples in slices.items():
-                    yield evolve(_average(self.spec, key, samples, seed=seed), tags=dict(tags_))
+                    score = _average(self.spec, key, samples, seed=seed)
+                    yield evolve(score, tags=dict(tags_), n=len(units[tags_]))
 
 
 def aggregate(

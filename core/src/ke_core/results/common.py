@@ -64,7 +64,7 @@ def _measured(metric: Metric, spec: MetricSpec, records: Sequence[CaseRecord]) -
             held = found.setdefault(value.style, set())
             if value.value is not None:
                 held.add(place)
-    return found
+    return {style: places for style, places in found.items() if places} or found  # a skipped case has no style
 
 
 def _placed(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tuple[Place, Value]]:

@@ -231,7 +231,7 @@ def _drawn(pairs: Sequence[Pair]) -> list[str]:
 
 def _difference(pairs: Sequence[Pair], *, seed: int) -> Difference:
     gaps = [pair.difference for pair in pairs]
-    interval = bootstrap(gaps, _drawn(pairs), seed=seed)
+    interval = bootstrap(gaps, _drawn(pairs), seed=seed) if _differ(pairs) else None
     made = Difference(
         metric="",
         aspect="",
@@ -254,7 +254,7 @@ def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int) -> Differen
     every = [pair for pairs in parts for pair in pairs]
     units = iter(_drawn(every))
     samples = [([pair.difference for pair in pairs], [next(units) for _pair in pairs]) for pairs in parts]
-    interval = bootstrap_average(samples, seed=seed)
+    interval = bootstrap_average(samples, seed=seed) if _differ(every) else None
     notes = [f"{len(parts)} of {of} were observed"] if len(parts) < of else []
 
     def mean(values: Sequence[Sequence[float]]) -> float:
@@ -273,5 +273,12 @@ def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int) -> Differen
     )
 
 
+def _differ(pairs: Sequence[Pair]) -> bool:
+    """Whether there is something to draw: of pairs that are all alike every draw would be the same."""
+    return len({pair.difference for pair in pairs}) > 1
+
+
 def _alone(pairs: Sequence[Pair]) -> str:
+    if len(set(_drawn(pairs))) > 1:
+        return "all pairs alike, no interval"
     return f"one {'batch' if pairs[0].batch else 'unit'}, no interval"

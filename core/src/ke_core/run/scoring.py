@@ -9,7 +9,7 @@ from attrs import evolve
 
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case
-from ke_core.data.results import CaseRecord, Score
+from ke_core.data.results import CaseRecord, ModelRecord, Score
 from ke_core.data.runspec import SCHEMA, Component, Plan
 from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
 from ke_core.results.columns import Names
@@ -83,11 +83,18 @@ def _scores(
                 steps.add(own)
     found = []
     for number, (measure, values) in enumerate(zip(measures, whole, strict=True)):
-        values.add_models(models(index, measure, counts.memory))
+        edited = [*models(index, measure, counts.memory, sequential=plan.sequential)]
+        values.add_models(_last(edited) if plan.sequential and any(record.replies for record in edited) else edited)
         by = tuple(dict.fromkeys((*population.tags, *measure.spec.by)))
         own_scores = [*values.scores(by, shares=population.shares(), seed=seed)]
         found.append([*own_scores, *(steps.scores(number, measure, counts, seed=seed) if steps else ())])
     return counts, found
+
+
+def _last(records: Sequence[ModelRecord]) -> Iterator[ModelRecord]:
+    """The unedited model, and the edited one as a sequential run left it: steps on the way are one growing model."""
+    yield from (record for record in records if record.phase == "before")
+    yield from [record for record in records if record.phase == "after"][-1:]
 
 
 def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:

@@ -49,7 +49,8 @@ class Steps:
             for case in (*batch.cases, *batch.unasked):
                 at.setdefault(case, edits)
             if asked & {BASE, batch.batch}:
-                made[batch.batch] = edits
+                # A step that added nothing has the model of the one before: it was asked last.
+                made = {name: number for name, number in made.items() if number != edits} | {batch.batch: edits}
         values = [Values.of(each.metric, each.spec, by=(EDITS_SINCE,), names=names) for each in measures]
         return cls(index, values, made, at)
 
@@ -76,7 +77,7 @@ class Steps:
         """
         values = self._values[number]
         cases = values.columns.by_batch()
-        values.add_models(models(self.index, measure, counts.memory))
+        values.add_models(models(self.index, measure, counts.memory, sequential=True))
         rows = values.columns.by_batch()
         for batch, made in self._made.items():
             shares = self._population.shares(batch)

@@ -66,9 +66,20 @@ class CaseLines:
     file: str
 
     def last(self) -> CaseRecord:
-        """As it was answered last, whatever the step."""
-        batch, edited = self.within[-1]
-        return self._record(batch, self.lines, edited=edited)
+        """As it was answered last, whatever the step: as that step left it, edited then or not.
+
+        A run that was killed has begun a step, and has not asked every case again.
+        """
+        asked = {line.batch for line in self.lines if line.phase == "after"}
+        told = [
+            at
+            for at, (batch, _edited) in enumerate(self.within)
+            if self.case.id in batch.skipped or batch.batch in asked
+        ]
+        last = told[-1] if told else len(self.within) - 1
+        batch, edited = self.within[last]
+        upto = {BASE, *(earlier.batch for earlier, _edited in self.within[: last + 1])}
+        return self._record(batch, [line for line in self.lines if line.batch in upto], edited=edited)
 
     def steps(self) -> Iterator[CaseRecord]:
         """As each batch left it, with what the unedited model said."""
@@ -157,18 +168,24 @@ class Counts:
         return [{"phase": phase, "style": style, **dict(of)} for (phase, style), of in sorted(self._costs.items())]
 
 
-def models(index: Index, measure: Measure, memory: Mapping[str, Peak]) -> Iterator[ModelRecord]:
+def models(
+    index: Index, measure: Measure, memory: Mapping[str, Peak], *, sequential: bool = False
+) -> Iterator[ModelRecord]:
     """The unedited model, where that metric asked it anything, then each edited one: what the metric sees.
 
-    ``memory``: what answering took, by batch.
+    ``memory``: what answering took, by batch. Where edits pile up (``sequential``), a metric that asks sees the models
+    that it asked: steps that were not evaluated are none, and one whose own edits failed has those before it.
     """
     name = measure.component.name
     base = index.probed(BASE, name)
+    asks = sequential and any(index.probed(batch, name) for batch in index.batches)
     unedited = {} if base is None else base.replies
     if base is not None:
         yield ModelRecord(batch=BASE, phase="before", replies=unedited, unedited=unedited)
     for batch in index.batches.values():
         own = index.probed(batch.batch, name)
+        if asks and own is None:
+            continue
         yield ModelRecord(
             batch=batch.batch,
             edits=batch.edits,
@@ -179,7 +196,7 @@ def models(index: Index, measure: Measure, memory: Mapping[str, Peak]) -> Iterat
             answering=memory.get(batch.batch, Peak()),
             replies={} if own is None else own.replies,
             unedited=unedited,
-            skipped=batch.failed or ("" if batch.edits else NOTHING),
+            skipped="" if asks else batch.failed or ("" if batch.edits else NOTHING),
         )
 
 

@@ -100,8 +100,8 @@ class Sets:
 
     @property
     def exact(self) -> bool:
-        """Whether the answer is the set, and nothing else."""
-        return self.named == self.after and self.listed == len(self.after)
+        """Whether the answer is the set, and nothing else; without gold nothing is, not even silence."""
+        return bool(self.after) and self.named == self.after and self.listed == len(self.after)
 
 
 @frozen(kw_only=True)
