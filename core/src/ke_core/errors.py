@@ -115,5 +115,14 @@ class ProcessLost(KEError):
     """One of the processes that share a run has died."""
 
 
+class ToldToEnd(KeyboardInterrupt):
+    """The launcher ends this process: as with Ctrl-C, no ``except Exception`` makes an answer of it."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 class TooManyFailures(KEError):
     """The same failure again and again: the run stops instead of recording thousands of them."""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ke_core.cli.errors import guarded
-from ke_core.errors import BadData, KEError
+from ke_core.errors import BadData, KEError, ToldToEnd
 
 
 def raising(error):
@@ -27,6 +27,11 @@ def test_what_a_command_returns_is_the_status():
 def test_a_problem_to_mend_is_two_lines_and_status_2(capsys):
     assert guarded(raising(KEError("no editor called 'memti'", hint="did you mean 'memit'?"))) == 2
     assert capsys.readouterr() == ("", "error: no editor called 'memti'\nhint:  did you mean 'memit'?\n")
+
+
+def test_what_a_launcher_ends_says_so_as_a_problem_to_mend(capsys):
+    assert guarded(raising(ToldToEnd("process 1 was told to end", hint="start it again"))) == 2
+    assert capsys.readouterr() == ("", "error: process 1 was told to end\nhint:  start it again\n")
 
 
 def test_details_follow_the_error_and_no_hint_is_no_line(capsys):

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 from attrs import evolve
-from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+from transformers import BertConfig, BertModel, Phi3Config, Phi3ForCausalLM, T5Config, T5ForConditionalGeneration
 from transformers.pytorch_utils import Conv1D
 
 import ke_core.models
-from ke_core.errors import ModelUnavailable
+from ke_core.errors import ContextOverflow, ModelUnavailable
 from ke_core.models.hf import loading
 from ke_core.models.hf.loading import load
 from ke_core.models.hf.model import HFModel
 from ke_core.protocols import LanguageModel
 from ke_core.requests import Generate
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import saved, tiny_model
+from ke_core.testing.tiny import saved, tiny_model, tiny_tokenizer
 from ke_core.weights import OpenModel
 
 TEMPLATE = (
@@ -201,3 +201,22 @@ def test_no_network_is_said_whatever_is_raised(monkeypatch, error):
 def test_x3_no_secret_stands_in_the_id(folder):
     request = ModelRequest(id="https://me:hf_secret@hub.example/model", revision="abc", device="cpu")
     assert load(request, str(folder)).id == "hf:https://hub.example/model@abc"
+
+
+def test_longrope_is_asked_up_to_where_its_angles_change():
+    """Beyond, transformers turns them for a whole batch, and in a buffer that is part of the model's name."""
+    rotary = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+    tokenizer = tiny_tokenizer()
+    config = Phi3Config(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, max_position_embeddings=512, original_max_position_embeddings=48, pad_token_id=0,
+        rope_parameters={**rotary, "original_max_position_embeddings": 48},
+    )  # fmt: skip
+    model = HFModel.from_parts(Phi3ForCausalLM(config).eval(), tokenizer, id="tiny")
+    digest = model.digest
+    short, long_ = model.generate([Generate(prompt=prompt, max_tokens=8) for prompt in ("a b c", "a b c d " * 20)])
+    assert model.context == 48
+    assert short.tokens
+    assert isinstance(long_, ContextOverflow)
+    assert model.state()
+    assert model.digest == digest

@@ -123,9 +123,10 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
     assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
 
 
-def test_what_was_asked_again_after_a_servers_failure_is_taken_in_once(run_folder):
+@pytest.mark.parametrize("error", ["ServerDown", "ProcessLost"])
+def test_what_was_asked_again_after_a_failure_that_passes_is_taken_in_once(run_folder, error):
     """Before it is merged, and killed between the writing and the deleting."""
-    down = Failure(error="ServerDown", message="gone")
+    down = Failure(error=error, message="gone")
     sick, probed_sick = evolve(replied("batch-1", 0), replies={"q": down}), probed({"p": down})
     with run_folder.writing() as writer:
         writer.append([sick, probed_sick, replied("batch-1", 1)])

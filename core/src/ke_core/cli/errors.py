@@ -12,7 +12,7 @@ from collections.abc import Callable
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ke_core.errors import KEError
+from ke_core.errors import KEError, ToldToEnd
 from ke_core.files import FULL
 from ke_core.report.clean import clean
 
@@ -32,6 +32,8 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
     try:
         status = run()
         sys.stdout.flush()
+    except ToldToEnd as error:
+        return _failed(error, show_chain=show_chain)
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except (BrokenPipeError, SystemExit) as error:
@@ -53,7 +55,7 @@ def _flushed() -> bool:
     return True
 
 
-def _failed(error: Exception, *, show_chain: bool) -> int:
+def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
     if isinstance(error, NoArgsIsHelpError):
         click.echo(error.ctx.get_help())
         return MENDABLE
@@ -72,9 +74,9 @@ def _failed(error: Exception, *, show_chain: bool) -> int:
     return MENDABLE
 
 
-def _mendable(error: Exception) -> tuple[str, str] | None:
+def _mendable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
     """What is wrong and what to do about it; None for a bug."""
-    if isinstance(error, KEError):
+    if isinstance(error, KEError | ToldToEnd):
         return str(error), error.hint
     if isinstance(error, click.ClickException):
         return _usage(error)

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Case, Phase, Probe, Query
-from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood, ServerDown, ServerRefused
+from ke_core.errors import ContentRefused, ContextOverflow, NoLikelihood, ProcessLost, ServerDown, ServerRefused
 
 
 @frozen(kw_only=True)
@@ -87,8 +87,11 @@ class Failure:
 
     @property
     def passing(self) -> bool:
-        """Whether a server was down, or refused everybody: it says nothing of the question, and may be over later."""
-        return self.error in (ServerDown.__name__, ServerRefused.__name__)
+        """Whether a server was down, or refused everybody: it says nothing of the question, and may be over later.
+
+        Or the process was told to end, which runs made by an older ke have on record as failed answers.
+        """
+        return self.error in (ServerDown.__name__, ServerRefused.__name__, ProcessLost.__name__)
 
 
 Reply = Answer | Scored | Failure

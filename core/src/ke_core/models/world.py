@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.errors import BadConfig, ProcessLost
+from ke_core.errors import BadConfig, ProcessLost, ToldToEnd
 
 PATIENCE = timedelta(days=30)
 """How long a process waits for the slowest one. A dead one is noticed at once: its connection is closed."""
@@ -81,7 +81,7 @@ def world() -> World:
 
 
 def _ended(_signal: int, _frame: object) -> None:
-    raise ProcessLost(
+    raise ToldToEnd(
         f"process {os.environ.get('RANK')} was told to end: another process of this run has died, or the launcher was "
         "stopped",
         hint=GOES_ON,

@@ -198,7 +198,7 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = (tokenizer.chat_template, "joined to the prompt") if coder.chat else None
+    template = (tokenizer.chat_template, "joined to the prompt, scored as it is written") if coder.chat else None
     told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
         told += (sorted(ends), coder.begin)
@@ -206,7 +206,16 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
 
 
 def _context(module: Any, tokenizer: Any) -> int:
+    """The most tokens that a text may have.
+
+    A model with LongRoPE is asked up to the length at which its rotary angles change (Phi-3 with 128k: 4,096 tokens):
+    transformers turns them for a whole batch, and for what is kept of shorter texts, as soon as one row is longer.
+    """
     config = module.config.get_text_config()
+    rotary = getattr(config, "rope_parameters", None) or {}
+    for own in (rotary, *(kind for kind in rotary.values() if isinstance(kind, dict))):
+        if own.get("rope_type") == "longrope":
+            return int(own["original_max_position_embeddings"])
     for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
         length = getattr(config, name, None)
         if isinstance(length, int) and length > 0:

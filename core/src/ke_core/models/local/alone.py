@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ke_core.models.local.decoding import Row
+from ke_core.models.local.memory import let_go, out_of_memory
 from ke_core.models.local.sampling import NotFinite, choose
+from ke_core.models.local.scoring import Scoring
+
+OneRow = TypeVar("OneRow", Row, Scoring)
+
+
+def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
+    """Run the rows one after another; one for which memory does not suffice gets an ``error``."""
+    for row in rows:
+        try:
+            run(row)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            row.error = error
 
 
 def generate_alone(module: Any, row: Row) -> None:
@@ -55,9 +71,8 @@ def _without_habits(module: Any) -> Iterator[None]:
         module.generation_config = own
 
 
-def logits_alone(module: Any, ids: list[int]) -> Tensor:
-    """Logits [T, vocabulary] of one row."""
+def score_alone(module: Any, row: Scoring) -> None:
+    """Fill in what ``row`` is worth."""
     device = module.get_input_embeddings().weight.device
     with torch.no_grad():
-        logits: Tensor = module(input_ids=torch.tensor([ids], device=device)).logits
-    return logits[0]
+        row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])

@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 
 from ke_core.data.results import Scored
 from ke_core.errors import ContextOverflow, KEError, ModelUnavailable
-from ke_core.models.local.alone import generate_alone, logits_alone
+from ke_core.models.local.alone import each_alone, generate_alone, score_alone
 from ke_core.models.local.decoding import Decoder, Row
 from ke_core.models.local.forward import NO_PREFIX, Forward, Prefix
 from ke_core.models.local.groups import SHORTEST, Group, grouped
@@ -105,8 +105,7 @@ class LocalRunner:
             longest = max(row.longest for row in some)
             forward, prefix = self._ready(group, some[0].ids[:-1], longest)
             if forward is None:
-                for row in some:
-                    generate_alone(self.module, row)
+                each_alone(some, lambda row: generate_alone(self.module, row))
                 continue
             Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
 
@@ -116,8 +115,7 @@ class LocalRunner:
             longest = max(len(row.ids) for row in some)
             forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
             if forward is None:
-                for row in some:
-                    row.take(logits_alone(self.module, list(row.ids[:-1])))
+                each_alone(some, lambda row: score_alone(self.module, row))
                 continue
             score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
 
@@ -126,17 +124,27 @@ class LocalRunner:
         digest = self.digest()
         alone = len(group.rows) == 1
         length = len(self.prefixes.longest(digest, ids).ids) if alone else group.prefix
-        forward = self.modes.best(longest, prefix=length >= SHORTEST)
-        if forward is None or forward.mode == "plain":
-            return forward, NO_PREFIX
         try:
+            forward = self.modes.best(longest, prefix=length >= SHORTEST)
+            if forward is None or forward.mode == "plain":
+                return forward, NO_PREFIX
             return forward, self.prefixes.get(forward, digest, ids[:length])
         except Exception as error:
             if not out_of_memory(error):
                 raise
             let_go(error)
             self.release()  # without a prefix, whole prompts still fit a few at a time, or say that they do not
-            return self.modes.best(longest, prefix=False), NO_PREFIX
+            return self._without_prefix(longest), NO_PREFIX
+
+    def _without_prefix(self, longest: int) -> Forward | None:
+        """How to run whole prompts; None, each alone, also where there is no memory to try a way."""
+        try:
+            return self.modes.best(longest, prefix=False)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            return None
 
     def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:
         """At most: a token's keys and values in every layer, a layer's intermediate values of it, logits."""

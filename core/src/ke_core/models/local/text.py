@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 from attrs import define, field
 
+from ke_core.models.messages import cut
+
 ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
 SLACK = 8
+LOST = "\ufffd"  # stands for bytes that are no character
+BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Text of ``ids`` as written: special tokens left out, no spaces tidied away."""
+    """Text of ``ids`` as written: special tokens left out, no spaces tidied away; half a character is one U+FFFD."""
+    text = _plain(tokenizer, ids)
+    return _plain(tokenizer, _whole(tokenizer, ids)) if LOST in text else text
+
+
+def _plain(tokenizer: Any, ids: Sequence[int]) -> str:
     text: str = tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text
+
+
+def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    """``ids`` with the byte tokens of U+FFFD in the place of byte tokens that are no character.
+
+    A decoder with byte fallback makes U+FFFD of every byte in a row if a single one is out of place; such a row may
+    hold line ends (in LLaMA-2 "\\n" is a byte token) and whole words of a script that has no tokens of its own.
+    """
+    tokens = tokenizer.convert_ids_to_tokens(list(ids))
+    bytes_of = [int(found[1], 16) if (found := BYTE.fullmatch(token or "")) else None for token in tokens]
+    if all(byte is None for byte in bytes_of) or not _falls_back(tokenizer):
+        return list(ids)
+    whole: list[int] = []
+    for in_bytes, some in groupby(zip(ids, bytes_of, strict=True), key=lambda pair: pair[1] is not None):
+        pairs = list(some)
+        if in_bytes:
+            mended = bytes(byte for _token, byte in pairs if byte is not None).decode(errors="replace")
+            whole += _byte_tokens(tokenizer, mended)
+        else:
+            whole += [token for token, _byte in pairs]
+    return whole
+
+
+def _falls_back(tokenizer: Any) -> bool:
+    """Whether tokens that are named like bytes are read as bytes."""
+    ids = _byte_tokens(tokenizer, LOST)
+    return None not in ids and _plain(tokenizer, ids) == LOST
+
+
+def _byte_tokens(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer.convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in text.encode()])
+    return ids
 
 
 @define
@@ -45,17 +88,11 @@ class Continuation:
         self.tokens.append(token)
         if token in self.eos:
             self._end("eos", self.tokens[:-1])
-            return True
-        if any(self.stops) and self._near():
-            text = self._decoded(self.tokens)
-            found = [at for stop in self.stops if stop and (at := text.find(stop)) >= 0]
-            if found:
-                self.finish, self.text = "stop", text[: min(found)]
-                return True
-        if len(self.tokens) >= self.max_tokens:
+        elif any(self.stops) and self._near() and cut(self._decoded(self.tokens), self.stops)[1]:
+            self._end("stop", self.tokens)
+        elif len(self.tokens) >= self.max_tokens:
             self._end("length", self.tokens)
-            return True
-        return False
+        return self.finish is not None
 
     def _near(self) -> bool:
         """Whether a stop string may just have been completed: looks at the last few tokens only."""
@@ -64,8 +101,10 @@ class Continuation:
         tail = decode(self.tokenizer, self.tokens[-self._window :])
         return any(stop in tail for stop in self.stops if stop)
 
-    def _end(self, finish: Literal["eos", "length"], tokens: Sequence[int]) -> None:
-        self.finish, self.text = finish, self._decoded(tokens)
+    def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
+        # However the row ended, its text holds no stop string.
+        self.text, stopped = cut(self._decoded(tokens), self.stops)
+        self.finish = "stop" if stopped else finish
 
     def _decoded(self, tokens: Sequence[int]) -> str:
         if not tokens:

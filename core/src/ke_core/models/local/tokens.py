@@ -14,6 +14,8 @@ TODAY = "{% macro strftime_now(form) %}26 Jul 2024{% endmacro %}"
 
 It is the one that LLaMA's templates write where they cannot ask."""
 
+LINE = "\n"  # seldom one token with what follows it
+
 
 @define(eq=False)
 class Coder:
@@ -27,6 +29,7 @@ class Coder:
     tokenizer: Any
     chat: bool = False
     _after: int = field(init=False)
+    _begins: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         bare = len(self.tokenizer("a", add_special_tokens=False)["input_ids"])
@@ -34,29 +37,41 @@ class Coder:
         special = set(self.tokenizer.all_special_ids)
         after = next((at for at, one in enumerate(reversed(ids)) if one not in special), 0)
         self._after = after if len(ids) > bare else 0
+        # Whether something is put before the beginning of a text, a space say.
+        self._begins = self._inside("a") != self._alone("a")
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each prompt as the model is to read it; never empty."""
         if not texts:
             return []
-        if self.chat:
-            texts = [self._turn(text) for text in texts]
-        coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
-        after = 0 if self.chat else self._after
-        return [ids[: len(ids) - after] or [self.begin] for ids in coded]
+        return self._whole([self._turn(text) for text in texts] if self.chat else texts)
 
     def continuation(self, prompt: str, ids: Sequence[int], text: str) -> list[int]:
         """Token ids of ``text`` after a prompt that was coded as ``ids``, without special tokens.
 
-        Coded together with the prompt where that leaves the prompt's ids as they are: a decoder of the SentencePiece
-        kind would otherwise put a space of its own before ``text``. Else coded alone.
+        Coded together with the prompt where that leaves the prompt's ids as they are: a tokenizer of the SentencePiece
+        kind would otherwise put a space of its own before ``text``. Else coded without it.
         """
-        if not self.chat:
-            both = self.prompts([prompt + text])[0]
-            if both[: len(ids)] == list(ids):
-                return both[len(ids) :]
-        alone: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return alone
+        both = self._whole([(self._turn(prompt) if self.chat else prompt) + text])[0]
+        if both[: len(ids)] == list(ids):
+            return both[len(ids) :]
+        return self._inside(text) if self._begins else self._alone(text)
+
+    def _whole(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of texts from their beginnings on, a chat template's already around them."""
+        coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
+        after = 0 if self.chat else self._after
+        return [ids[: len(ids) - after] or [self.begin] for ids in coded]
+
+    def _inside(self, text: str) -> list[int]:
+        """Token ids of ``text`` where a line begins, which is not where the text does; alone if that cannot be seen."""
+        line = self._alone(LINE)
+        both = self._alone(LINE + text)
+        return both[len(line) :] if both[: len(line)] == line else self._alone(text)
+
+    def _alone(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ``ids``, special tokens left out."""

@@ -75,22 +75,28 @@ def reach(module: Any) -> int:
 def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], float]:
     """Rows of random tokens that begin alike, each with its logits [T, vocabulary] from a forward pass alone.
 
-    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead, or whose
-    logits are no numbers.
+    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead, whose
+    logits are no numbers, or whose context is too short for any such row.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
     device = module.get_input_embeddings().weight.device
-    prefix = torch.randint(vocabulary, (PREFIX,), generator=draw)
+    shared = min(PREFIX, _context(module) - max(SUFFIXES) - STEPS)
+    if shared < 1:
+        raise ModelUnavailable(
+            f"a context of {_context(module)} tokens is too short to try the model",
+            hint="take a model with a longer context",
+        )
+    prefix = torch.randint(vocabulary, (shared,), generator=draw)
     rows, noise = [], 0.0
     for length in SUFFIXES:
         ids = torch.cat([prefix, torch.randint(vocabulary, (length + STEPS,), generator=draw)]).to(device)
         with torch.no_grad():
             logits = module(input_ids=ids[None], use_cache=False).logits[0]
-            short = module(input_ids=ids[None, :PREFIX], use_cache=False).logits[0]
+            short = module(input_ids=ids[None, :shared], use_cache=False).logits[0]
         if bool(logits.isnan().any()):
             raise ModelUnavailable("the model's logits hold NaN, even of a short text", hint=HALF_RANGE)
-        noise = max(noise, _distance(logits[:PREFIX], short))
+        noise = max(noise, _distance(logits[:shared], short))
         if noise > (MOST if logits.dtype.itemsize < 4 else 0.01):
             raise ModelUnavailable(
                 "the model looks ahead: what it says of a token depends on later ones",
@@ -100,14 +106,21 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     return rows, max(TOLERANCE.get(logits.dtype, HALF), min(NOISE * noise, MOST))
 
 
+def _context(module: Any) -> int:
+    """The most tokens that the model takes."""
+    config = module.config.get_text_config()
+    limits = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
+    return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=2**31)
+
+
 def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
     """Two rows read, a third joins, a step, one leaves, a step, one is read on from what it had.
 
     The worst distance of all their logits.
     """
     (first, want_first), (second, want_second), (third, want_third) = rows
-    ends = [PREFIX + length for length in SUFFIXES]
-    prefix = forward.prefix(first[:PREFIX])
+    ends = [len(ids) - STEPS for ids, _logits in rows]
+    prefix = forward.prefix(first[: ends[0] - SUFFIXES[0]])
     if forward.mode == "plain":
         prefix = prefix.cut(0)
     begin = len(prefix.ids)
