@@ -47,6 +47,13 @@ def test_edited_hops_come_from_the_graph_and_others_from_before_the_edits(given,
     assert (reply.text, [step.retrieved for step in reply.steps]) == ("Bolish", [("mira",), (), ()])
 
 
+def test_a_hop_has_one_relation_however_far_the_model_would_go_on(given) -> None:
+    endless = "(country of citizenship)" + "->(official language)" * 9
+    reply, model = given(FIRST[0], endless, *SECOND)
+    assert reply.text == "Arabic"
+    assert "->" in model.requests[1].stop
+
+
 def test_each_hop_stands_for_itself(given, edits) -> None:
     reply, _model = given(" [Nobody]", "(colour)->answer", *SECOND)
     assert (reply.text, [step.answer for step in reply.steps]) == ("Arabic", ["Aland", "Arabic", ""])

@@ -30,6 +30,6 @@ def way(walk: Walk, ask: Question) -> Way:
 
 def _edge(walk: Walk, given: SubQuestion, unseen: Unseen) -> Procedure[Step]:
     named = yield from walk.start((given.question,))
-    phrase, *_further = yield from walk.relations(given.question, named)
+    phrase = yield from walk.relation(given.question, named)
     found = yield from walk.retrieve(named, phrase, unseen)
     return step(given.question, found, given.answer if found.fact is None else found.fact.object)

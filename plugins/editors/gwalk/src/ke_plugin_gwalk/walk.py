@@ -158,9 +158,18 @@ class Walk:
 
     def relations(self, text: str, entity: str) -> Procedure[tuple[str, ...]]:
         """The relations that the question goes through (line 2), in the model's words."""
-        prompt = f"{self.prompts.relations}\n\nQuestion: {text}\nPath: {entity}->"
-        written = yield from self._write(prompt, self.profile.tokens[1])
+        written = yield from self._write(self._path(text, entity), self.profile.tokens[1])
         return reading.relations(written, self.max_hops)
+
+    def relation(self, text: str, entity: str) -> Procedure[str]:
+        """The only one that a question of a single hop goes through, however far the model would go on."""
+        stop = (*LINE, reading.ARROW)
+        written = yield from self._write(self._path(text, entity), self.profile.tokens[1], stop)
+        (phrase,) = reading.relations(written, 1)
+        return phrase
+
+    def _path(self, text: str, entity: str) -> str:
+        return f"{self.prompts.relations}\n\nQuestion: {text}\nPath: {entity}{reading.ARROW}"
 
     def unseen(self, hidden: frozenset[str]) -> Unseen:
         """What a question from which those edits are hidden does not get to see of the graph."""
@@ -202,9 +211,9 @@ class Walk:
             raise lost(written)
         return asked or f"{found.subject}: {phrase}?"  # the graph has decided the hop, whatever it is called
 
-    def _write(self, prompt: str, tokens: int) -> Procedure[Generated]:
-        """One line of anything but an answer."""
-        written: Generated = yield Generate(prompt=prompt, stop=LINE, max_tokens=tokens, temperature=self.profile.cool)
+    def _write(self, prompt: str, tokens: int, stop: tuple[str, ...] = LINE) -> Procedure[Generated]:
+        """One line, or less, of anything but an answer."""
+        written: Generated = yield Generate(prompt=prompt, stop=stop, max_tokens=tokens, temperature=self.profile.cool)
         return written
 
 
