@@ -10,12 +10,12 @@ weights by gradients need the parts alone.
 from __future__ import annotations
 
 import re
-from copy import deepcopy
 from typing import Any
 
 import torch
 from attrs import evolve, field, frozen
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.errors import KEError
@@ -89,14 +89,15 @@ class ModuleMap:
     def rms_norm(self) -> bool:
         """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
 
-        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm). Asked of
-        a copy in float32: in half precision large gains make the rounding of a LayerNorm look like a difference.
+        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm). Asked
+        in float32: in half precision large gains make the rounding of a LayerNorm look like a difference.
         """
         weight = next(self.final_norm.parameters(), self._embedding)
-        norm = deepcopy(self.final_norm).float()
+        # The module itself, which hooks of accelerate may be bound to, with other weights for a moment.
+        whole = {name: parameter.float() for name, parameter in self.final_norm.named_parameters()}
         states = torch.linspace(-1, 1, self.hidden, device=weight.device)[None] ** 3
         with torch.no_grad():
-            one, other = norm(states), norm(states + 1)
+            one, other = (functional_call(self.final_norm, whole, (moved,)) for moved in (states, states + 1))
         return bool((one - other).norm() > NORMED_ALIKE * one.norm())
 
     @property
