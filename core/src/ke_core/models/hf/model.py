@@ -12,6 +12,7 @@ import torch
 from attrs import define, evolve, field
 
 from ke_core.data.results import Passes, Scored
+from ke_core.models.context import context_of
 from ke_core.models.fingerprint import Checksums, digest_of, fingerprint
 from ke_core.models.guard import Chain, Changes, Patch
 from ke_core.models.local.memory import BatchSize, DeviceMeter
@@ -206,21 +207,7 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
 
 
 def _context(module: Any, tokenizer: Any) -> int:
-    """The most tokens that a text may have.
-
-    A model with LongRoPE is asked up to the length at which its rotary angles change (Phi-3 with 128k: 4,096 tokens):
-    transformers turns them for a whole batch, and for what is kept of shorter texts, as soon as one row is longer.
-    """
-    config = module.config.get_text_config()
-    rotary = getattr(config, "rope_parameters", None) or {}
-    for own in (rotary, *(kind for kind in rotary.values() if isinstance(kind, dict))):
-        if own.get("rope_type") == "longrope":
-            return int(own["original_max_position_embeddings"])
-    for name in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"):
-        length = getattr(config, name, None)
-        if isinstance(length, int) and length > 0:
-            return length
-    return min(int(tokenizer.model_max_length), UNBOUNDED)
+    return context_of(module) or min(int(tokenizer.model_max_length), UNBOUNDED)
 
 
 def _end_of_text(module: Any, tokenizer: Any) -> frozenset[int]:

@@ -13,6 +13,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.errors import ModelUnavailable
+from ke_core.models.context import context_of
 from ke_core.models.local.float64 import double
 from ke_core.models.local.forward import Forward, Mode
 from ke_core.models.local.memory import out_of_memory
@@ -81,10 +82,11 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
     device = module.get_input_embeddings().weight.device
-    shared = min(PREFIX, _context(module) - max(SUFFIXES) - STEPS)
+    context = context_of(module)
+    shared = PREFIX if context is None else min(PREFIX, context - max(SUFFIXES) - STEPS)
     if shared < 1:
         raise ModelUnavailable(
-            f"a context of {_context(module)} tokens is too short to try the model",
+            f"a context of {context} tokens is too short to try the model",
             hint="take a model with a longer context",
         )
     prefix = torch.randint(vocabulary, (shared,), generator=draw)
@@ -104,13 +106,6 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
             )
         rows.append((tuple(ids.tolist()), logits))
     return rows, max(TOLERANCE.get(logits.dtype, HALF), min(NOISE * noise, MOST))
-
-
-def _context(module: Any) -> int:
-    """The most tokens that the model takes."""
-    config = module.config.get_text_config()
-    limits = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
-    return min((limit for limit in limits if isinstance(limit, int) and limit > 0), default=2**31)
 
 
 def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
