@@ -83,18 +83,22 @@ def _scores(
                 steps.add(own)
     found = []
     for number, (measure, values) in enumerate(zip(measures, whole, strict=True)):
-        edited = [*models(index, measure, counts.memory, sequential=plan.sequential)]
-        values.add_models(_last(edited) if plan.sequential and any(record.replies for record in edited) else edited)
+        seen = models(index, measure, counts.memory, sequential=plan.sequential)
+        values.add_models(_last([*seen]) if plan.sequential else seen)
         by = tuple(dict.fromkeys((*population.tags, *measure.spec.by)))
         own_scores = [*values.scores(by, shares=population.shares(), seed=seed)]
         found.append([*own_scores, *(steps.scores(number, measure, counts, seed=seed) if steps else ())])
     return counts, found
 
 
-def _last(records: Sequence[ModelRecord]) -> Iterator[ModelRecord]:
-    """The unedited model, and the edited one as a sequential run left it: steps on the way are one growing model."""
-    yield from (record for record in records if record.phase == "before")
-    yield from [record for record in records if record.phase == "after"][-1:]
+def _last(records: Sequence[ModelRecord]) -> Sequence[ModelRecord]:
+    """The unedited model, and the edited one as a sequential run left it: steps on the way are one growing model.
+
+    All of them for a metric that asks nothing, and reads what each step took.
+    """
+    if not any(record.replies for record in records):
+        return records
+    return [record for record in records if record.phase == "before" or record is records[-1]]
 
 
 def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
