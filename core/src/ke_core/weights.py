@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from ke_core.engine.locating import LocateEditor, Work
-from ke_core.models.guard import Dense, LowRank, Patch, map_orientation, quantised, whole_instead
+from ke_core.models.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_core.models.local.float64 import double, home
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import read_corpus
@@ -74,8 +74,8 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment", "OpenModel", "Patch",
-    "Rewrite", "Row", "Tail", "Work", "ZSettings",
+    "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
+    "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Work", "ZSettings",
     "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "double", "encode", "find_parts", "forward",
     "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project",
     "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed",

@@ -34,6 +34,7 @@ class LowRank:
 
 
 Delta = Dense | LowRank
+NOT_QUANTISED = "take a checkpoint of the model that is not quantised"
 WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -48,7 +49,7 @@ def whole_instead(weight: Tensor) -> str:
     """
     if hasattr(weight, "quant_type"):
         return "load the model with --dtype float32 or bfloat16"
-    return "take a checkpoint of the model that is not quantised"
+    return NOT_QUANTISED
 
 
 def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:

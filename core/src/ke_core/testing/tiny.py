@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from ke_core.models.hf import nf4
@@ -144,3 +145,15 @@ def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFMode
     """
     saved(tiny_model(family, seed=seed, inner=3 * nf4.BLOCK), folder)
     return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))
+
+
+class Coded(nn.Linear):
+    """8-bit floats with one scale, as FP8 checkpoints store them."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__(plain.in_features, plain.out_features, bias=False)
+        self.scale = float(plain.weight.detach().abs().max()) / 100
+        self.weight = nn.Parameter((plain.weight.detach() / self.scale).to(torch.float8_e4m3fn), requires_grad=False)
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
+        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch import Tensor, nn
+from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
 from ke_core.testing.editor import one_clear_line, unchanged
 from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import Family, tiny_model, tiny_nf4
+from ke_core.testing.tiny import Coded, Family, tiny_model, tiny_nf4
 from ke_core.testing.weights import changes, weights_of
 from ke_core.weights import find_parts, rewrite, target_ids
 from ke_plugin_ft import FtConfig, training
@@ -169,18 +169,6 @@ def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
         with one_clear_line(model, BadConfig, "is quantised"):
             refuse()
-
-
-class Coded(nn.Linear):
-    """8-bit floats with one scale, as FP8 checkpoints store them."""
-
-    def __init__(self, plain: nn.Linear) -> None:
-        super().__init__(plain.in_features, plain.out_features, bias=False)
-        self.scale = float(plain.weight.detach().abs().max()) / 100
-        self.weight = nn.Parameter((plain.weight.detach() / self.scale).to(torch.float8_e4m3fn), requires_grad=False)
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
-        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale)
 
 
 def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from attrs import evolve
-from torch import Tensor, nn
+from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
 from ke_core.testing.editor import one_clear_line, unchanged
 from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import FAMILIES, Family, tiny_model, tiny_nf4
+from ke_core.testing.tiny import FAMILIES, Coded, Family, tiny_model, tiny_nf4
 from ke_core.testing.weights import changes, weights_of
 from ke_core.weights import find_parts, model_facts
 from ke_plugin_lora import LoraConfig, training
@@ -204,18 +204,6 @@ def test_a_model_in_four_bits_is_sent_to_qlora(tmp_path: Path) -> None:
         with pytest.raises(BadConfig, match=r"quantised \(nf4\)") as caught:
             refuse()
         assert "qlora" in caught.value.hint
-
-
-class Coded(nn.Linear):
-    """8-bit floats with one scale, as FP8 checkpoints store them."""
-
-    def __init__(self, plain: nn.Linear) -> None:
-        super().__init__(plain.in_features, plain.out_features, bias=False)
-        self.scale = float(plain.weight.detach().abs().max()) / 100
-        self.weight = nn.Parameter((plain.weight.detach() / self.scale).to(torch.float8_e4m3fn), requires_grad=False)
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
-        return nn.functional.linear(input, self.weight.to(input.dtype) * self.scale)
 
 
 def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
