@@ -149,6 +149,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     its n counts what the bootstrap draws.
     ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's
     queries: ``ke compare`` takes these means over the queries that every run has a value of, too.
+    ``contrary``: the aspects of which less is better where ``higher_is_better``, and more where it is not.
     ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
     Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
     ``labels``: the aspects of which each answer bears one, the one whose value is 1, as a person can say too: ``ke
@@ -162,8 +163,13 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     shared: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True
+    contrary: frozenset[str] = frozenset()
     asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
     labels: tuple[str, ...] = ()
+
+    def less_is_better(self, aspect: str) -> bool:
+        """Whether of two models the one with the smaller number is the better one."""
+        return self.higher_is_better == (aspect in self.contrary)
 
 
 @frozen(kw_only=True)

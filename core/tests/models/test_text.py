@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from ke_core.models.hf.model import HFModel
 from ke_core.models.local.text import Continuation, decode
 from ke_core.models.local.tokens import Coder
-from ke_core.requests import Score
+from ke_core.requests import Generate, Score
 from ke_core.testing.tiny import tiny_model, tiny_tokenizer
 
 TEMPLATE = "{% for m in messages %}[{{ m['content'] }}]{% endfor %}"
@@ -41,8 +41,9 @@ def coded(text):
     return llama()("\n" + text, add_special_tokens=False)["input_ids"][2:]
 
 
-def written(prompt, tokens, stops=(), most=64):
-    row = Continuation(llama(), llama()(prompt)["input_ids"], stops, frozenset({2}), most)
+def written(prompt, tokens, stops=(), most=64, *, chat=False):
+    request = Generate(prompt=prompt, stop=stops, max_tokens=most)
+    row = Continuation(llama(), llama()(prompt)["input_ids"], request, frozenset({2}), chat)
     for token in tokens:
         if row.add(token):
             break
@@ -79,6 +80,23 @@ def test_half_a_character_at_the_limit_is_one_sign_and_loses_nothing_before_it(m
 def test_a_byte_out_of_place_hides_no_stop_string_and_no_text():
     row = written("a", [llama().convert_tokens_to_ids("<0xEB>"), *coded("가\nb")], ("\n",))
     assert (row.finish, row.text) == ("stop", "\ufffd가")
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "read"),
+    [
+        ("\n\nab\nb", " ab", "\n\nab\n"),  # what stands before it ends nothing
+        ("ab a\nb:\nb", " ab a", "ab a\n"),
+        ("a a\nb: ab\nb", " ab", "a a\nb: ab\n"),  # the prompt's last two lines once more
+        ("b: ab\nb", " ab", "b: ab\n"),
+        ("a a\nbb\n", " a a", "a a\nbb"),  # which this does not become: known with the letter that differs
+        ("a a\n", " a a", "a a\n"),
+    ],
+)
+def test_a_stop_string_ends_a_message_where_it_would_end_its_continuation(message, text, read):
+    row = written("b\na a\nb:", [*coded(message), 2], ("\n",), chat=True)
+    assert (row.finish, row.text) == ("stop", text)
+    assert row.tokens == [*coded(read), *([2] if read == message else [])]
 
 
 def test_the_sign_itself_is_left_as_it_is():

@@ -152,6 +152,13 @@ def test_pictures_go_by_criterion_by_tag_and_by_k():
     assert [point.value for point in found["By cases edited together"][0].points[0]] == pytest.approx([41.2] * 3)
 
 
+def test_a_second_run_of_a_size_has_a_line_of_its_own():
+    runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, 100)]
+    panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
+    assert [series.label for series in panel.series] == ["memit, direct", "memit, run 2, direct"]
+    assert [[point is not None for point in line] for line in panel.points] == [[True, True], [False, True]]
+
+
 @pytest.mark.parametrize(("other", "drawn"), [(0.7, True), (0.6, False)])
 def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, drawn):
     runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]

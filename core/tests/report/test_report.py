@@ -81,7 +81,7 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
     run = evolve(
         reported(score(0.5), seconds),
         columns={**COLUMNS, "cost": {"seconds": "time per edit"}},
-        less=frozenset({"cost"}),
+        less=frozenset({("cost", "seconds")}),
     )
     shares, quantities = (drawn(table) for table in score_tables([run]))
     assert "multi: atlas on tiny: value in %, 95 % interval" in shares

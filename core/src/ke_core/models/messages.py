@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ke_core.requests import Generate
 
@@ -13,7 +13,13 @@ def continued(text: str, request: Generate) -> tuple[str, bool]:
     rest, stopped = cut(rest, request.stop)
     # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
     whole, again = cut(joint + rest, [stop for stop in request.stop if stop.strip()])
-    return whole, stopped or again
+    return (whole, True) if stopped or again else (whole.rstrip("\n"), False)
+
+
+def begun(text: str, request: Generate) -> bool:
+    """Whether what is written so far of a message is past line ends and what may still become an echo of the prompt."""
+    text = text.lstrip()
+    return bool(text) and not any(len(text) < len(echo) and echo.startswith(text) for echo in _echoes(request.prompt))
 
 
 def _joined(prompt: str, text: str) -> tuple[str, str]:
@@ -23,16 +29,21 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
     after white space or before nothing, a line end after a sentence that is over, a space after anything else (a label
     with its colon, a sentence that breaks off).
     """
-    text = text.strip("\n").lstrip()
-    lines = prompt.strip().split("\n")
-    for first in range(len(lines)):
-        echo = "\n".join(lines[first:]).strip()
+    text = text.lstrip()
+    for echo in _echoes(prompt):
         rest = text[len(echo) :]
-        if echo and text.startswith(echo) and (not rest or rest[0].isspace()):
+        if text.startswith(echo) and (not rest or rest[0].isspace()):
             return "", rest
     if not text or not prompt or prompt[-1].isspace():
         return "", text
     return ("\n" if prompt[-1] in ".?!" else " "), text
+
+
+def _echoes(prompt: str) -> Iterator[str]:
+    """The prompt's last lines, the most first."""
+    lines = prompt.strip().split("\n")
+    echoes = ("\n".join(lines[first:]).strip() for first in range(len(lines)))
+    return (echo for echo in echoes if echo)
 
 
 def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:

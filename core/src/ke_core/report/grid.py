@@ -149,7 +149,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
 
     A total is pooled over cases, and no mean of the parts.
     """
-    made = []
+    made, rows = [], edited(runs)
     tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
     for key, parts in PARTS.items():
         if not any((key, value) in tags for value in parts):
@@ -158,10 +158,13 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
         asked += [(name, (key, value)) for value, name in parts.items()]
         lines = tuple(
-            Line(names=(column.heading, row.label, row.style), scores=tuple(row.score(column, tag) for _, tag in asked))
+            Line(
+                names=(_headed(rows, column), row.label, row.style),
+                scores=tuple(row.score(column, tag) for _, tag in asked),
+            )
             for column in columns(runs)
             if not column.table
-            for row in edited(runs)
+            for row in rows
             if any(row.score(column, tag) for _, tag in asked[1:])
         )
         title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
@@ -190,9 +193,9 @@ def _slice_grid(runs: Sequence[Reported], tag: str, group: Sequence[Column], sli
     rows = edited(runs)
     what = group[0].table or (group[0].metric if len(mains) > 1 else "")
     return Grid(
-        title=f"{what} by {tag}, after editing: value in % (n)".lstrip(),
+        title=f"{what} by {tag}, after editing: {', '.join(_values(runs, shown)) or 'value'} (n)".lstrip(),
         names=(tag, "editor", ASKED),
-        heads=tuple(Head(words=column.heading) for column in shown),
+        heads=tuple(Head(words=column.heading, measure=_measure(rows, column)) for column in shown),
         lines=tuple(
             Line(
                 names=(value, row.label, row.style),
@@ -249,6 +252,12 @@ def _measure(rows: Sequence[Row], column: Column) -> str:
     return ", ".join(sorted(found - said))
 
 
+def _headed(rows: Sequence[Row], column: Column) -> str:
+    """Its heading, with what it is measured in."""
+    measure = _measure(rows, column)
+    return f"{column.heading} [{measure}]" if measure else column.heading
+
+
 def _title(runs: Sequence[Reported], shown: Sequence[Column]) -> str:
     datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
     models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
@@ -256,8 +265,16 @@ def _title(runs: Sequence[Reported], shown: Sequence[Column]) -> str:
     several = len({column.metric for column in columns(runs) if not column.table}) > len(metrics) == 1
     title = shown[0].table if shown else ""
     what = f"{title or metrics.copy().pop()}: " if title or several else ""
-    less = any(metrics & run.less for run in runs)
-    values = "less is better, 95 % interval" if less else "value in %, 95 % interval"
+    values = ", ".join((*_values(runs, shown), "95 % interval"))
     if metrics == {CORE}:
         values = "what a question took after editing, its mean"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"
+
+
+def _values(runs: Sequence[Reported], shown: Sequence[Column]) -> Iterator[str]:
+    """How the numbers of a table are read, where one word holds for them."""
+    measures = {score.measure for run in runs for score in run.scores if any(column.holds(score) for column in shown)}
+    if SHARE in measures or not measures:
+        yield "value in %"
+    if shown and all(any(column.place in run.less for run in runs) for column in shown):
+        yield "less is better"

@@ -17,10 +17,12 @@ from ke_core.models.absent import NO_MODEL
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.clean import one_line
 from ke_core.report.footer import WARNING, warnings
+from ke_core.report.grid import AFTER
 from ke_core.report.load import load
 from ke_core.report.numbers import interval, number
 from ke_core.report.run import Column, Reported, columns
 from ke_core.report.text import literal, plain_table, titled
+from ke_core.results.aggregate import TESTED
 from ke_core.results.folder import runs_in
 from ke_core.results.ranking import Rank, ranks
 from ke_core.run.summary import failed_in
@@ -75,7 +77,7 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
             hint=f"ke runs {root} lists what there is" if damaged or unfinished else "ke sweep and ke eval make runs",
             details=tuple(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
         )
-    tables = [table for group in _groups(runs) if (table := _table(*group, by=by)) is not None]
+    tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
     if not tables:
         known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in columns(runs))
         raise BadConfig(f"no run has a number for {by or 'any column'}", hint=f"there are: {', '.join(known)}")
@@ -172,16 +174,17 @@ def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[
         )
 
 
-def _table(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> Table | None:
+def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> Table | None:
+    """The runs in order; None where none has a number for ``by``. Of two styles of a run each has its place."""
     column = next((one for one in columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
     if column is None:
         return None
-    less = any(column.metric in run.less for run in runs)
+    less = any(column.place in run.less for run in runs)
     rows = [
         (name, style, score, run.path)
         for name, run in zip(names(runs), runs, strict=True)
-        for style in run.styles("after")
-        if (score := run.score(column, "after", style)) is not None and score.value is not None
+        for style in run.styles(AFTER)
+        if (score := _score(run, column, style)) is not None and score.value is not None
     ]
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
     order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
@@ -197,6 +200,11 @@ def _table(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
         less=less,
         alike=len(asked) == 1,
     )
+
+
+def _score(run: Reported, column: Column, style: str) -> Score | None:
+    """Of all cases; without those for training alone where the dataset's published score leaves them out."""
+    return run.score(column, AFTER, style, (TESTED, "yes")) or run.score(column, AFTER, style)
 
 
 def _drawn_with(run: Reported) -> int | None:
@@ -241,7 +249,7 @@ def _drawn(found: Table) -> Group:
         count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
         cells = (rank, place.name, place.style, number(place.score), interval(place.score) or "none", count)
         shown.add_row(*map(literal, cells))
-    values = "value in %" if measure == SHARE else f"value in {measure}"
+    values = " in ".join(filter(None, ("value", "%" if measure == SHARE else measure)))
     better = ", less is better" if found.less else ""
     model = "no model" if found.model == NO_MODEL else found.model.id
     return titled(f"{found.dataset.component.name} on {model}: {found.column.heading}, {values}{better}", shown)

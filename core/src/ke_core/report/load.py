@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ke_core.data.results import Score
 from ke_core.data.runspec import IMPORTED
 from ke_core.plugins.catalog import Catalog
-from ke_core.report.effort import effort_scores
+from ke_core.report.effort import CORE, HEADINGS, effort_scores
 from ke_core.report.run import Reported
 from ke_core.report.tally import tally_of
 from ke_core.results.folder import SCORES, RunFolder
@@ -31,7 +32,7 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
         ),
         columns={name: columns_of(name, catalog) for name in found.metrics},
         tables={name: tables_of(name, catalog) for name in found.metrics},
-        less=frozenset(name for name in found.metrics if not _more_is_better(name, catalog)),
+        less=frozenset(_less_is_better(found.scores, catalog)),
         tally=counted,
     )
 
@@ -48,6 +49,10 @@ def tables_of(metric: str, catalog: Catalog) -> Mapping[str, Mapping[str, str]]:
     return {} if offer is None else offer.spec.tables
 
 
-def _more_is_better(metric: str, catalog: Catalog) -> bool:
-    offer: Any = catalog.offers["metric"].get(metric)
-    return offer is None or bool(offer.spec.higher_is_better)
+def _less_is_better(scores: Iterable[Score], catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Metrics and aspects; all that the core counts of answers is among them."""
+    yield from ((CORE, aspect) for aspect in HEADINGS)
+    for metric, aspect in {(one.metric, one.aspect) for one in scores}:
+        offer: Any = catalog.offers["metric"].get(metric)
+        if offer is not None and offer.spec.less_is_better(aspect):
+            yield metric, aspect

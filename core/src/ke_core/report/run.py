@@ -22,7 +22,8 @@ Place = tuple[str, str, Phase, str, tuple[tuple[str, str], ...]]
 class Reported:
     """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
 
-    ``tables``: metric to the titles of its further tables, and likewise. ``less``: the metrics of which less is better.
+    ``tables``: metric to the titles of its further tables, and likewise. ``less``: metrics and aspects of which less
+    is better.
     """
 
     path: str
@@ -30,12 +31,12 @@ class Reported:
     scores: tuple[Score, ...]
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
-    less: frozenset[str] = frozenset()
+    less: frozenset[tuple[str, str]] = frozenset()
     tally: Tally = field(factory=Tally)
 
     def score(self, column: Column, phase: Phase, style: str, tag: tuple[str, str] | None = None) -> Score | None:
         """The score in that column, phase and style: of all cases, or of those with a tag."""
-        return self._by_place.get((column.metric, column.aspect, phase, style, (tag,) if tag else ()))
+        return self._by_place.get((*column.place, phase, style, (tag,) if tag else ()))
 
     @cached_property
     def _by_place(self) -> Mapping[Place, Score]:
@@ -58,9 +59,14 @@ class Column:
     heading: str
     table: str = ""
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Metric and aspect."""
+        return self.metric, self.aspect
+
     def holds(self, score: Score) -> bool:
         """Whether the score belongs in this column."""
-        return (self.metric, self.aspect) == (score.metric, score.aspect)
+        return self.place == (score.metric, score.aspect)
 
 
 def columns(runs: Sequence[Reported]) -> list[Column]:
@@ -72,8 +78,8 @@ def columns(runs: Sequence[Reported]) -> list[Column]:
     every += [column for run in runs for column in _further(run)]
     every += [Column(metric=CORE, aspect=aspect, heading=heading, table=TITLE) for aspect, heading in HEADINGS.items()]
     measured = {(score.metric, score.aspect) for run in runs for score in run.scores if score.n}
-    found = {(column.metric, column.aspect): column for column in reversed(every)}  # of two headings, the first
-    return [found[name] for name in dict.fromkeys((c.metric, c.aspect) for c in every) if name in measured]
+    found = {column.place: column for column in reversed(every)}  # of two headings, the first
+    return [found[place] for place in dict.fromkeys(column.place for column in every) if place in measured]
 
 
 def by_table(shown: Sequence[Column]) -> list[list[Column]]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
-from attrs import define, evolve, field
+from attrs import define, field
 
 from ke_core.data.results import Passes, Scored
 from ke_core.models.context import context_of
@@ -19,7 +19,6 @@ from ke_core.models.local.memory import BatchSize, DeviceMeter
 from ke_core.models.local.passes import COUNTER
 from ke_core.models.local.runner import LocalRunner
 from ke_core.models.local.tokens import Coder
-from ke_core.models.messages import continued
 from ke_core.requests import Generate, Generated, Score
 
 UNBOUNDED = 10**9  # a model that names no longest text (ALiBi), or a tokenizer that stands for "no limit"
@@ -152,10 +151,7 @@ class HFModel:
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """One result a request, in order; ContextOverflow in the place of a prompt that is too long."""
-        results = self._runner.generate(requests)
-        if not self.chat:
-            return results
-        return [_continuing(one, request) for one, request in zip(results, requests, strict=True)]
+        return self._runner.generate(requests)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """One result a request, in order: natural log-probabilities, summed over each continuation's tokens."""
@@ -180,14 +176,6 @@ class HFModel:
         return self._runner.size.last
 
 
-def _continuing(result: Generated | Exception, request: Generate) -> Generated | Exception:
-    """A message as the continuation of its prompt, as it is of a model behind a chat endpoint."""
-    if not isinstance(result, Generated):
-        return result
-    text, stopped = continued(result.text, request)
-    return evolve(result, text=text, finish="stop" if stopped else result.finish)
-
-
 def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
     """What beside the weights decides a completion; not where it was loaded from, nor by which version.
 
@@ -199,7 +187,9 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = (tokenizer.chat_template, "joined to the prompt, scored as it is written") if coder.chat else None
+    template = (
+        (tokenizer.chat_template, "joined to the prompt, stopped and scored as it is written") if coder.chat else None
+    )
     told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
         told += (sorted(ends), coder.begin)

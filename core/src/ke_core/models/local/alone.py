@@ -54,7 +54,7 @@ def generate_alone(module: Any, row: Row) -> None:
             attention_mask=torch.ones_like(fed),
             # The loop's own end is out of reach: rows end where ``Continuation`` says so.
             generation_config=GenerationConfig(
-                max_new_tokens=row.written.max_tokens + 1, do_sample=False, pad_token_id=0
+                max_new_tokens=row.written.request.max_tokens + 1, do_sample=False, pad_token_id=0
             ),
             logits_processor=LogitsProcessorList([chosen]),
             stopping_criteria=StoppingCriteriaList([ended]),

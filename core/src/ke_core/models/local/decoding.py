@@ -33,7 +33,7 @@ class Row:
     @property
     def longest(self) -> int:
         """Its tokens when it ends at the latest."""
-        return len(self.ids) + self.written.max_tokens
+        return len(self.ids) + self.written.request.max_tokens
 
     def goes_on(self, token: int | NotFinite) -> bool:
         """Take in the next token, or that there is none; whether another is wanted."""

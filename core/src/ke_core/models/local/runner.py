@@ -94,8 +94,7 @@ class LocalRunner:
         return [self._scored([rows[request.prompt, text] for text in request.continuations]) for request in requests]
 
     def _row(self, request: Generate, ids: Sequence[int]) -> Row:
-        stops = tuple(stop for stop in request.stop if stop)
-        written = Continuation(self.coder.tokenizer, ids, stops, self.eos, request.max_tokens)
+        written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
         return Row(ids, Chooser(request), written)
 
     def _decode(self, rows: Sequence[Row]) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from ke_core.models.messages import cut
+from ke_core.models.messages import begun, continued, cut
+from ke_core.requests import Generate
 
 ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
 SLACK = 8
@@ -62,25 +63,28 @@ def _byte_tokens(tokenizer: Any, text: str) -> list[int]:
 
 @define
 class Continuation:
-    """What a row has written. ``stops`` are matched on decoded text, so they may straddle tokens.
+    """What a row has written after ``prompt``. Stop strings are matched on decoded text: they may straddle tokens.
 
-    Only the continuation is looked at: a stop string inside the prompt ends nothing.
+    Only the continuation is looked at: a stop string inside the prompt ends nothing. Nor does one in the line ends and
+    the echo of the prompt that a ``chat`` model's message may begin with, which are no part of its ``text``.
     """
 
     tokenizer: Any
     prompt: Sequence[int]
-    stops: tuple[str, ...]
+    request: Generate
     eos: frozenset[int]
-    max_tokens: int
+    chat: bool = False
     tokens: list[int] = field(factory=list, init=False)
     finish: Literal["stop", "eos", "length"] | None = field(default=None, init=False)
     text: str = field(default="", init=False)
     _window: int = field(init=False)
     _before: str = field(init=False)
+    _stops: tuple[str, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # A character takes up to four tokens, so this many hold the longest stop string whole.
-        self._window = 4 * max(map(len, self.stops), default=0) + SLACK
+        self._stops = tuple(stop for stop in self.request.stop if stop)
+        self._window = 4 * max(map(len, self._stops), default=0) + SLACK
         self._before = decode(self.tokenizer, self.prompt[-ANCHOR:])
 
     def add(self, token: int) -> bool:
@@ -88,9 +92,9 @@ class Continuation:
         self.tokens.append(token)
         if token in self.eos:
             self._end("eos", self.tokens[:-1])
-        elif any(self.stops) and self._near() and cut(self._decoded(self.tokens), self.stops)[1]:
+        elif self._stops and self._near() and self._over():
             self._end("stop", self.tokens)
-        elif len(self.tokens) >= self.max_tokens:
+        elif len(self.tokens) >= self.request.max_tokens:
             self._end("length", self.tokens)
         return self.finish is not None
 
@@ -99,11 +103,19 @@ class Continuation:
         if len(self.tokens) <= self._window:
             return True
         tail = decode(self.tokenizer, self.tokens[-self._window :])
-        return any(stop in tail for stop in self.stops if stop)
+        return any(stop in tail for stop in self._stops)
+
+    def _over(self) -> bool:
+        text = self._decoded(self.tokens)
+        return begun(text, self.request) and self._read(text)[1] if self.chat else self._read(text)[1]
+
+    def _read(self, text: str) -> tuple[str, bool]:
+        """The continuation in what was written, and whether a stop string ended it."""
+        return continued(text, self.request) if self.chat else cut(text, self._stops)
 
     def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
         # However the row ended, its text holds no stop string.
-        self.text, stopped = cut(self._decoded(tokens), self.stops)
+        self.text, stopped = self._read(self._decoded(tokens))
         self.finish = "stop" if stopped else finish
 
     def _decoded(self, tokens: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 
 from attrs import field, frozen
 
@@ -95,13 +96,17 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterato
 
 
 def _by_k(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
-    """Scores against how many cases share one edited model, where runs differ in nothing else that has a name."""
+    """Scores against how many cases share one edited model, where runs differ in nothing else that has a name.
+
+    Of several runs of one size (with other options, another seed) each is on a line of its own.
+    """
     sizes = {number: run.spec.plan.size or run.tally.cases for number, run in enumerate(runs)}
     if len(set(sizes.values())) < 2:
         return
     alike: dict[tuple[str, ...], dict[int, Reported]] = {}
     for (at, size), run in zip(sizes.items(), runs, strict=True):
-        alike.setdefault(_apart(run.spec), {}).setdefault(size, runs[at])
+        free = (alike.setdefault((*_apart(run.spec), f"run {n + 1}" if n else ""), {}) for n in count())
+        next(line for line in free if size not in line)[size] = runs[at]
     along = sorted(set(sizes.values()))
     styles = _styles(runs)
     for column in shares:

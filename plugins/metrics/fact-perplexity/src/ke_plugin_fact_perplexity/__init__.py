@@ -55,6 +55,7 @@ def ke_metrics() -> list[MetricSpec]:
                 }
             },
             measures={"perplexity-facts": "", "perplexity-counterfactuals": "", "difference": ""},
+            contrary=frozenset({"perplexity-counterfactuals", "difference"}),
             averages={f"{SUCCESS}-{AVERAGE}": tuple(by_scheme)},
         )
     ]

@@ -48,6 +48,7 @@ def ke_metrics() -> list[MetricSpec]:
                 "multi-hop": "multi-hop",
                 "multi-hop-stale": "old answer",
             },
+            contrary=frozenset({"multi-hop-stale"}),
             tables={"cases whose facts the unedited model recalls": {"multi-hop-recalled": "multi-hop"}},
         ),
         MetricSpec(

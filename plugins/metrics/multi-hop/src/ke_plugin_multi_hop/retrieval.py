@@ -29,6 +29,7 @@ from ke_plugin_multi_hop.asked import MULTI_HOP, Asked, asked
 QUESTIONS = (MULTI_HOP, "complex", "reasoning")
 SUBQUESTION = "subquestion"
 NOT_ALL = "not every edit of the case was retrieved"
+NOT_FOUND = "the edit of the hop was not retrieved"
 
 
 @frozen(kw_only=True)
@@ -79,9 +80,10 @@ def _hops(one: Asked) -> Iterator[Value]:
             arrived = [any(_names(hop, step) for step in steps) for hop in query.hops]
             yield one.value("hops-answered", sum(arrived) / len(arrived))
         for hop in query.hops:
-            found = [step for step in steps if hop.edit is not None and step.retrieved[:1] == (hop.edit,)]
-            if found:
-                yield one.value("edit-weighed", any(_names(hop, step) for step in found))
+            if hop.edit is not None:
+                found = [step for step in steps if step.retrieved[:1] == (hop.edit,)]
+                weighed = evolve(one, missing="" if found else NOT_FOUND)
+                yield weighed.value("edit-weighed", any(_names(hop, step) for step in found))
 
 
 def _names(hop: Query, step: Step) -> bool:
