@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ke_core.requests import Generate
 
+GOING_ON = ".,-_'\u2019"
+"""Behind these a word or a number may go on."""
+
 
 def continued(text: str, request: Generate) -> tuple[str, bool]:
     """A message as the continuation of the prompt, and whether a stop string ended it."""
@@ -25,14 +28,18 @@ def begun(text: str, request: Generate) -> bool:
 def _joined(prompt: str, text: str) -> tuple[str, str]:
     """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
 
-    An echo ends where a word does: "Idaho" does not repeat "I". After it the message goes on as it does. Else: nothing
-    after white space or before nothing, a line end after a sentence that is over, a space after anything else (a label
-    with its colon, a sentence that breaks off).
+    An echo ends where a word or a number does: "Idaho" does not repeat "I", nor "2.5" "2.", but "->(author)" does "->".
+    After it the message goes on as it does, unless with a new line: then as if it began there. Else: nothing after
+    white space or before nothing, a line end after a sentence that is over, a space after anything else (a label with
+    its colon, a sentence that breaks off).
     """
     text = text.lstrip()
     for echo in _echoes(prompt):
         rest = text[len(echo) :]
-        if text.startswith(echo) and (not rest or rest[0].isspace()):
+        if text.startswith(echo) and _over(echo, rest):
+            text = rest.lstrip()
+            if "\n" in rest[: len(rest) - len(text)] or prompt[-1].isspace():
+                break
             return "", rest
     if not text or not prompt or prompt[-1].isspace():
         return "", text
@@ -44,6 +51,11 @@ def _echoes(prompt: str) -> Iterator[str]:
     lines = prompt.strip().split("\n")
     echoes = ("\n".join(lines[first:]).strip() for first in range(len(lines)))
     return (echo for echo in echoes if echo)
+
+
+def _over(echo: str, rest: str) -> bool:
+    """Whether a word or a number ends between the two."""
+    return not rest or rest[0].isspace() or not (echo[-1].isalnum() or echo[-1] in GOING_ON)
 
 
 def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:

@@ -82,11 +82,45 @@ def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
         ("Complete it.\nI", "I live there", " live there"),
         ("How far?\n2.", "2.5 km", "\n2.5 km"),
         ("How far?\n2.", "2.", ""),
-        ("The author of Emma is", "", ""),
+        (f"{SHOT}\nEmma->", "Emma->(author)", "(author)"),
+        (f"{SHOT}\n", "Question: Who wrote Emma?\nAnswer: Austen.", "Answer: Austen."),
+        (f"{SHOT}\nAnswer:", "Answer:\nAusten.", " Austen."),
     ],
 )
 def test_a_chat_message_becomes_the_continuation_of_the_prompt(say, prompt, said, text):
     assert read(say.message(said), evolve(ASK, prompt=prompt), chat=True).text == text
+
+
+OBEYED = (
+    ("\n\nAusten.\nShe was English.", ("\n",), " Austen."),
+    ("Question: Who wrote Emma?\nAnswer: Austen.\nQuestion: Who?", ("\n",), " Austen."),
+    ("Answer: Austen.\nAnswer: English.", ("Answer:",), " Austen.\n"),
+    ("Question: Who wrote Emma?\nAnswer: Austen.", ("Answer:", "\nQ"), " Austen."),
+)
+
+
+@pytest.mark.parametrize(("said", "stop", "text"), OBEYED)
+def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no_lost_answer(
+    serve, ask, say, said, stop, text
+):
+    """As a server cuts: all of them count in the cost, and nothing is asked a third time."""
+
+    def obeying(_number, body):
+        ends = [at for one in body.get("stop", ()) if (at := said.find(one)) >= 0]
+        return say.message(said[: min(ends)] if ends else said) | {
+            "usage": {"prompt_tokens": 5, "completion_tokens": 2}
+        }
+
+    server = serve(obeying)
+    (got,) = ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=stop)])
+    assert (got.text, got.prompt_tokens, got.tokens) == (text, 10, 4)
+    assert ["stop" in body for _path, body in server.asked] == [True, False]
+
+
+def test_a_message_that_is_past_its_echo_is_asked_for_once(serve, ask, say):
+    server = serve(say.message("Answer: Austen."))
+    ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert len(server.asked) == 1
 
 
 def test_a_stop_string_that_is_the_joint_itself_ends_nothing(say):

@@ -3,7 +3,7 @@
 ``/completions`` continues the prompt as it stands, as a local model does. ``/chat/completions`` answers a message: the
 prompt goes into one user turn after an instruction to write only the next part (``prompts/continue.txt``), and what
 comes back is made a continuation again: an echo of the prompt's end is stripped, the missing space or line end is put
-in front, and stop strings are enforced here too.
+in front, and stop strings are enforced here too. A server looks for them in the echo as well, and may cut off all else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, NoLikelihood
 from ke_core.models.api.faults import CHARGED, Transient, in_words
 from ke_core.models.api.words import Clean, whole
-from ke_core.models.messages import continued, cut
+from ke_core.models.messages import begun, continued, cut
 from ke_core.requests import Generate, Generated
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -32,14 +32,22 @@ def instruction() -> str:
     return (files("ke_core.models.api") / "prompts/continue.txt").read_text(encoding="utf-8")
 
 
-def body(request: Generate, *, chat: bool, limit: str = "max_tokens") -> dict[str, Any]:
+class EchoCut(Exception):
+    """A stop string ended a chat's message before it was past an echo of the prompt: ask again without any."""
+
+    def __init__(self, prompt_tokens: int, tokens: int) -> None:
+        super().__init__()
+        self.prompt_tokens, self.tokens = prompt_tokens, tokens
+
+
+def body(request: Generate, *, chat: bool, limit: str = "max_tokens", stops: bool = True) -> dict[str, Any]:
     """The JSON that asks for ``request``, without the model. ``limit``: what the server calls ``max_tokens``.
 
     ``top_k`` is no part of OpenAI's API: it is sent where it matters, and a server without it refuses the request.
     """
     asked: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
-    if stops := [stop for stop in request.stop if stop][:STOPS]:
-        asked["stop"] = stops
+    if stops and (named := [stop for stop in request.stop if stop][:STOPS]):
+        asked["stop"] = named
     if request.temperature > 0:
         asked |= {"seed": request.seed % SEEDS} if request.seed is not None else {}
         asked |= {"top_k": request.top_k} if request.top_k else {}
@@ -48,8 +56,13 @@ def body(request: Generate, *, chat: bool, limit: str = "max_tokens") -> dict[st
     return asked | {"prompt": request.prompt}
 
 
-def read(raw: Mapping[str, Any], request: Generate, *, chat: bool, clean: Clean = whole) -> Generated:
-    """The continuation in an answer, ``clean``. Raises Transient where something is missing, ContentRefused."""
+def read(
+    raw: Mapping[str, Any], request: Generate, *, chat: bool, clean: Clean = whole, stops: bool = True
+) -> Generated:
+    """The continuation in an answer, ``clean``. ``stops``: whether stop strings were sent.
+
+    Raises Transient where something is missing, ContentRefused, EchoCut.
+    """
     choice = _choice(raw, clean)
     text = _message(choice, clean) if chat else choice.get("text")
     if choice.get("finish_reason") == "content_filter":
@@ -57,8 +70,10 @@ def read(raw: Mapping[str, Any], request: Generate, *, chat: bool, clean: Clean 
     if not isinstance(text, str):
         raise Transient("the server's answer holds no text", tries=CHARGED)
     text, usage = clean(text), raw.get("usage")
-    written, stopped = continued(text, request) if chat else cut(text.removeprefix(request.prompt), request.stop)
     prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+    if chat and stops and _cut_in_echo(choice, text, request):
+        raise EchoCut(prompt_tokens, tokens)
+    written, stopped = continued(text, request) if chat else cut(text.removeprefix(request.prompt), request.stop)
     return Generated(
         text=written,
         finish=_finish(choice, request, tokens, stopped=stopped),
@@ -133,6 +148,12 @@ def _message(choice: Mapping[str, Any], clean: Clean) -> object:
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     ended = message and isinstance(choice.get("finish_reason"), str)
     return "" if content is None and ended else content  # it only thought, called a tool, or had nothing to say
+
+
+def _cut_in_echo(choice: Mapping[str, Any], text: str, request: Generate) -> bool:
+    """Whether a stop string may have ended a message before it was past the echo. Without content there was none."""
+    ended = any(request.stop) and choice.get("finish_reason") == "stop"
+    return ended and choice["message"].get("content") is not None and not begun(text, request)
 
 
 def _finish(

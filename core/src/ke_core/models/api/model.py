@@ -9,7 +9,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, Self, TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ke_core.data.codec import digest
 from ke_core.data.results import Scored
@@ -176,13 +176,21 @@ class ApiModel:
         return outcome
 
     def _generate(self, request: Generate) -> Generated:
+        try:
+            return self._asked(request)
+        except endpoints.EchoCut as first:
+            whole = self._asked(request, stops=False)
+            read, written = first.prompt_tokens + whole.prompt_tokens, first.tokens + whole.tokens
+            return evolve(whole, prompt_tokens=read, tokens=written)
+
+    def _asked(self, request: Generate, *, stops: bool = True) -> Generated:
         path = CHAT if self.chat else COMPLETIONS
         limit = self._limit
-        read = partial(endpoints.read, request=request, chat=self.chat, clean=self.client.clean)
+        read = partial(endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops=stops)
 
         def ask() -> Generated:
-            asked = {"model": self.name, **endpoints.body(request, chat=self.chat, limit=self._limit)}
-            return self.client.ask(path, asked, read)
+            told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=stops)
+            return self.client.ask(path, {"model": self.name, **told}, read)
 
         try:
             return ask()
