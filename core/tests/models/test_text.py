@@ -91,10 +91,11 @@ def test_a_byte_out_of_place_hides_no_stop_string_and_no_text():
         ("b: ab\nb", " ab", "b: ab\n"),
         ("a a\nbb\n", " a a", "a a\nbb"),  # which this does not become: known with the letter that differs
         ("a a\n", " a a", "a a\n"),
+        ("b: a a\nb", " a a", "b: a a\n"),  # an example has the same answer
     ],
 )
 def test_a_stop_string_ends_a_message_where_it_would_end_its_continuation(message, text, read):
-    row = written("b\na a\nb:", [*coded(message), 2], ("\n",), chat=True)
+    row = written("b: a a\na a\nb:", [*coded(message), 2], ("\n",), chat=True)
     assert (row.finish, row.text) == ("stop", text)
     assert row.tokens == [*coded(read), *([2] if read == message else [])]
 

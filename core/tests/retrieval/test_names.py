@@ -13,7 +13,13 @@ def test_m2_a_name_keeps_a_period_of_its_own(name) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name"), [("Rome.", "Rome"), ("W. G. Sebald. ", "W. G. Sebald"), ("Washington, D.C..", "Washington, D.C.")]
+    ("said", "name"),
+    [
+        ("Rome.", "Rome"),
+        ("W. G. Sebald. ", "W. G. Sebald"),
+        ("Washington, D.C..", "Washington, D.C."),
+        ("Windows 7.", "Windows 7"),
+    ],
 )
 def test_the_period_that_closes_the_sentence_goes(said, name) -> None:
     assert without_period(said) == name

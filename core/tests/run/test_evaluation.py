@@ -12,6 +12,7 @@ from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.results.folder import RunFolder
+from ke_core.run.cells import finished
 from ke_core.run.estimate import work_of
 from ke_core.run.evaluation import EvalRequest, judge, prepare, resolve, run, score
 from ke_core.run.session import ModelChoice
@@ -211,7 +212,21 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
         lines._secrets.cache_clear()
 
 
-def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(catalog, tmp_path):
+def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
+    """An encoder of that name, a network trained meanwhile: not the same run any more."""
+    monkeypatch.setattr(fakes.Overwrite, "rests_on", lambda _self, _session: {"encoder": "one"}, raising=False)
+    job = prepared(catalog)
+    assert job.spec.editor.rests_on == {"encoder": "one"}
+    assert prepared(catalog).spec.id == job.spec.id
+    run(job, RunFolder.create(tmp_path / "run", job.spec))
+    assert finished(resolve(request(), catalog.catalog), tmp_path / "run", catalog.catalog)
+    monkeypatch.setattr(fakes.Overwrite, "rests_on", lambda _self, _session: {"encoder": "other"})
+    assert prepared(catalog).spec.id != job.spec.id
+    with pytest.raises(BadRun, match="another run"):
+        RunFolder.create(tmp_path / "run", prepared(catalog).spec)
+
+
+def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(catalog, tmp_path, monkeypatch):
     from attrs import field, frozen
 
     from ke_core.plugins.catalog import Offer
@@ -221,7 +236,7 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
     @frozen(kw_only=True)
     class Config:
         corpus: str = field(default="built-in", metadata={"file": True})
-        prompts: str = field(default="", metadata={"file": True})
+        prompts: str = field(default="", metadata={"file": True, "words": ("dataset",)})
 
     spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
     offer = Offer(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
@@ -234,3 +249,8 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
         assert str(tmp_path) not in options["prompts"]
         seen.append(options["prompts"])
     assert seen[0] == seen[1] != seen[2]
+    monkeypatch.chdir(tmp_path)
+    for word in ("built-in", "dataset"):
+        (tmp_path / word).mkdir()
+        (tmp_path / word / "decompose.txt").write_text("nobody's")
+    assert _chosen(offer, Config(prompts="dataset")).component.options == {"corpus": "built-in", "prompts": "dataset"}

@@ -42,6 +42,12 @@ def test_a_bare_statement_is_an_edit_and_is_removed_by_its_words(site):
     assert len(statements(site)) == 2
 
 
+def test_an_edit_may_say_where_it_comes_from(site):
+    status, _body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"url": "https://example.org/bolivia"}]})
+    assert status == 200
+    assert "https://example.org/bolivia" in json.dumps(site.json("GET", "/edits")[1])
+
+
 def test_the_same_edit_twice_is_known(site):
     site.json("POST", "/edits", {"edits": [BOLIVIA]})
     _status, body = site.json("POST", "/edits", {"edits": [BOLIVIA, {"statement": "Water is dry"}]})

@@ -23,13 +23,17 @@ def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> N
 
 @frozen(kw_only=True)
 class Component:
-    """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks."""
+    """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks.
+
+    ``rests_on``: digests, by name, of what an editor's options do not say whole (``Resting``).
+    """
 
     name: str
     distribution: str
     version: str
     options: Mapping[str, Any] = field(factory=dict)
     model: ModelRef | None = field(default=None, metadata=OMITTED)
+    rests_on: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.errors import BadData
-from ke_core.files import write_atomic
+from ke_core.files import sha256_of, write_atomic
 from ke_core.protocols import Artifacts
 
 TRAINING, CHECKPOINT, LOSSES = "training.json", "checkpoint.safetensors", "loss.jsonl"
@@ -24,12 +24,16 @@ KEY = "ke"
 
 @frozen(kw_only=True)
 class Checkpoint:
-    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays."""
+    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays.
+
+    ``sha256``: of the file that it was read from.
+    """
 
     about: Mapping[str, Any]
     step: int
     seconds: float
     tensors: Mapping[str, Any]
+    sha256: str = ""
 
 
 def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) -> Path:
@@ -58,7 +62,13 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         with safe_open(file, framework="numpy") as opened:
             said = json.loads((opened.metadata() or {})[KEY])
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
-        return Checkpoint(about=said["about"], step=int(said["step"]), seconds=float(said["seconds"]), tensors=tensors)
+        return Checkpoint(
+            about=said["about"],
+            step=int(said["step"]),
+            seconds=float(said["seconds"]),
+            tensors=tensors,
+            sha256=sha256_of(file),
+        )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise BadData(
             f"{file} is not a checkpoint that ke train has written, or a damaged one: {error}",

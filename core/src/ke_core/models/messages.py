@@ -20,9 +20,15 @@ def continued(text: str, request: Generate) -> tuple[str, bool]:
 
 
 def begun(text: str, request: Generate) -> bool:
-    """Whether what is written so far of a message is past line ends and what may still become an echo of the prompt."""
+    """Whether what is written so far of a message is past line ends and what may still become an echo of the prompt.
+
+    "A: Oslo" behind the prompt's last line, "A:", has begun, though an example in the prompt is answered so as well.
+    """
     text = text.lstrip()
-    return bool(text) and not any(len(text) < len(echo) and echo.startswith(text) for echo in _echoes(request.prompt))
+    echoes = list(_echoes(request.prompt))
+    if any(text.startswith(echo) and _over(echo, rest := text[len(echo) :]) and rest.strip() for echo in echoes):
+        return True
+    return bool(text) and not any(len(text) < len(echo) and echo.startswith(text) for echo in echoes)
 
 
 def _joined(prompt: str, text: str) -> tuple[str, str]:

@@ -56,9 +56,15 @@ class MemoryEditor(ABC):
         """The edited model. Raises BadConfig where an option does not fit."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit has a statement, and that is all it takes."""
-        del session, edits
+        """Every edit has a statement, and that is all it takes. Without edits: raises BadConfig as ``remembering``."""
+        if not edits:
+            self.remembering(session, ())
         return {}
+
+    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+        """The encoder's weights, where there is one."""
+        encoder = self.remembering(session, ()).details.get("encoder")
+        return {"encoder": str(encoder)} if encoder else {}
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """The model is not touched, so there is nothing to give back."""

@@ -13,7 +13,7 @@ def without_period(text: str) -> str:
     """
     name = text.strip()
     last = name.split()[-1] if name else ""
-    own = len(last) == 2 or "." in last[:-1] or last in SHORTENED
+    own = (len(last) == 2 and last[0].isalpha()) or "." in last[:-1] or last in SHORTENED
     if last.endswith("..") or (last.endswith(".") and not own):
         return name[:-1].rstrip()
     return name

@@ -65,7 +65,8 @@ Told = Callable[[Cell, Result | None], object]
 
 
 def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
-    """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights.
+    """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights,
+    nor what the editor rests on.
 
     What a server that was down has left unanswered is asked again.
     """
@@ -77,7 +78,13 @@ def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
     expected = found.request.model.named(catalog) if found.editor_spec.needs_model else NO_MODEL
     served = expected.base_url.rstrip("/") in ("", model.base_url)
     same = evolve(model, digest="", base_url="") == evolve(expected, digest="", base_url="")
-    return same and served and found.specify(model).id == there.id and there.finished and not _open(there)
+    return (
+        same
+        and served
+        and found.specify(model, there.spec.editor.rests_on).id == there.id
+        and there.finished
+        and not _open(there)
+    )
 
 
 def _open(there: RunFolder) -> bool:

@@ -55,7 +55,7 @@ def choose_again(
     """
     offer = catalog.offer(kind, recorded.name)
     given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
-    named = {name: str(recorded.options.get(name)) for name in _naming_files(offer.spec.config)}
+    named = {name: str(recorded.options.get(name)) for name in naming_files(offer.spec.config)}
     again = {
         name: _found_again(content, files.get(content, ""), data_dir, option=f"{offer.spec.prefix}.{name}")
         for name, content in named.items()
@@ -92,8 +92,8 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
 def _chosen(offer: Offer, config: Any) -> Chosen:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
-    for name in _naming_files(type(config)):
-        if options[name]:
+    for name in naming_files(type(config)):
+        if options[name] and options[name] not in _words(type(config), name):
             path = Path(str(options[name])).expanduser()
             options[name] = _content(path) or options[name]  # else a name that the component itself knows
             if str(options[name]).startswith(CONTENT):
@@ -105,9 +105,15 @@ def _chosen(offer: Offer, config: Any) -> Chosen:
     return Chosen(spec=offer.spec, config=config, component=component, files=files)
 
 
-def _naming_files(config: type) -> list[str]:
+def naming_files(config: type) -> list[str]:
     """The options that may name a file or a folder."""
     return [name for name, attribute in fields_dict(config).items() if attribute.metadata.get("file")]
+
+
+def _words(config: type, name: str) -> tuple[object, ...]:
+    """What names no file, though one of that name may lie where the run is started."""
+    attribute = fields_dict(config)[name]
+    return attribute.default, *attribute.metadata.get("words", ())
 
 
 def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:

@@ -25,7 +25,7 @@ from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.models.world import world
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
-from ke_core.protocols import Dataset, LanguageModel, Progress
+from ke_core.protocols import Dataset, LanguageModel, Progress, Resting
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
@@ -91,11 +91,12 @@ class Resolved:
         """The groups of the run. Raises BadConfig where the plan does not fit the cases."""
         return groups(self.cases, self.request.plan, self.request.seed, self.dataset.split)
 
-    def specify(self, model: ModelRef) -> RunSpec:
-        """What the run is, with that model."""
+    def specify(self, model: ModelRef, rests_on: Mapping[str, str] = MappingProxyType({})) -> RunSpec:
+        """What the run is, with that model and what the editor rests on in it."""
         return specify(
             model=model,
             editor=self.editor,
+            rests_on=rests_on,
             dataset=self.data,
             sha256=self.dataset.info().sha256,
             styles=self.styles,
@@ -172,6 +173,8 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
     )
     refuse(job)
     planned(job)
+    if isinstance(job.editor, Resting):
+        job = evolve(job, spec=found.specify(reference, job.editor.rests_on(job.session)))
     return job
 
 

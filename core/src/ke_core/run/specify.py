@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
+
+from attrs import evolve
 
 from ke_core.data.queries import Form
 from ke_core.data.runspec import DataRef, ModelRef, Plan, RunSpec
@@ -15,6 +18,7 @@ def specify(
     *,
     model: ModelRef,
     editor: Chosen,
+    rests_on: Mapping[str, str],
     dataset: Chosen,
     sha256: str,
     styles: tuple[str, ...],
@@ -32,7 +36,7 @@ def specify(
     return RunSpec(
         ke=version("ke-core"),
         model=model,
-        editor=editor.component,
+        editor=evolve(editor.component, rests_on=rests_on),
         dataset=DataRef(component=dataset.component, sha256=sha256),
         styles=styles,
         plan=plan,

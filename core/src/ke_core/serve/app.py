@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ke_core.errors import BadData, KEError, UnsupportedChange, UnsupportedEdit
+from ke_core.run.edit_files import NAMES
 from ke_core.run.lines import Place
 from ke_core.serve import asked, replies, wire
 from ke_core.serve.asked import Asked, Manner
@@ -189,7 +190,8 @@ def _kept(raw: object, number: int) -> Kept:
     place = Place(file=f"edits[{number}]")
     if not isinstance(raw, dict):
         raise BadData(f"{place} is not an object", hint="an edit is an object: prompt, subject, target_new")
-    return kept_from({"source": "ke serve", **raw}, place)
+    told = any(NAMES.get(name) == "source" for name in raw)
+    return kept_from(raw if told else {"source": "ke serve", **raw}, place)
 
 
 def _edits(kept: Sequence[Kept]) -> list[Any]:

@@ -24,6 +24,7 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.protocols import Editor, Session
 from ke_core.requests import Generate, Generated, Score
+from ke_core.run.components import naming_files
 from ke_core.specs import EditorSpec
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_core.testing.fakes import EchoModel
@@ -129,6 +130,20 @@ class EditorPitfalls(EditorKit):
             monkeypatch.setenv(name, SECRET)
         with editor.edit(session, [MOVE_TOWER]) as edited:
             assert SECRET not in json.dumps(edited.details)
+
+    def test_a_file_that_is_not_there_is_named_before_anything_is_asked(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
+        """By ``check`` without edits, or when the options are read: the unedited model has not been paid for yet."""
+        if spec.needs_weights:
+            pytest.skip("its files are read with its first edit")
+        model, gone = DeadModel(), str(tmp_path / "gone")
+        for option in naming_files(spec.config):
+            if option == "encoder":  # whichever is named, a test's session has its own
+                continue
+            with pytest.raises(KEError, match="gone"):
+                spec.build(evolve(config, **{option: gone})).check(self.on(model, tmp_path), ())
+        assert not model.asked
 
     def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:
         """-1 for each number among its options, and NaN: refused, or the edit is made or refused in one clear line."""

@@ -119,9 +119,9 @@ def test_a_model_without_log_probabilities_is_asked_for_none(tmp_path: Path, rec
     (case,) = Recoe(variant=WHOLE, config=config).cases()
     assert scored(case) == {}
     specs = {spec.name: spec for spec in ke_datasets()}
-    assert specs["recoe"].for_config(RecoeConfig()).metrics == ("correct-flip", "fact-perplexity")
-    assert specs["recoe"].for_config(config).metrics == ("correct-flip",)
-    assert specs["recoe-atlas"].for_config(AtlasConfig(perplexity=False)).metrics == ("correct-flip",)
+    assert specs["recoe"].for_config(RecoeConfig()).metrics == ("correct-flip", "fact-perplexity", "retrieval")
+    assert specs["recoe"].for_config(config).metrics == ("correct-flip", "retrieval")
+    assert specs["recoe-atlas"].for_config(AtlasConfig(perplexity=False)).metrics == ("correct-flip", "retrieval")
 
 
 def test_unchanged_facts_are_context_and_may_be_absent(

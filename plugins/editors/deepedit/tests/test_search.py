@@ -12,6 +12,7 @@ from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
+from ke_plugin_deepedit.search import closed
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = "Eiffel Tower is located in Rome"
@@ -34,6 +35,10 @@ def replay(*script, edits=(MOVE_TOWER,), ask=TOWER, **options):
 def tails(model) -> list[str]:
     """What each prompt asks, without its worked examples."""
     return [prompt.rpartition("\n\n")[2] for prompt in model.prompts]
+
+
+def test_a_fact_with_a_full_stop_gets_no_second_one() -> None:
+    assert closed("Rome is in Italy.") == closed("Rome is in Italy") == "Rome is in Italy.#"
 
 
 @BOTH

@@ -75,6 +75,11 @@ def test_the_transcript_of_a_hop_stands_before_the_next(replay) -> None:
     assert reply.raw.endswith("Known fact: none\nSo the answer here is: Bolish")
 
 
+def test_a_statement_with_a_full_stop_gets_no_second_one(replay, edits) -> None:
+    ended = tuple(evolve(edit, statement=f"{edit.statement}.") for edit in edits)
+    assert replay(SUBJECT, PATH, edits=ended)[0].raw == replay(SUBJECT, PATH)[0].raw
+
+
 def test_the_published_profile_asks_even_where_the_graph_overrules(replay) -> None:
     path = "(is a citizen of)->(The official language of is)->answer"
     reply, model = replay(SUBJECT, path, " She is from {}. Aland", OWN, profile="published")

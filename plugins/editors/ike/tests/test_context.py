@@ -210,6 +210,18 @@ def test_hidden_facts_are_not_shown(facts) -> None:
     assert facts_of(edits=BOTH, ask=ask, facts=facts) == [MOVE_GATE.statement]
 
 
+def test_hidden_edits_bar_no_demonstration() -> None:
+    subjects = sorted({record.subject for record in read_records("own")})
+    others = tuple(Edit(id=name, statement=f"{name} is famous") for name in subjects)
+    hidden = frozenset(edit.id for edit in others)
+    alone = blocks(edits=(MOVE_TOWER,))
+    assert blocks(edits=(MOVE_TOWER, *others), ask=evolve(ASK, hidden=hidden)) == alone
+    assert blocks(edits=(MOVE_TOWER, *others), ask=evolve(ASK, hidden=hidden - {subjects[0]})) != blocks(
+        edits=(MOVE_TOWER, *others[1:]), ask=ASK
+    )
+    assert len(blocks(edits=(MOVE_TOWER, *others[1:]), ask=evolve(ASK, hidden=hidden - {subjects[0]}))) == len(alone)
+
+
 @pytest.mark.parametrize(
     ("edits", "changes"),
     [((), {}), ((MOVE_TOWER,), {"hidden": frozenset({MOVE_TOWER.id})})],

@@ -204,7 +204,7 @@ def test_a_change_reads_its_own_edits_and_no_others(monkeypatch) -> None:
     read = []
     monkeypatch.setattr(barring, "_plain", lambda text: read.append(text) or f" {text} ")
     many.change(add=[about("", "Water is dry")], remove=["The head of office 7 is Ms 7"])
-    assert read == ["The head of office 7 is Ms 7", "Water is dry"]
+    assert read == ["Water is dry"]
 
 
 def test_every_record_barred_leaves_the_facts(tmp_path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Cost, Failure, Likelihood, Step
+from ke_core.plugin import Answer, Cost, Failure, Generated, Likelihood, Step
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
+from ke_plugin_mello.turns import first_step
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact: Made up."
@@ -163,6 +164,13 @@ def test_stop_string_missing_at_the_end_of_text_goes_on(profile) -> None:
 def test_stop_string_missing_and_the_limit_reached_is_length(profile) -> None:
     said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris and it goes on"
     assert outcome(said, max_tokens=10, profile=profile) == ("length", "")
+
+
+def test_a_line_that_is_whole_at_the_limit_counts() -> None:
+    said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\n"
+    turn = first_step(Generated(text=said, finish="length", prompt_tokens=1, tokens=1))
+    assert turn.subquestion == "In which city is the Eiffel Tower?"
+    assert not first_step(Generated(text=said[:-2], finish="length", prompt_tokens=1, tokens=1)).subquestion
 
 
 @BOTH

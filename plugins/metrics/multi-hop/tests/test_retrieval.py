@@ -158,6 +158,26 @@ def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighe
     assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
 
 
+@pytest.mark.parametrize(
+    ("said", "require", "arrived"),
+    [
+        ("French, German", "all", 1),
+        ("german and french.", "all", 1),
+        ("French", "all", 0),
+        ("Germanic, French", "all", 0),
+        ("French", "any", 1),
+        ("French, German", "any", 0),
+    ],
+)
+def test_a_hop_with_several_answers_is_arrived_at_with_all_of_them(stepped, said, require, arrived) -> None:
+    one = stepped(hop(said, "a-e1"))
+    (asked,) = one.case.probes[-1].queries
+    gold = Gold(entities=(Entity(label="French"), Entity(label="German")), require=require)
+    asked = evolve(asked, hops=(evolve(asked.hops[0], gold=gold),))
+    case = evolve(one.case, probes=(*one.case.probes[:-1], evolve(one.case.probes[-1], queries=(asked,))))
+    assert [v.value for v in named(evolve(one, case=case), "edit-weighed")] == [arrived]
+
+
 def test_a_method_without_sub_questions_has_no_hops_to_count(stepped, per_hop) -> None:
     assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
     control = evolve(stepped(hop("Rome", "a-e1")), edited=False)

@@ -153,7 +153,7 @@ def _spec(
         cite=variant.cite,
         aspects=(EFFICACY, COMPLEX),
         styles=STYLES,
-        metrics=("set-answers",),
+        metrics=("set-answers", "retrieval"),
         judge="set",
         hides=lambda config: bool(config.mask),
         builder=builder,

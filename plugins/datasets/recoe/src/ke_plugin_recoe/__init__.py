@@ -26,7 +26,8 @@ CITE = (
     "Counterfactual Tasks (ReCoE)"
 )
 STYLES = ("direct", "cot")
-METRICS = ("correct-flip", "fact-perplexity")
+PERPLEXITY = "fact-perplexity"
+METRICS = ("correct-flip", PERPLEXITY, "retrieval")
 """Of sections 4.2 and 5.1 of the paper; the two that a model judges (5.2, 5.3) come with ``ke judge``."""
 REASONING = "reasoning"
 """The aspect of the questions that follow from the edits."""
@@ -205,6 +206,11 @@ def _made(variant: Variant) -> Callable[[RecoeConfig], Dataset]:
     return build
 
 
+def _usual(config: Any) -> Usual:
+    metrics = METRICS if config.perplexity else tuple(name for name in METRICS if name != PERPLEXITY)
+    return Usual(judge="alias", metrics=metrics)
+
+
 def _spec(
     variant: Variant,
     config: type,
@@ -224,7 +230,7 @@ def _spec(
         styles=STYLES,
         metrics=METRICS,
         judge="alias",
-        usual=lambda config: Usual(judge="alias", metrics=METRICS if config.perplexity else METRICS[:1]),
+        usual=_usual,
         hides=lambda config: bool(config.mask),
         builder=builder,
     )

@@ -41,7 +41,7 @@ class DeepEditConfig:
     max_tokens: int = field(
         default=64, validator=validators.ge(1), metadata={"help": "tokens that one thought may have"}
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory", "file": True})
     prompts: str = field(
         default="own",
         metadata={"help": "worked examples: own, or a folder with the eight files of the README", "file": True},

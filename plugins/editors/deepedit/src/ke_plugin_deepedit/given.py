@@ -12,7 +12,7 @@ from attrs import evolve
 
 from ke_core.plugin import Hit, Nearest, Procedure, Question, SubQuestion
 from ke_core.retrieval import Hop, Way, looked_up
-from ke_plugin_deepedit.search import BETWEEN, CANDIDATES, Search, State, relevant
+from ke_plugin_deepedit.search import CANDIDATES, Search, State, closed, relevant
 from ke_plugin_deepedit.talk import OutOfCalls, Talk
 
 
@@ -41,4 +41,4 @@ def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str])
             break
     notes, talk.notes = talk.notes, []
     steps = (evolve(looked_up(asked, hits), answer=answer), *notes)
-    return Hop(steps=steps, text=f" {link}{BETWEEN}", outcome="answered" if answer else "unparsed")
+    return Hop(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

@@ -74,7 +74,7 @@ class State:
         return State(
             new_entity=entity,
             last_thought=link,
-            written=f"{self.written} {link}{BETWEEN}",
+            written=f"{self.written} {closed(link)}",
             last_entity=self.new_entity,
             depth=self.depth + 1,
             path=(*self.path, evolve(step, answer=entity)),
@@ -83,6 +83,11 @@ class State:
     def ends(self, outcome: Ending, notes: Sequence[Step], text: str = "", last: str = "") -> Answer:
         """How the search ends with this chain."""
         return Answer(text=text, raw=f"{self.written}{last}", steps=(*self.path, *notes), outcome=outcome)
+
+
+def closed(link: str) -> str:
+    """A thought or a fact with its end, which holds a full stop."""
+    return f"{link.removesuffix('.')}{BETWEEN}"
 
 
 @frozen(kw_only=True)

@@ -43,7 +43,9 @@ class GwalkConfig:
             "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number of your own"
         },
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of relations and entities"})
+    encoder: str = field(
+        default="minilm-l6", metadata={"help": "sentence encoder of relations and entities", "file": True}
+    )
     aliases: Literal["none", "oracle"] = field(
         default="none",
         metadata={"help": "other names of entities: none, or oracle = the benchmark's, which rest on its answers"},

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 from attrs import astuple, field, frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Reply, Session, prompt_text
-from ke_core.retrieval import Given, given_hops
+from ke_core.retrieval import Given, MemoryEditor, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
@@ -45,20 +44,19 @@ class Walking:
 
 
 @frozen(kw_only=True)
-class Gwalk:
+class Gwalk(MemoryEditor):
     """Gwalk(config).edit(session, edits) is a model that walks questions through a graph of those edits."""
 
     config: GwalkConfig
     _known: dict[str, tuple[Calibration, Calibration | None]] = field(factory=dict, init=False, repr=False, eq=False)
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """An edge has one subject, relation and object. Raises BadConfig for a threshold of another encoder."""
-        del session
-        fixed(self.config)
+        """An edge has one subject, relation and object. Without edits: raises BadConfig as ``remembering``."""
+        super().check(session, edits)
         return {edit.id: why for edit in edits if (why := unfit(edit))}
 
-    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
-        """The model is not touched, so there is nothing to give back. Raises BadConfig, UnsupportedEdit."""
+    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """The model beside a graph. Raises BadConfig, UnsupportedEdit."""
         config, profile = self.config, PROFILES[self.config.profile]
         encoder = session.encoder(config.encoder)
         least, record = self._least(encoder, profile)
@@ -72,7 +70,7 @@ class Gwalk:
         shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
         record |= {"examples_sha256": shown}
         given = _given(walk, session) if config.decomposition == "oracle" else None
-        return nullcontext(Walking(session, walk, record, given=given))
+        return Walking(session, walk, record, given=given)
 
     def _least(self, encoder: Encoder, profile: Profile) -> tuple[Thresholds, dict[str, Any]]:
         """The thresholds, and what is on record of them. The paper has one for entities and relations."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
+from ke_core.retrieval import sentence
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
 from ke_plugin_gwalk.reading import Formless, Lost, lost
@@ -238,4 +239,4 @@ def _verdict(fact: Triple | None, own: str) -> str:
     """What the transcript says of the graph's fact: it decides where there is one."""
     if fact is None:
         return f"\nKnown fact: none\nSo the answer here is: {own}"
-    return f"\nKnown fact: {fact.statement}.\nSo the answer here is: {fact.object}"
+    return f"\nKnown fact: {sentence(fact.statement)}\nSo the answer here is: {fact.object}"

@@ -21,7 +21,7 @@ class IceConfig:
         },
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved"})
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved", "file": True})
     profile: Literal["released", "paper"] = field(
         default="released",
         metadata={

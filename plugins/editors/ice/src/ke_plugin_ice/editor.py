@@ -99,7 +99,7 @@ class Ice(MemoryEditor):
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Any statement can be supposed; the paper's form takes those that say what the object is."""
-        del session
+        super().check(session, edits)
         return {edit.id: why for edit in edits if self.config.profile == "paper" and (why := unfit(edit))}
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:

@@ -39,7 +39,9 @@ class IkeConfig:
             "material: sub-questions and the answers before editing), so that each hop is asked as an edit of its own"
         },
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder that finds edits and demonstrations"})
+    encoder: str = field(
+        default="minilm-l6", metadata={"help": "sentence encoder that finds edits and demonstrations", "file": True}
+    )
     demonstrations: str = field(
         default="own",
         metadata={"help": "own = records of this package; else a file of JSON lines (see the README)", "file": True},

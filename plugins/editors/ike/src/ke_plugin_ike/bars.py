@@ -23,19 +23,25 @@ class Bars:
     def __init__(self, corpus: Corpus) -> None:
         self.corpus = corpus
         self.ids: frozenset[str] = frozenset()
-        self._edits: dict[str, Edit] = {}
-        self._told: Counter[str] = Counter()  # by demonstration: how many edits in force it tells of
+        self._told: dict[str, set[str]] = {}  # by edit in force: the demonstrations that tell of it
+        self._edits: Counter[str] = Counter()  # by demonstration: how many edits in force it tells of
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take edits off and put others in force; of one id the first counts."""
         for name in remove:
-            if edit := self._edits.pop(name, None):
-                self._told.subtract(self._telling(edit))
+            self._edits.subtract(self._told.pop(name, ()))
         for edit in add:
-            if edit.id not in self._edits:
-                self._edits[edit.id] = edit
-                self._told.update(self._telling(edit))
-        self.ids = self._with_records(frozenset(name for name, edits in self._told.items() if edits))
+            if edit.id not in self._told:
+                self._told[edit.id] = self._telling(edit)
+                self._edits.update(self._told[edit.id])
+        self.ids = self._with_records(frozenset(name for name, edits in self._edits.items() if edits))
+
+    def without(self, hidden: frozenset[str]) -> frozenset[str]:
+        """``ids`` as if the edits of those ids were not in force."""
+        spared = Counter(name for edit in hidden & self._told.keys() for name in self._told[edit])
+        if not spared:
+            return self.ids
+        return self._with_records(frozenset(name for name, edits in self._edits.items() if edits > spared[name]))
 
     def _with_records(self, told: frozenset[str]) -> frozenset[str]:
         corpus = self.corpus

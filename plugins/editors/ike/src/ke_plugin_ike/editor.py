@@ -64,7 +64,7 @@ class Shown(InContext):
         shown = yield from self.shown(ask)
         if shown.facts:
             query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
-            text = yield from self.context.before(shown.facts, self.bars.ids, query)
+            text = yield from self.context.before(shown.facts, self.bars.without(ask.hidden), query)
             ask = asked(ask, text)
         return shown.on_record((yield from put(ask)))
 
@@ -81,7 +81,9 @@ class Shown(InContext):
             found = evolve(found, kind="subquestion")
             if not shown.facts:
                 return Hop(steps=(evolve(found, answer=given.answer),))
-            text = yield from self.context.before(shown.facts, self.bars.ids, given.question, given.answer)
+            text = yield from self.context.before(
+                shown.facts, self.bars.without(ask.hidden), given.question, given.answer
+            )
             reply = yield from put(asked(ask, text))
             assert isinstance(reply, Answer), "a question is answered in words"
             text = f"\n{given.question} {reply.raw.strip()}"

@@ -24,7 +24,7 @@ class InputAugConfig:
         },
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved"})
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved", "file": True})
     max_tokens: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),

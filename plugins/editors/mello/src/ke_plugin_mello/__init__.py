@@ -38,12 +38,13 @@ class MelloConfig:
         validator=validators.optional(validators.ge(1)),
         metadata={"help": "tokens that one call may generate; derived: 50 (remastered) or 256", "derived": True},
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory"})
+    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory", "file": True})
     prompts: str = field(
         default="own",
         metadata={
             "help": "worked examples: own, dataset (those it brings), or a folder with a decompose.txt",
             "file": True,
+            "words": ("dataset",),
         },
     )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ke_core.plugin import Generated
-from ke_core.retrieval import Turn
+from ke_core.retrieval import Turn, whole_lines
 
 QUESTION, SUBQUESTION, TENTATIVE = "Question:", "Subquestion:", "Generated answer:"
 FACT, FINAL = "Retrieved fact:", "Final answer:"
@@ -41,12 +41,11 @@ def first_step(written: Generated) -> Turn:
     """The first final answer, or the first sub-question with its tentative answer; the turn ends there.
 
     After a tentative answer the memory speaks. A small model that forgets to announce the fact writes on in
-    the memory's place, and a sub-question that was asked would go without a look-up. Of lines that may have been cut
-    by the token limit none is read.
+    the memory's place, and a sub-question that was asked would go without a look-up. A line that may have been cut by
+    the token limit is not read.
     """
-    lines = written.text.splitlines(keepends=True)
     kept, asked = "", None
-    for line in lines[:-1] if written.finish == "length" else lines:
+    for line in whole_lines(written):
         kept, words = kept + line, line.strip()
         if words.startswith(FINAL):
             return Turn(text=kept, final=_rest(words, FINAL), answer=weighed(kept.splitlines()))

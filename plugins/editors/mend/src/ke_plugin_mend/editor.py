@@ -65,6 +65,10 @@ class Mend:
             self._trained(session)
         return unmakeable(edits, session.model.tokenizer, session.model.context)
 
+    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+        """The network as it is trained now."""
+        return {"network": self._trained(session).checkpoint.sha256}
+
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make ``edits`` together: the sum of their updates, each found on the unedited model.

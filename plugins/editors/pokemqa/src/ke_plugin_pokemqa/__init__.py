@@ -37,6 +37,7 @@ class PokemqaConfig:
         metadata={
             "help": "sentence encoder of the memory; derived: minilm-l6 (small), distilbert-base-cased (published)",
             "derived": True,
+            "file": True,
         },
     )
     checkpoint: str = field(
@@ -84,6 +85,7 @@ class PokemqaConfig:
             "help": "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
             "knowledge prompt, knowledge.txt",
             "file": True,
+            "words": ("dataset",),
         },
     )
 

@@ -81,11 +81,11 @@ class Pokemqa(MemoryEditor):
         memory, detector = self._memory(session)
         return Recalling(self.config, session, edits, memory=memory, detector=detector)
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit has a statement, and that is all it takes. Raises BadConfig without a detector."""
-        del edits
-        self._memory(session)
-        return {}
+    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+        """The encoder, and the detector as it is trained now."""
+        _memory, detector = self._memory(session)
+        trained = {"detector": detector["sha256"]} if "sha256" in detector else {}
+        return {**super().rests_on(session), **trained}
 
     def _memory(self, session: Session[Any]) -> tuple[FactMemory, Details]:
         """An empty memory, and what is said of its detector."""
@@ -103,7 +103,7 @@ class Pokemqa(MemoryEditor):
         found = trained(session, self.config)
         checkpoint = found.checkpoint
         said = {"step": checkpoint.step, "minutes": checkpoint.seconds / 60, **checkpoint.about}
-        return ScopeMemory(found.detector), {"kind": "trained", "trained": said}
+        return ScopeMemory(found.detector), {"kind": "trained", "sha256": checkpoint.sha256, "trained": said}
 
 
 def _given(loop: Loop, session: Session[Any]) -> Given:

@@ -14,11 +14,12 @@ All but the first are of the questions behind which there are several facts: mul
 reasoning (ReCoE). They exist only for cases where some answer has steps, that is, where the method looks things up; a
 question for which it looked up nothing, or which failed, then counts as 0. Controls have no edits to retrieve. The last
 two exist where steps are sub-questions; no judge sees a step, so its answer is compared here, with the hop's
-gold names, letters' case and a full stop at the end aside.
+gold names, letters' case and a full stop at the end aside; of a hop with several answers it has to hold all (CompKE).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
@@ -87,9 +88,17 @@ def _hops(one: Asked) -> Iterator[Value]:
 
 
 def _names(hop: Query, step: Step) -> bool:
-    """Whether the step's answer is a gold name of the hop."""
+    """Whether the step's answer is a gold name of the hop; holds one of each entity where all are asked for."""
     said = _plain(step.answer)
-    return bool(said) and any(said == _plain(name) for entity in hop.gold.entities for name in entity.names)
+    names = [[_plain(name) for name in entity.names] for entity in hop.gold.entities]
+    if len(names) > 1 and hop.gold.require != "any":
+        return all(any(_holds(said, name) for name in own) for own in names)
+    return bool(said) and any(said in own for own in names)
+
+
+def _holds(text: str, name: str) -> bool:
+    """Whether ``name`` stands in ``text`` between word borders."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def _plain(text: str) -> str:
