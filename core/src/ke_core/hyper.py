@@ -133,6 +133,7 @@ class TargetConfig:
             "help": "text of the second moments: wordnet (in the package), a text file (one document a line), or a "
             "dataset of the hub (OWNER/NAME:CONFIGURATION)",
             "file": True,
+            "words": ("wordnet",),
         },
     )
     tokens: int = field(

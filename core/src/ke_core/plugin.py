@@ -72,7 +72,7 @@ from ke_core.datasets.family import (
 )
 from ke_core.datasets.stream import parse_json
 from ke_core.engine.direct import Direct, put
-from ke_core.engine.trained import Checkpoint, read_checkpoint, trained_folder
+from ke_core.engine.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
 from ke_core.files import data_places, find_data, sha256_of
 from ke_core.hyper import (
@@ -143,10 +143,10 @@ __all__ = [
     "Query", "Question", "Relation", "Reply", "ReproductionSpec", "Request", "Score", "Scored", "Session", "Setting",
     "Shape", "SingleConfig", "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training",
     "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
-    "all_said", "as_details", "contradicting", "data_places", "derived", "digest_of", "distinct", "expected",
-    "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed", "one_slot",
-    "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of", "question_entities",
-    "read_cases", "read_checkpoint", "read_header", "reproductions_in", "said", "sentences", "settle", "sha256_of",
-    "single_edit_probes", "single_settings", "some_said", "spread_settings", "sub_questions", "template_length",
-    "thoughts_of", "trained_folder", "words", "write_cases",
+    "all_said", "as_details", "checkpoint_digest", "contradicting", "data_places", "derived", "digest_of", "distinct",
+    "expected", "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed",
+    "one_slot", "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of",
+    "question_entities", "read_cases", "read_checkpoint", "read_header", "reproductions_in", "said", "sentences",
+    "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings", "sub_questions",
+    "template_length", "thoughts_of", "trained_folder", "words", "write_cases",
 ]  # fmt: skip

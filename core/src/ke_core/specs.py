@@ -39,7 +39,7 @@ class Spec(Generic[T]):
     """``family`` is what stands before the dot in ``-o family.option=value``: the name, unless several
     components share one config class (``mquake`` for ``mquake-cf-3k``). Each config field carries its help
     in ``metadata={"help": ...}``; ``"file": True`` marks one that may name a file or folder, which stands in a run's
-    specification by its content. The default, and what is in ``"words"``, is no file's name.
+    specification by its content. What is in ``"words"`` is never a file's name.
     """
 
     name: str = field(validator=validators.matches_re(NAME))

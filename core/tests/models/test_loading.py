@@ -72,7 +72,7 @@ def test_a_message_is_joined_to_its_prompt_as_a_continuation(folder, monkeypatch
     """A transcript goes on with it: the next prompt has this text behind this one."""
     chat, ask = loaded(folder, chat=True), Generate(prompt=prompt, max_tokens=8)
     (said,) = chat.generate([ask])
-    monkeypatch.setattr("ke_core.models.local.text.continued", lambda text, _request: (text, False))
+    monkeypatch.setattr("ke_core.models.local.text.continued", lambda text, _request, **_more: (text, False))
     (raw,) = chat.generate([ask])
     assert said == evolve(raw, text=joint + raw.text.strip("\n").lstrip())
 

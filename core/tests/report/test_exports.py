@@ -159,6 +159,13 @@ def test_a_second_run_of_a_size_has_a_line_of_its_own():
     assert [[point is not None for point in line] for line in panel.points] == [[True, True], [False, True]]
 
 
+def test_runs_of_other_options_lie_on_other_lines():
+    runs = [evolve(ONE, spec=evolve(spec(k=k), seed=seed)) for k, seed in ((1, 0), (1, 1), (100, 1))]
+    panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
+    assert [series.label for series in panel.series] == ["memit seed=0, direct", "memit seed=1, direct"]
+    assert [[point is not None for point in line] for line in panel.points] == [[True, False], [True, True]]
+
+
 @pytest.mark.parametrize(("other", "drawn"), [(0.7, True), (0.6, False)])
 def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, drawn):
     runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]

@@ -250,7 +250,6 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
         seen.append(options["prompts"])
     assert seen[0] == seen[1] != seen[2]
     monkeypatch.chdir(tmp_path)
-    for word in ("built-in", "dataset"):
-        (tmp_path / word).mkdir()
-        (tmp_path / word / "decompose.txt").write_text("nobody's")
-    assert _chosen(offer, Config(prompts="dataset")).component.options == {"corpus": "built-in", "prompts": "dataset"}
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset" / "decompose.txt").write_text("nobody's")
+    assert _chosen(offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"

@@ -24,16 +24,12 @@ KEY = "ke"
 
 @frozen(kw_only=True)
 class Checkpoint:
-    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays.
-
-    ``sha256``: of the file that it was read from.
-    """
+    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays."""
 
     about: Mapping[str, Any]
     step: int
     seconds: float
     tensors: Mapping[str, Any]
-    sha256: str = ""
 
 
 def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) -> Path:
@@ -51,6 +47,12 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     write_atomic(folder / CHECKPOINT, save(dict(checkpoint.tensors), {KEY: said}))
 
 
+def checkpoint_digest(folder: Path) -> str:
+    """Of the checkpoint in ``folder``, for ``rests_on``; empty if there is none."""
+    file = folder / CHECKPOINT
+    return sha256_of(file) if file.exists() else ""
+
+
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """The checkpoint in ``folder``, None if there is none yet. Raises BadData for one that cannot be read."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415  as above
@@ -62,13 +64,7 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         with safe_open(file, framework="numpy") as opened:
             said = json.loads((opened.metadata() or {})[KEY])
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
-        return Checkpoint(
-            about=said["about"],
-            step=int(said["step"]),
-            seconds=float(said["seconds"]),
-            tensors=tensors,
-            sha256=sha256_of(file),
-        )
+        return Checkpoint(about=said["about"], step=int(said["step"]), seconds=float(said["seconds"]), tensors=tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise BadData(
             f"{file} is not a checkpoint that ke train has written, or a damaged one: {error}",

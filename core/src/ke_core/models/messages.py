@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from unicodedata import category
 
 from ke_core.requests import Generate
 
+READING = "joined to the prompt, stopped behind an echo"
+"""Part of the digest of a chat model: completions that were read in another way are not taken for these."""
+LINE = re.compile(r"(?m)^\s*(\S)")
 GOING_ON = ".,-_'\u2019"
 """Behind these a word or a number may go on."""
 
 
-def continued(text: str, request: Generate) -> tuple[str, bool]:
-    """A message as the continuation of the prompt, and whether a stop string ended it."""
+def continued(text: str, request: Generate, *, ended: bool = True) -> tuple[str, bool]:
+    """A message as the continuation of the prompt, and whether a stop string ended it.
+
+    ``ended``: not by the limit of tokens, so that line ends behind it say nothing.
+    """
     joint, rest = _joined(request.prompt, text)
     rest, stopped = cut(rest, request.stop)
     # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
     whole, again = cut(joint + rest, [stop for stop in request.stop if stop.strip()])
-    return (whole, True) if stopped or again else (whole.rstrip("\n"), False)
+    stopped |= again
+    return whole.rstrip("\n") if ended and not stopped else whole, stopped
 
 
 def begun(text: str, request: Generate) -> bool:
@@ -25,10 +34,24 @@ def begun(text: str, request: Generate) -> bool:
     "A: Oslo" behind the prompt's last line, "A:", has begun, though an example in the prompt is answered so as well.
     """
     text = text.lstrip()
-    echoes = list(_echoes(request.prompt))
-    if any(text.startswith(echo) and _over(echo, rest := text[len(echo) :]) and rest.strip() for echo in echoes):
-        return True
-    return bool(text) and not any(len(text) < len(echo) and echo.startswith(text) for echo in echoes)
+    return bool(text) and (_past_echo(text, request.prompt) or not _in_echo(text, request.prompt))
+
+
+def cut_in_echo(text: str, request: Generate) -> bool:
+    """Whether a stop string may have ended a message before it was past line ends and an echo of the prompt.
+
+    Servers look for stop strings in these as well. ``text`` may end with the stop string or before it.
+    """
+    text = text.lstrip()
+    ending = next((stop for stop in request.stop if stop and text.endswith(stop)), "")
+    text = text.removesuffix(ending)
+    if _past_echo(text, request.prompt):
+        return False
+    stops = [stop for stop in request.stop if stop]
+    if not text.strip():
+        return any(not stop.strip() or _in_echo(stop.lstrip(), request.prompt) for stop in stops)
+    echoed = any(text.rstrip() == echo for echo in _echoes(request.prompt, most=len(text)))
+    return echoed or any(_in_echo(text + stop, request.prompt) for stop in stops)
 
 
 def _joined(prompt: str, text: str) -> tuple[str, str]:
@@ -40,7 +63,7 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
     its colon, a sentence that breaks off).
     """
     text = text.lstrip()
-    for echo in _echoes(prompt):
+    for echo in _echoes(prompt, most=len(text)):
         rest = text[len(echo) :]
         if text.startswith(echo) and _over(echo, rest):
             text = rest.lstrip()
@@ -52,16 +75,34 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
     return ("\n" if prompt[-1] in ".?!" else " "), text
 
 
-def _echoes(prompt: str) -> Iterator[str]:
-    """The prompt's last lines, the most first."""
-    lines = prompt.strip().split("\n")
-    echoes = ("\n".join(lines[first:]).strip() for first in range(len(lines)))
-    return (echo for echo in echoes if echo)
+def _past_echo(text: str, prompt: str) -> bool:
+    """Whether ``text`` is an echo of the prompt's last lines and more."""
+    return any(
+        text.startswith(echo) and _over(echo, rest := text[len(echo) :]) and rest.strip()
+        for echo in _echoes(prompt, most=len(text))
+    )
+
+
+def _in_echo(text: str, prompt: str) -> bool:
+    """Whether the prompt's last lines, however many, begin with ``text``."""
+    prompt = prompt.strip()
+    return any(prompt.startswith(text, line.start(1)) for line in LINE.finditer(prompt))
+
+
+def _echoes(prompt: str, *, most: int) -> Iterator[str]:
+    """The prompt's last lines, the most first, of at most that many characters."""
+    prompt = prompt.strip()
+    starts = (line.start(1) for line in LINE.finditer(prompt))
+    return (prompt[start:] for start in starts if len(prompt) - start <= most)
 
 
 def _over(echo: str, rest: str) -> bool:
     """Whether a word or a number ends between the two."""
-    return not rest or rest[0].isspace() or not (echo[-1].isalnum() or echo[-1] in GOING_ON)
+    if not rest or rest[0].isspace():
+        return True
+    if echo[-1] == ":" and rest[0].isdigit():  # 1:30
+        return not echo[-2:-1].isdigit()
+    return category(echo[-1])[0] not in "LMN" and echo[-1] not in GOING_ON
 
 
 def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:

@@ -13,7 +13,7 @@ from ke_core.retrieval.given import Given, Hop, Way, given_hops
 from ke_core.retrieval.memory import FactMemory, best_rows
 from ke_core.retrieval.names import without_period
 from ke_core.retrieval.steps import answered, looked_up
-from ke_core.retrieval.transcript import Transcript, Turn, operations, whole_lines
+from ke_core.retrieval.transcript import Transcript, Turn, operations, unbroken_lines
 
 if TYPE_CHECKING:
     from ke_core.retrieval.encoder import SentenceEncoder, load_encoder
@@ -48,6 +48,6 @@ __all__ = [
     "looked_up",
     "operations",
     "sentence",
-    "whole_lines",
+    "unbroken_lines",
     "without_period",
 ]  # fmt: skip

@@ -51,6 +51,11 @@ class Remembering(ABC):
 class MemoryEditor(ABC):
     """An editor whose edited model is ``remembering``."""
 
+    @property
+    def encoder(self) -> str | None:
+        """Name of the sentence encoder that answers rest on; None where nothing is looked up."""
+        return None
+
     @abstractmethod
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The edited model. Raises BadConfig where an option does not fit."""
@@ -62,9 +67,8 @@ class MemoryEditor(ABC):
         return {}
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
-        """The encoder's weights, where there is one."""
-        encoder = self.remembering(session, ()).details.get("encoder")
-        return {"encoder": str(encoder)} if encoder else {}
+        """The encoder, where there is one."""
+        return {} if self.encoder is None else {"encoder": session.encoder(self.encoder).id}
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """The model is not touched, so there is nothing to give back."""

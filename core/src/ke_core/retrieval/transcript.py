@@ -15,7 +15,7 @@ OPERATION = "Logical operation:"
 """Begins the line in which CompKE's worked examples spell a logical step out: it looks nothing up."""
 
 
-def whole_lines(written: Generated) -> list[str]:
+def unbroken_lines(written: Generated) -> list[str]:
     """The lines of a turn, each with its end; without the last one where the token limit may have cut it."""
     lines = written.text.splitlines(keepends=True)
     return lines[:-1] if written.finish == "length" and not written.text.endswith("\n") else lines

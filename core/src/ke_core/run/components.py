@@ -112,8 +112,8 @@ def naming_files(config: type) -> list[str]:
 
 def _words(config: type, name: str) -> tuple[object, ...]:
     """What names no file, though one of that name may lie where the run is started."""
-    attribute = fields_dict(config)[name]
-    return attribute.default, *attribute.metadata.get("words", ())
+    words: tuple[object, ...] = fields_dict(config)[name].metadata.get("words", ())
+    return words
 
 
 def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:

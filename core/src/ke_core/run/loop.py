@@ -154,9 +154,8 @@ class Loop:
 
     def feasible(self, group: Group) -> Feasible:
         """A case that needs a refused edit is left out, and its edits are withheld unless another case needs them."""
-        refused = dict(
-            self.job.editor.check(self.job.session, distinct(edit for case in group.edited for edit in case.edits))
-        )
+        wanted = distinct(edit for case in group.edited for edit in case.edits)
+        refused = dict(self.job.editor.check(self.job.session, wanted)) if wanted else {}
         skipped: dict[str, str] = {}
         for case in group.edited:
             reasons = [f"edit {edit.id} refused: {refused[edit.id]}" for edit in case.edits if edit.id in refused]

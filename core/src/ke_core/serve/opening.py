@@ -109,7 +109,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
 
 def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
     """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
-    refused = editor.check(session, edits)
+    refused = editor.check(session, edits) if edits else {}
     if refused:
         said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
         raise UnsupportedEdit(

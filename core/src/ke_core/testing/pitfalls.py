@@ -22,8 +22,8 @@ from ke_core.errors import BadConfig, KEError, ServerFailed
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, Session
-from ke_core.requests import Generate, Generated, Score
+from ke_core.protocols import Editor, Resting, Session
+from ke_core.requests import Encoder, Generate, Generated, Score
 from ke_core.run.components import naming_files
 from ke_core.specs import EditorSpec
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
@@ -144,6 +144,20 @@ class EditorPitfalls(EditorKit):
             with pytest.raises(KEError, match="gone"):
                 spec.build(evolve(config, **{option: gone})).check(self.on(model, tmp_path), ())
         assert not model.asked
+
+    def test_the_encoder_that_answers_rest_on_is_in_the_specification(
+        self, editor: Editor, session: Session[Any]
+    ) -> None:
+        used = []
+
+        def encoder(name: str) -> Encoder:
+            used.append(session.encoder(name).id)
+            return session.encoder(name)
+
+        with editor.edit(evolve(session, encoder=encoder), self.edits) as edited:
+            edited.answer(QUESTIONS)
+        found = editor.rests_on(session) if isinstance(editor, Resting) else {}
+        assert set(used) <= set(found.values())
 
     def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:
         """-1 for each number among its options, and NaN: refused, or the edit is made or refused in one clear line."""

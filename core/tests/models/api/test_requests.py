@@ -81,8 +81,9 @@ def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
         ("Complete it.\nI", "Idaho", " Idaho"),
         ("Complete it.\nI", "I live there", " live there"),
         ("How far?\n2.", "2.5 km", "\n2.5 km"),
-        ("How far?\n2.", "2.", ""),
         (f"{SHOT}\nEmma->", "Emma->(author)", "(author)"),
+        ("When?\n1:", "1:30 pm", " 1:30 pm"),
+        ("\u0915\u093e", "\u0915\u093e\u092e", " \u0915\u093e\u092e"),  # a vowel sign ends no word
         (f"{SHOT}\n", "Question: Who wrote Emma?\nAnswer: Austen.", "Answer: Austen."),
         (f"{SHOT}\nAnswer:", "Answer:\nAusten.", " Austen."),
     ],
@@ -96,6 +97,8 @@ OBEYED = (
     ("Question: Who wrote Emma?\nAnswer: Austen.\nQuestion: Who?", ("\n",), " Austen."),
     ("Answer: Austen.\nAnswer: English.", ("Answer:",), " Austen.\n"),
     ("Question: Who wrote Emma?\nAnswer: Austen.", ("Answer:", "\nQ"), " Austen."),
+    ("Answer:\nAusten.", ("\n",), " Austen."),
+    ("Answer:\n\nAusten.", ("\n\n", "\nQuestion:"), " Austen."),
 )
 
 
@@ -117,10 +120,28 @@ def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no
     assert ["stop" in body for _path, body in server.asked] == [True, False]
 
 
-def test_a_message_that_is_past_its_echo_is_asked_for_once(serve, ask, say):
-    server = serve(say.message("Answer: Austen."))
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ("Answer: Austen.", {}),
+        ("Who", {}),
+        ("Austen", {}),
+        ("", {"stop_reason": None}),
+        ("Answer:", {"stop_reason": None}),
+    ],
+)
+def test_a_message_that_no_stop_string_can_have_cut_in_its_echo_is_asked_for_once(serve, ask, say, said, more):
+    answer = say.message(said)
+    answer["choices"][0] |= more
+    server = serve(answer)
     ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
     assert len(server.asked) == 1
+
+
+def test_a_line_that_is_whole_at_the_limit_keeps_its_end(say):
+    one = evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=())
+    assert read(say.message("Austen.\n", finish="length"), one, chat=True).text == " Austen.\n"
+    assert read(say.message("Austen.\n"), one, chat=True).text == " Austen."
 
 
 def test_a_stop_string_that_is_the_joint_itself_ends_nothing(say):

@@ -17,7 +17,7 @@ from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, NoLikelihood
 from ke_core.models.api.faults import CHARGED, Transient, in_words
 from ke_core.models.api.words import Clean, whole
-from ke_core.models.messages import begun, continued, cut
+from ke_core.models.messages import continued, cut, cut_in_echo
 from ke_core.requests import Generate, Generated
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -73,7 +73,10 @@ def read(
     prompt_tokens, tokens = (count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
     if chat and stops and _cut_in_echo(choice, text, request):
         raise EchoCut(prompt_tokens, tokens)
-    written, stopped = continued(text, request) if chat else cut(text.removeprefix(request.prompt), request.stop)
+    if chat:
+        written, stopped = continued(text, request, ended=choice.get("finish_reason") != "length")
+    else:
+        written, stopped = cut(text.removeprefix(request.prompt), request.stop)
     return Generated(
         text=written,
         finish=_finish(choice, request, tokens, stopped=stopped),
@@ -151,9 +154,10 @@ def _message(choice: Mapping[str, Any], clean: Clean) -> object:
 
 
 def _cut_in_echo(choice: Mapping[str, Any], text: str, request: Generate) -> bool:
-    """Whether a stop string may have ended a message before it was past the echo. Without content there was none."""
-    ended = any(request.stop) and choice.get("finish_reason") == "stop"
-    return ended and choice["message"].get("content") is not None and not begun(text, request)
+    """Whether a stop string may have ended the message too early. Without content there was nothing to end."""
+    if choice.get("finish_reason") != "stop" or choice["message"].get("content") is None or _ended_itself(choice):
+        return False
+    return cut_in_echo(text, request)
 
 
 def _finish(
@@ -164,8 +168,12 @@ def _finish(
         return "stop"
     if choice.get("finish_reason") == "length" or tokens > request.max_tokens:  # a server may ignore the limit
         return "length"
-    ended_itself = not any(request.stop) or ("stop_reason" in choice and choice["stop_reason"] is None)
-    return "eos" if ended_itself else "stop"
+    return "eos" if not any(request.stop) or _ended_itself(choice) else "stop"
+
+
+def _ended_itself(choice: Mapping[str, Any]) -> bool:
+    """Whether the server says that no stop string was met: few do."""
+    return "stop_reason" in choice and choice["stop_reason"] is None
 
 
 def count(usage: object, name: str) -> int:

@@ -27,6 +27,7 @@ from ke_core.models.api.client import CONNECT, Client, Usage
 from ke_core.models.api.endpoints import CHAT, COMPLETIONS
 from ke_core.models.api.faults import Transient, Unreachable
 from ke_core.models.api.workers import workers
+from ke_core.models.messages import READING
 from ke_core.protocols import Keep
 from ke_core.requests import Generate, Generated, Score
 from ke_core.specs import ModelRequest
@@ -81,7 +82,7 @@ class ApiModel:
     def digest(self) -> str:
         """Names the address, the model and how prompts are put; what the model is under that name may change."""
         asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
-        return digest(asked | ({"instruction": endpoints.instruction()} if self.chat else {}))[:32]
+        return digest(asked | ({"instruction": endpoints.instruction(), "read": READING} if self.chat else {}))[:32]
 
     @property
     def base_url(self) -> str:

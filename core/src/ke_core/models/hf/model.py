@@ -19,6 +19,7 @@ from ke_core.models.local.memory import BatchSize, DeviceMeter
 from ke_core.models.local.passes import COUNTER
 from ke_core.models.local.runner import LocalRunner
 from ke_core.models.local.tokens import Coder
+from ke_core.models.messages import READING
 from ke_core.requests import Generate, Generated, Score
 
 UNBOUNDED = 10**9  # a model that names no longest text (ALiBi), or a tokenizer that stands for "no limit"
@@ -187,9 +188,7 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = (
-        (tokenizer.chat_template, "joined to the prompt, stopped and scored as it is written") if coder.chat else None
-    )
+    template = (tokenizer.chat_template, READING, "scored as it is written") if coder.chat else None
     told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
         told += (sorted(ends), coder.begin)

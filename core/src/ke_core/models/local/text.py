@@ -107,15 +107,15 @@ class Continuation:
 
     def _over(self) -> bool:
         text = self._decoded(self.tokens)
-        return begun(text, self.request) and self._read(text)[1] if self.chat else self._read(text)[1]
+        return self._read(text)[1] and (not self.chat or begun(text, self.request))
 
-    def _read(self, text: str) -> tuple[str, bool]:
+    def _read(self, text: str, *, ended: bool = False) -> tuple[str, bool]:
         """The continuation in what was written, and whether a stop string ended it."""
-        return continued(text, self.request) if self.chat else cut(text, self._stops)
+        return continued(text, self.request, ended=ended) if self.chat else cut(text, self._stops)
 
     def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
         # However the row ended, its text holds no stop string.
-        self.text, stopped = self._read(self._decoded(tokens))
+        self.text, stopped = self._read(self._decoded(tokens), ended=finish != "length")
         self.finish = "stop" if stopped else finish
 
     def _decoded(self, tokens: Sequence[int]) -> str:

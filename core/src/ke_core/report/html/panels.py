@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.data.results import SHARE, Score
 from ke_core.data.runspec import RunSpec
 from ke_core.report.effort import CORE
 from ke_core.report.grid import AFTER, SPENT, UNEDITED, Row, edited, in_order, unedited
+from ke_core.report.naming import names
 from ke_core.report.numbers import interval, number
 from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 
@@ -96,16 +97,14 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterato
 
 
 def _by_k(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
-    """Scores against how many cases share one edited model, where runs differ in nothing else that has a name.
-
-    Of several runs of one size (with other options, another seed) each is on a line of its own.
-    """
+    """Scores against how many cases share one edited model. What differs in anything else is on a line of its own."""
     sizes = {number: run.spec.plan.size or run.tally.cases for number, run in enumerate(runs)}
     if len(set(sizes.values())) < 2:
         return
     alike: dict[tuple[str, ...], dict[int, Reported]] = {}
-    for (at, size), run in zip(sizes.items(), runs, strict=True):
-        free = (alike.setdefault((*_apart(run.spec), f"run {n + 1}" if n else ""), {}) for n in count())
+    for (at, size), name in zip(sizes.items(), _without_size(runs), strict=True):
+        _editor, *apart = _apart(runs[at].spec)
+        free = (alike.setdefault((name, *apart, f"run {n + 1}" if n else ""), {}) for n in count())
         next(line for line in free if size not in line)[size] = runs[at]
     along = sorted(set(sizes.values()))
     styles = _styles(runs)
@@ -186,6 +185,11 @@ def _styles(runs: Sequence[Reported]) -> list[str]:
 
 def _unit(runs: Sequence[Reported], column: Column) -> str:
     return next((score.measure for run in runs for score in run.scores if column.holds(score)), SHARE)
+
+
+def _without_size(runs: Sequence[Reported]) -> list[str]:
+    """What tells each run from the others, how many cases share a model aside."""
+    return names([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
 
 
 def _apart(spec: RunSpec) -> tuple[str, ...]:

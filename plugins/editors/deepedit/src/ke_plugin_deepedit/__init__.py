@@ -44,7 +44,11 @@ class DeepEditConfig:
     encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory", "file": True})
     prompts: str = field(
         default="own",
-        metadata={"help": "worked examples: own, or a folder with the eight files of the README", "file": True},
+        metadata={
+            "help": "worked examples: own, or a folder with the eight files of the README",
+            "file": True,
+            "words": ("own",),
+        },
     )
 
 

@@ -59,6 +59,11 @@ class DeepEdit(MemoryEditor):
 
     config: DeepEditConfig
 
+    @property
+    def encoder(self) -> str:
+        """Of the memory."""
+        return self.config.encoder
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
         return Constrained(self.config, session, edits)

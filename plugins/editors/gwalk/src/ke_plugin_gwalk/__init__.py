@@ -65,6 +65,7 @@ class GwalkConfig:
         metadata={
             "help": "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt",
             "file": True,
+            "words": ("own",),
         },
     )
 

@@ -52,8 +52,14 @@ class Gwalk(MemoryEditor):
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """An edge has one subject, relation and object. Without edits: raises BadConfig as ``remembering``."""
+        fixed(self.config)
         super().check(session, edits)
         return {edit.id: why for edit in edits if (why := unfit(edit))}
+
+    @property
+    def encoder(self) -> str:
+        """Of relations and entities."""
+        return self.config.encoder
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a graph. Raises BadConfig, UnsupportedEdit."""

@@ -31,7 +31,11 @@ class IceConfig:
     )
     prompts: str = field(
         default="own",
-        metadata={"help": "the words before the facts: own, or a folder with an opening.txt", "file": True},
+        metadata={
+            "help": "the words before the facts: own, or a folder with an opening.txt",
+            "file": True,
+            "words": ("own",),
+        },
     )
 
 

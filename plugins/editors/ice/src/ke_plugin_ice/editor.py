@@ -102,6 +102,11 @@ class Ice(MemoryEditor):
         super().check(session, edits)
         return {edit.id: why for edit in edits if self.config.profile == "paper" and (why := unfit(edit))}
 
+    @property
+    def encoder(self) -> str | None:
+        """Where facts are retrieved."""
+        return self.config.encoder if self.config.facts == "retrieved" else None
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
         return Supposing(self.config, session, edits)

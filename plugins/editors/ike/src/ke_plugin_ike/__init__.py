@@ -44,11 +44,19 @@ class IkeConfig:
     )
     demonstrations: str = field(
         default="own",
-        metadata={"help": "own = records of this package; else a file of JSON lines (see the README)", "file": True},
+        metadata={
+            "help": "own = records of this package; else a file of JSON lines (see the README)",
+            "file": True,
+            "words": ("own",),
+        },
     )
     prompts: str = field(
         default="own",
-        metadata={"help": "how a demonstration reads: own, or a folder with a demonstration.txt", "file": True},
+        metadata={
+            "help": "how a demonstration reads: own, or a folder with a demonstration.txt",
+            "file": True,
+            "words": ("own",),
+        },
     )
 
 

@@ -123,6 +123,11 @@ class Ike(MemoryEditor):
 
     config: IkeConfig
 
+    @property
+    def encoder(self) -> str:
+        """Of demonstrations, and of facts where they are retrieved."""
+        return self.config.encoder
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model behind its context. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
         return Shown(self.config, session, edits)

@@ -38,6 +38,7 @@ class InputAugConfig:
         metadata={
             "help": "instruction and worked examples: own, or a folder with a direct.txt or cot.txt",
             "file": True,
+            "words": ("own",),
         },
     )
 

@@ -103,6 +103,11 @@ class InputAug(MemoryEditor):
 
     config: InputAugConfig
 
+    @property
+    def encoder(self) -> str | None:
+        """Where facts are retrieved."""
+        return self.config.encoder if self.config.facts == "retrieved" else None
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
         return Augmented(self.config, session, edits)

@@ -44,7 +44,7 @@ class MelloConfig:
         metadata={
             "help": "worked examples: own, dataset (those it brings), or a folder with a decompose.txt",
             "file": True,
-            "words": ("dataset",),
+            "words": ("own", "dataset"),
         },
     )
 

@@ -74,6 +74,11 @@ class Mello(MemoryEditor):
 
     config: MelloConfig
 
+    @property
+    def encoder(self) -> str:
+        """Of the memory."""
+        return self.config.encoder
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where the prompts or the sub-questions are not there."""
         return Recalling(self.config, session, edits)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ke_core.plugin import Generated
-from ke_core.retrieval import Turn, whole_lines
+from ke_core.retrieval import Turn, unbroken_lines
 
 QUESTION, SUBQUESTION, TENTATIVE = "Question:", "Subquestion:", "Generated answer:"
 FACT, FINAL = "Retrieved fact:", "Final answer:"
@@ -45,7 +45,7 @@ def first_step(written: Generated) -> Turn:
     the token limit is not read.
     """
     kept, asked = "", None
-    for line in whole_lines(written):
+    for line in unbroken_lines(written):
         kept, words = kept + line, line.strip()
         if words.startswith(FINAL):
             return Turn(text=kept, final=_rest(words, FINAL), answer=weighed(kept.splitlines()))

@@ -56,6 +56,7 @@ class MendConfig:
         metadata={
             "help": "training: other text: wordnet (in the package), or a text file, one document a line",
             "file": True,
+            "words": ("wordnet",),
         },
     )
     locality_length: int = field(

@@ -18,6 +18,7 @@ from ke_core.plugin import (
     Edit,
     Edited,
     Session,
+    checkpoint_digest,
     read_checkpoint,
     trained_folder,
 )
@@ -67,7 +68,7 @@ class Mend:
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
         """The network as it is trained now."""
-        return {"network": self._trained(session).checkpoint.sha256}
+        return {"network": checkpoint_digest(self._folder(session))}
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
@@ -95,11 +96,14 @@ class Mend:
         losses, updates = pseudo_gradients(model, trained.network, rewrites)
         return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
 
+    def _folder(self, session: Session[OpenModel]) -> Path:
+        given, place = self.config.checkpoint, {"model": session.model.plain.digest}
+        return Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", place)
+
     def _trained(self, session: Session[OpenModel]) -> Trained:
         """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
         place = {"model": session.model.plain.digest}
-        given = self.config.checkpoint
-        folder = Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", place)
+        given, folder = self.config.checkpoint, self._folder(session)
         found = read_checkpoint(folder)
         how = f"ke train mend --model {session.model.id} --data FILE --minutes 30"
         if found is None:

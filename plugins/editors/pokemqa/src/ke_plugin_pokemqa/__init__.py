@@ -85,7 +85,7 @@ class PokemqaConfig:
             "help": "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
             "knowledge prompt, knowledge.txt",
             "file": True,
-            "words": ("dataset",),
+            "words": ("own", "dataset"),
         },
     )
 

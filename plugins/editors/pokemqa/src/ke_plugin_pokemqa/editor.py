@@ -17,6 +17,7 @@ from ke_core.plugin import (
     Procedure,
     Reply,
     Session,
+    checkpoint_digest,
     prompt_text,
 )
 from ke_core.retrieval import FactMemory, Given, MemoryEditor, Remembering, given_hops
@@ -76,6 +77,11 @@ class Pokemqa(MemoryEditor):
     def __init__(self, config: PokemqaConfig) -> None:
         self.config = config
 
+    @property
+    def encoder(self) -> str:
+        """Of the memory, and under the detector."""
+        return self.config.encoder or PROFILES[self.config.profile].encoder
+
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig without a detector, or where an option does not fit."""
         memory, detector = self._memory(session)
@@ -83,13 +89,21 @@ class Pokemqa(MemoryEditor):
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
         """The encoder, and the detector as it is trained now."""
-        _memory, detector = self._memory(session)
-        trained = {"detector": detector["sha256"]} if "sha256" in detector else {}
-        return {**super().rests_on(session), **trained}
+        if self.config.detector == "nearest":
+            return super().rests_on(session)
+        from ke_plugin_pokemqa.trained import folder_of  # noqa: PLC0415  torch, which nearest does not need
+
+        return {**super().rests_on(session), "detector": checkpoint_digest(folder_of(session, self.config))}
 
     def _memory(self, session: Session[Any]) -> tuple[FactMemory, Details]:
         """An empty memory, and what is said of its detector."""
         if self.config.detector == "nearest":
+            if self.config.checkpoint:
+                raise BadConfig(
+                    f"pokemqa.checkpoint={self.config.checkpoint} is a trained detector, and pokemqa.detector=nearest "
+                    "takes none",
+                    hint="leave one of them out",
+                )
             name = self.config.encoder or PROFILES[self.config.profile].encoder
             threshold = self.config.threshold if self.config.threshold is not None else THRESHOLDS.get(name)
             if threshold is None:
@@ -103,7 +117,7 @@ class Pokemqa(MemoryEditor):
         found = trained(session, self.config)
         checkpoint = found.checkpoint
         said = {"step": checkpoint.step, "minutes": checkpoint.seconds / 60, **checkpoint.about}
-        return ScopeMemory(found.detector), {"kind": "trained", "sha256": checkpoint.sha256, "trained": said}
+        return ScopeMemory(found.detector), {"kind": "trained", "trained": said}
 
 
 def _given(loop: Loop, session: Session[Any]) -> Given:

@@ -37,8 +37,7 @@ def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
     name = config.encoder or made.encoder
     encoder = session.encoder(name)
     place = {"encoder": encoder.id, "profile": config.profile}
-    given = config.checkpoint
-    folder = Path(given).expanduser() if given else trained_folder(session.artifacts, "pokemqa", place)
+    given, folder = config.checkpoint, folder_of(session, config)
     how = how_to_train(config)
     found = read_checkpoint(folder)
     if found is None:
@@ -58,6 +57,14 @@ def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
         )
     built = _head(encoder, found.tensors) if made.tune == "head" else _whole(encoder, found.tensors)
     return Trained(detector=Detector(confirm=made.confirm, **built), checkpoint=found)
+
+
+def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
+    """Where the detector lies, if there is one."""
+    if config.checkpoint:
+        return Path(config.checkpoint).expanduser()
+    encoder = session.encoder(config.encoder or PROFILES[config.profile].encoder)
+    return trained_folder(session.artifacts, "pokemqa", {"encoder": encoder.id, "profile": config.profile})
 
 
 def how_to_train(config: PokemqaConfig) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 
 from ke_core.plugin import Generated
-from ke_core.retrieval import Turn, operations, whole_lines, without_period
+from ke_core.retrieval import Turn, operations, unbroken_lines, without_period
 
 QUESTION, SUBQUESTION = "Question:", "Subquestion:"
 FACT, FINAL = "Generated answer:", "Final answer:"
@@ -27,7 +27,7 @@ def last_line(written: Generated) -> Turn:
 
 def first_step(written: Generated) -> Turn:
     """The first final answer or sub-question; the turn ends there. A line that the token limit cut does not count."""
-    lines = whole_lines(written)
+    lines = unbroken_lines(written)
     for end, line in enumerate(lines, start=1):
         if line.strip().startswith((SUBQUESTION, FINAL)):
             return _turn("".join(lines[:end]), [kept.strip() for kept in lines[:end]], within=len(lines))

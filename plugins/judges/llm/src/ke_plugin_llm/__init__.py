@@ -24,7 +24,7 @@ class LLMConfig:
     )
     prompts: str = field(
         default="own",
-        metadata={"help": "own, or a folder with split.txt, fact.txt and support.txt", "file": True},
+        metadata={"help": "own, or a folder with split.txt, fact.txt and support.txt", "file": True, "words": ("own",)},
     )
     tokens: int = field(
         default=160, validator=validators.gt(0), metadata={"help": "most tokens the model may write to give one label"}

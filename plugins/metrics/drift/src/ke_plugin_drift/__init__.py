@@ -16,6 +16,7 @@ class DriftConfig:
         metadata={
             "help": "own = 20 passages written for this package; else a UTF-8 text file, one passage a line",
             "file": True,
+            "words": ("own",),
         },
     )
 

@@ -19,6 +19,7 @@ class ErrorTypesConfig:
             "help": "v1 = the first version of this package's list of abstaining phrases (English); else a UTF-8 text "
             "file, one phrase a line",
             "file": True,
+            "words": ("v1",),
         },
     )
     of: Literal["all", "tests"] = field(
