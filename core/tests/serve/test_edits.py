@@ -11,7 +11,7 @@ import pytest
 
 from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
 from ke_core.files import write_atomic
-from ke_core.serve import app, client
+from ke_core.serve import app, client, opening
 from ke_core.serve import bank as banks
 from ke_core.serve.bank import kept_from, read_bank
 from ke_core.serve.client import Client
@@ -307,3 +307,15 @@ def test_a_process_killed_in_the_middle_keeps_what_it_has_confirmed(process, fac
     child.wait()
     _child, again = process("--edits", facts)
     assert again.json("GET", "/edits")[1]["count"] == 22
+
+
+def test_where_nothing_is_added_the_editor_is_not_asked_whether_it_can():
+    """A removal goes through, though a file that an option names is gone by now."""
+
+    class Broken:
+        def check(self, _session, _edits):
+            raise BadConfig("prompts are gone")
+
+    opening.check(Broken(), None, [], name="broken")
+    with pytest.raises(BadConfig, match="gone"):
+        opening.check(Broken(), None, [object()], name="broken")
