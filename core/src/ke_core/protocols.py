@@ -205,6 +205,18 @@ class Edited(Protocol):
 
 
 @runtime_checkable
+class Solving(Edited, Protocol):
+    """An edited model that leaves the model as it is, so that several stand side by side and are asked together.
+
+    Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
+    """
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The way to answer one ask."""
+        ...
+
+
+@runtime_checkable
 class Editor(Protocol):
     """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
 

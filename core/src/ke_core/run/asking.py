@@ -24,6 +24,7 @@ from ke_core.protocols import LanguageModel, Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.results.writer import Writer
+from ke_core.run.abreast import ask_groups
 from ke_core.run.gaps import refuse_gaps
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
@@ -86,8 +87,7 @@ def _ask(loop: Loop, to_do: Sequence[Group], in_order: Sequence[Stage], folder: 
             if in_order:
                 ask_in_sequence(loop, in_order)
             else:
-                for group in filter(loop.share.takes, to_do):
-                    loop.ask_edited(group)
+                ask_groups(loop, [group for group in to_do if loop.share.takes(group)])
         finally:
             made = [batch for name, batch in recorder.batches.items() if name not in known]
             taken.facts |= {"edits": sum(b.edits for b in made), "edit_seconds": round(sum(b.seconds for b in made), 3)}

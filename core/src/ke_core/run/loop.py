@@ -46,6 +46,18 @@ class Feasible:
     skipped: Mapping[str, str]
 
 
+@frozen(kw_only=True)
+class Begun:
+    """A group whose edits are about to be made, and the cases of it that will be asked. ``at``: the time."""
+
+    group: Group
+    feasible: Feasible
+    bank: Mapping[str, Edit]
+    cases: Sequence[Case]
+    batch: Batch
+    at: float = field(factory=perf_counter)
+
+
 @define
 class Loop:
     """The steps of one run. ``before``: the state of the unedited model. ``done``: cases behind us, by label.
@@ -89,37 +101,50 @@ class Loop:
 
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
+        begun = self.begin(group)
+        if begun is None:
+            return
+        try:
+            with untouched(self.job.session.model, self.before), editing(self.job, begun.feasible.edits) as made:
+                self.recorder.add_batch(made.on(begun.batch))
+                self.ask_cases(group, begun.cases, begun.bank, made.edited)
+            self.recorder.count_edit()
+        except EditFailed as error:
+            self.fail(begun, error)
+
+    def begin(self, group: Group) -> Begun | None:
+        """What is to be done of ``group``; None where all is on record, or its edits cannot be made."""
         known = self.recorder.batches.get(group.id)
         if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
             self.advance("edited model", len(self.share.cases(group)))
-            return
+            return None
         feasible = self.feasible(group)
         if not feasible.edits:
             self.recorder.add_batch(self.batch(group, feasible, group))
             self.advance("edited model", len(self.share.cases(group)))
-            return
-        bank = EditBank(feasible.edits)
+            return None
         cases = [case for case in self.share.cases(group) if case.id not in feasible.skipped]
+        self.advance("edited model", len(self.share.cases(group)) - len(cases))
         batch = evolve(self.batch(group, feasible, group), first=not self.edited)
         self.edited = True
-        started = perf_counter()
-        try:
-            with untouched(self.job.session.model, self.before), editing(self.job, feasible.edits) as made:
-                self.recorder.add_batch(made.on(batch))
-                self.ask_cases(group, cases, bank, made.edited)
-            self.recorder.count_edit()
-        except EditFailed as error:
-            failure = Failure(error=type(error).__name__, message=str(error))
-            self.recorder.count_edit(failure)
-            self.recorder.add_batch(evolve(batch, seconds=round(perf_counter() - started, 3), failed=str(error)))
-            probed = failed(self.unprobed(group.id), group.id, failure)
-            self.recorder.add_failed(group.id, self.open_units(group, feasible.skipped, bank), failure, probed=probed)
-        self.advance("edited model", len(self.share.cases(group)) - len(cases))
+        return Begun(group=group, feasible=feasible, bank=EditBank(feasible.edits), cases=cases, batch=batch)
+
+    def fail(self, begun: Begun, error: EditFailed) -> None:
+        """Record that the edits failed, and with it every question of the group."""
+        group, failure = begun.group, Failure(error=type(error).__name__, message=str(error))
+        self.recorder.count_edit(failure)
+        self.recorder.add_batch(evolve(begun.batch, seconds=round(perf_counter() - begun.at, 3), failed=str(error)))
+        open_ = self.open_units(group, begun.feasible.skipped, begun.bank)
+        self.recorder.add_failed(group.id, open_, failure, probed=failed(self.unprobed(group.id), group.id, failure))
 
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
         """Ask ``edited`` what is not on record of ``cases``, and what metrics ask of every model."""
         for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), "edited model"):
             self._ask(group.id, edited, units)
+        self.probe(group, edited)
+
+    def probe(self, group: Group, edited: Edited) -> None:
+        """Put what metrics ask of every model to ``edited``, unless it is on record."""
         for measure in self.unprobed(group.id):
             self.recorder.add_probed(probe(measure, edited, batch=group.id, phase="after"))
 

@@ -40,12 +40,14 @@ class Maker:
 
     An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
     there: through ``Edited.change`` where the method can, else by another edit of the edited model. The last edited
-    model answers. Weights are saved once, however many edits there are (``HFModel.chained``).
+    model answers. Weights are saved once, however many edits there are (``HFModel.chained``). ``opens``: whether the
+    editor changes weights at all.
     """
 
     session: Session[Any]
     editor: Editor
     joint: bool
+    opens: bool = True
     edited: Edited | None = field(default=None, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _chain: Any = field(default=None, init=False)
@@ -59,7 +61,7 @@ class Maker:
     @classmethod
     def of(cls, job: Job) -> Self:
         """With the editor of a run."""
-        return cls(session=job.session, editor=job.editor, joint=job.spec.joint)
+        return cls(session=job.session, editor=job.editor, joint=job.spec.joint, opens=job.editor_spec.needs_weights)
 
     def make(self, edits: Iterable[Edit]) -> Details:
         """Make ``edits``; what the editor wants on record. Raises EditFailed, and what was there before stays."""
@@ -76,7 +78,8 @@ class Maker:
             details = self.make(edits)
             seconds = perf_counter() - started
         after = self._passes()
-        self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
+        if self.opens:
+            self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
         assert self.edited is not None
         return Made(
             edited=self.edited,

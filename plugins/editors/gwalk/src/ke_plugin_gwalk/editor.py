@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import astuple, field, frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Reply, Session, prompt_text
+from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Procedure, Reply, Session, prompt_text
 from ke_core.retrieval import Given, MemoryEditor, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
@@ -36,7 +36,11 @@ class Walking:
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """One reply an ask, in order; all advance together."""
-        return self.session.engine.answer((self.given or self.walk).solve, asks)
+        return self.session.engine.answer(self.solve, asks)
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The walk, or the one over the benchmark's own sub-questions where it is asked for."""
+        return (self.given or self.walk).solve(ask)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Take edges out of the graph and put others in."""

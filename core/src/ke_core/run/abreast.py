@@ -1,0 +1,105 @@
+"""Groups that are asked together: edited models that leave the model alone stand side by side.
+
+A group may be a single case with a handful of questions. Asked one group after another, the model would read a few
+prompts at a time; side by side, hundreds of questions advance together under every protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from time import perf_counter
+
+from attrs import frozen
+
+from ke_core.data.results import Reply
+from ke_core.errors import EditFailed
+from ke_core.protocols import Ask, Solving
+from ke_core.requests import Procedure
+from ke_core.run.asks import Unit
+from ke_core.run.guard import untouched
+from ke_core.run.job import Job
+from ke_core.run.loop import CHUNK, Begun, Loop
+from ke_core.run.making import editing
+from ke_core.run.meter import Meter
+from ke_core.run.plan import Group
+
+
+@frozen(kw_only=True)
+class _Standing:
+    """A group with its edited model, and what of it is not on record."""
+
+    begun: Begun
+    edited: Solving
+    units: tuple[Unit, ...]
+
+    @property
+    def asks(self) -> list[Ask]:
+        return [ask for unit in self.units for ask in unit.questions]
+
+
+def ask_groups(loop: Loop, groups: Sequence[Group]) -> None:
+    """``loop.ask_edited`` for each of ``groups``: where they can, as many together as have enough questions."""
+    for some in _enough(loop, groups) if _can_stand_abreast(loop.job) else ([group] for group in groups):
+        if len(some) == 1:
+            loop.ask_edited(some[0])
+            continue
+        with untouched(loop.job.session.model, loop.before), ExitStack() as stack:
+            _ask(loop, [one for group in some if (one := _stand(loop, group, stack)) is not None])
+
+
+def _can_stand_abreast(job: Job) -> bool:
+    """Whether several edited models can exist at once, and no question belongs to two of them."""
+    return not job.editor_spec.needs_weights and job.spec.plan.protocol == "partition"
+
+
+def _enough(loop: Loop, groups: Sequence[Group]) -> Iterator[list[Group]]:
+    some, waiting = list[Group](), 0
+    for group in groups:
+        some.append(group)
+        waiting += sum(len(unit.questions) for unit in loop.open_units(group, {}, {}))
+        if waiting >= CHUNK:
+            yield some
+            some, waiting = [], 0
+    if some:
+        yield some
+
+
+def _stand(loop: Loop, group: Group, stack: ExitStack) -> _Standing | None:
+    """Make the edits of ``group``; None where there is nothing to ask, or it was asked in another way."""
+    begun = loop.begin(group)
+    if begun is None:
+        return None
+    try:
+        made = stack.enter_context(editing(loop.job, begun.feasible.edits))
+    except EditFailed as error:
+        loop.fail(begun, error)
+        return None
+    loop.recorder.add_batch(made.on(begun.batch))
+    loop.recorder.count_edit()
+    if not isinstance(made.edited, Solving):
+        loop.ask_cases(group, begun.cases, begun.bank, made.edited)
+        return None
+    units = (unit for case in begun.cases for unit in loop.after_edits(group, begun.bank, case))
+    return _Standing(begun=begun, edited=made.edited, units=tuple(loop.recorder.missing(group.id, units)))
+
+
+def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:
+    """Ask all of them together, record what each was asked, then what metrics ask of every model."""
+    edited = {ask.id: one.edited for one in standing for ask in one.asks}
+
+    def solve(ask: Ask) -> Procedure[Reply]:
+        return edited[ask.id].solve(ask)
+
+    asks = [ask for one in standing for ask in one.asks]
+    with Meter(loop.job.session.model) as meter:
+        started = perf_counter()
+        replies = iter(loop.job.session.engine.answer(solve, asks))
+        each = (perf_counter() - started) / max(1, len(asks))
+    for one in standing:
+        count, group = len(one.asks), one.begun.group
+        own = list(islice(replies, count))
+        loop.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak)
+        loop.probe(group, one.edited)
+        loop.advance("edited model", len(one.begun.cases))

@@ -1,0 +1,126 @@
+"""Groups of an editor that leaves the model alone are asked together, and recorded as if one after another."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.data.records import Batch, Replied
+from ke_core.data.results import Answer, Failure
+from ke_core.data.runspec import Plan
+from ke_core.errors import EditFailed, UnsupportedChange
+from ke_core.requests import Generate
+from ke_core.results.folder import RunFolder
+from ke_core.run import abreast
+from ke_core.run.asking import evaluate
+
+
+class Supposed:
+    """Says which facts it was given, and what the model makes of the question."""
+
+    def __init__(self, session, edits):
+        self.session, self.facts = session, " ".join(edit.id for edit in edits)
+        self.details = {"facts": len(edits)}
+
+    def solve(self, ask):
+        written = yield Generate(prompt=f"{self.facts} {ask.prompt.text}", max_tokens=4)
+        return Answer(text=f"{self.facts}:{written.text}")
+
+    def change(self, *, add=(), remove=()):
+        raise UnsupportedChange("a new one is as cheap")
+
+    def answer(self, asks):
+        return self.session.engine.answer(self.solve, asks)
+
+
+@pytest.fixture
+def supposing(fakes):
+    class Supposing(fakes.Notes):
+        def __init__(self, fails=""):
+            super().__init__([])
+            self.fails, self.open, self.most = fails, 0, 0
+
+        def edit(self, session, edits):
+            return self.standing(session, edits)
+
+        @fakes.contextmanager
+        def standing(self, session, edits):
+            if self.fails in [edit.after.subject.label for edit in edits]:
+                raise EditFailed("no such tower")
+            self.open += 1
+            self.most = max(self.most, self.open)
+            yield Supposed(session, edits)
+            self.open -= 1
+
+    return Supposing
+
+
+@pytest.fixture
+def job(fakes, supposing):
+    def make(towers=8, editor=None, **changes):
+        return fakes.make_job(towers, editor or supposing(), editor_spec=fakes.NOTES, **changes)
+
+    return make
+
+
+def records(job, path):
+    """As evaluated; times and memory aside, which no two runs share."""
+    folder = RunFolder.create(path, job.spec)
+    evaluate(job, folder)
+    found = list(folder.read())
+    replied = [(r.batch, r.case, r.phase, r.style, r.replies) for r in found if isinstance(r, Replied)]
+    batches = [(r.batch, r.cases, r.edits, r.details, r.failed, r.first) for r in found if isinstance(r, Batch)]
+    return replied, batches
+
+
+@pytest.mark.parametrize("plan", [Plan(), Plan(size=3), Plan(size=3, ask=4), Plan(size=None)])
+def test_the_records_are_those_of_one_group_after_another(job, tmp_path, monkeypatch, plan):
+    together = records(job(plan=plan), tmp_path / "together")
+    monkeypatch.setattr(abreast, "_can_stand_abreast", lambda _job: False)
+    assert records(job(plan=plan), tmp_path / "alone") == together
+
+
+def test_questions_of_all_groups_advance_together_and_all_are_given_back(job, supposing, tmp_path):
+    editor = supposing()
+    one = job(editor=editor)
+    records(one, tmp_path)
+    assert (editor.most, editor.open) == (8, 0)
+    assert one.session.engine.stats.waves == 2  # before the edits, and after them
+
+
+def test_no_more_groups_stand_together_than_have_enough_questions(job, supposing, tmp_path, monkeypatch):
+    monkeypatch.setattr(abreast, "CHUNK", 6)  # a group has two
+    editor = supposing()
+    records(job(editor=editor), tmp_path)
+    assert (editor.most, editor.open) == (3, 0)
+
+
+def test_edits_that_fail_are_their_own_groups_alone(job, supposing, tmp_path):
+    replied, batches = records(job(editor=supposing("Tower 2")), tmp_path)
+    after = {case: replies for _batch, case, phase, _style, replies in replied if phase == "after"}
+    assert all(isinstance(reply, Failure) for reply in after.pop("2").values())
+    assert all(isinstance(reply, Answer) for replies in after.values() for reply in replies.values())
+    assert [bool(failed) for *_rest, failed, _first in batches].count(True) == 1
+    assert [first for *_rest, first in batches].count(True) == 1
+
+
+def test_a_run_that_is_interrupted_goes_on_with_the_groups_that_are_not_on_record(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(abreast, "CHUNK", 6)
+    whole = records(job(), tmp_path / "whole")
+    one = job()
+    generate, asked = one.session.model.generate, []
+
+    def interrupted(_model, requests):
+        if len(asked) == 2:  # the unedited model, and three groups
+            raise KeyboardInterrupt
+        asked.append(len(requests))
+        return generate(requests)
+
+    monkeypatch.setattr(type(one.session.model), "generate", interrupted)
+    folder = RunFolder.create(tmp_path / "run", one.spec)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(one, folder)
+    monkeypatch.undo()
+    monkeypatch.setattr(abreast, "CHUNK", 6)
+    before = len([r for r in folder.read() if isinstance(r, Replied) and r.phase == "after"])
+    assert before == 3
+    assert records(one, tmp_path / "run")[0] == whole[0]
