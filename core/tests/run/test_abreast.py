@@ -88,7 +88,7 @@ def test_questions_of_all_groups_advance_together_and_all_are_given_back(job, su
 
 
 def test_no_more_groups_stand_together_than_have_enough_questions(job, supposing, tmp_path, monkeypatch):
-    monkeypatch.setattr(abreast, "CHUNK", 6)  # a group has two
+    monkeypatch.setattr(abreast, "ENOUGH", 6)  # a group has two
     editor = supposing()
     records(job(editor=editor), tmp_path)
     assert (editor.most, editor.open) == (3, 0)
@@ -104,7 +104,7 @@ def test_edits_that_fail_are_their_own_groups_alone(job, supposing, tmp_path):
 
 
 def test_a_run_that_is_interrupted_goes_on_with_the_groups_that_are_not_on_record(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(abreast, "CHUNK", 6)
+    monkeypatch.setattr(abreast, "ENOUGH", 6)
     whole = records(job(), tmp_path / "whole")
     one = job()
     generate, asked = one.session.model.generate, []
@@ -120,7 +120,7 @@ def test_a_run_that_is_interrupted_goes_on_with_the_groups_that_are_not_on_recor
     with pytest.raises(KeyboardInterrupt):
         evaluate(one, folder)
     monkeypatch.undo()
-    monkeypatch.setattr(abreast, "CHUNK", 6)
+    monkeypatch.setattr(abreast, "ENOUGH", 6)
     before = len([r for r in folder.read() if isinstance(r, Replied) and r.phase == "after"])
     assert before == 3
     assert records(one, tmp_path / "run")[0] == whole[0]

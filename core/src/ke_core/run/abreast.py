@@ -25,6 +25,9 @@ from ke_core.run.making import editing
 from ke_core.run.meter import Meter
 from ke_core.run.plan import Group
 
+ENOUGH = CHUNK
+"""Questions that are enough to batch: more groups are left for the next time."""
+
 
 @frozen(kw_only=True)
 class _Standing:
@@ -59,7 +62,7 @@ def _enough(loop: Loop, groups: Sequence[Group]) -> Iterator[list[Group]]:
     for group in groups:
         some.append(group)
         waiting += sum(len(unit.questions) for unit in loop.open_units(group, {}, {}))
-        if waiting >= CHUNK:
+        if waiting >= ENOUGH:
             yield some
             some, waiting = [], 0
     if some:

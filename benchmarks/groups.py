@@ -1,0 +1,112 @@
+"""Each case edited alone, by a memory editor: groups asked together, against one group after another.
+
+    OMP_NUM_THREADS=1 python benchmarks/groups.py
+    python benchmarks/groups.py --editor ice --cases 100
+
+Both ways are ours, through the runner and without the cache of completions: 40 cases of MQuAKE-CF-3k, each edited by
+itself, are asked their own questions (some six a case). One after another a case's questions advance together, and no
+others; together, the edited models of many cases stand side by side, and a wave of calls holds the questions of all.
+What is timed is the phase "edited model" of each run. The replies on record must be the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from attrs import evolve, frozen
+from opening import add_model, opened
+from published import add_data_dir
+
+from ke_core.data.records import Replied
+from ke_core.data.results import Answer, Reply
+from ke_core.data.runspec import Plan
+from ke_core.engine.engine import Engine
+from ke_core.models.hf.model import HFModel
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import split
+from ke_core.results.folder import RunFolder
+from ke_core.run import abreast
+from ke_core.run.asking import evaluate
+from ke_core.run.evaluation import EvalRequest, prepare
+from ke_core.run.session import ModelChoice
+from ke_core.testing.fakes import Silence
+
+DATASET = "mquake-cf-3k"
+
+
+@frozen(kw_only=True)
+class Timed:
+    """Replies of the edited models in order, CPU and wall seconds, and how many requests went together on average."""
+
+    replies: list[tuple[str, str, Reply]]
+    cpu: float
+    wall: float
+    batch: float
+
+    def line(self, name: str) -> str:
+        """A row of the table."""
+        return f"{name:18} {self.cpu:8.1f} s CPU {self.wall:8.1f} s, mean batch {self.batch:6.1f}"
+
+
+def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: int) -> Timed:
+    """A run whose groups are asked together until they have so many questions."""
+    request = EvalRequest(
+        editor=given.editor, dataset=DATASET, model=ModelChoice(reference=given.model), plan=Plan(limit=given.cases),
+        options=split(given.options), data_dir=str(given.data_dir / "mquake"), styles=("direct",),
+    )  # fmt: skip
+    job = prepare(request, read(discover()), Silence(), model=model)
+    engine = Engine(model)
+    job = evolve(job, session=evolve(job.session, engine=engine))
+    abreast.ENOUGH = together
+    run = RunFolder.create(folder, job.spec)
+    evaluate(job, run)
+    taken = next(one for one in run.logged() if one.get("phase") == "edited model")
+    records = (record for record in run.read() if isinstance(record, Replied) and record.phase == "after")
+    replies = [(record.case, query, reply) for record in records for query, reply in record.replies.items()]
+    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], batch=engine.stats.mean_wave)
+
+
+def said(reply: Reply) -> object:
+    """What must agree: the text, all that was written, and what was retrieved (scores differ in their last bits)."""
+    if not isinstance(reply, Answer):
+        return reply
+    return reply.text, reply.raw, reply.outcome, [step.retrieved for step in reply.steps]
+
+
+def read_options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_model(parser)
+    parser.add_argument("--editor", default="mello", help="one that leaves the model alone")
+    parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
+    parser.add_argument("--cases", type=int, default=40)
+    add_data_dir(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run both ways and compare."""
+    given = read_options()
+    torch.set_num_threads(1)
+    model = opened(given)
+    with tempfile.TemporaryDirectory() as place:
+        enough = abreast.ENOUGH
+        apart = timed(model, given, Path(place) / "apart", together=1)
+        beside = timed(model, given, Path(place) / "beside", together=enough)
+    pairs = list(zip(apart.replies, beside.replies, strict=True))
+    same = sum((one[0], one[1], said(one[2])) == (two[0], two[1], said(two[2])) for one, two in pairs)
+    print(f"{given.editor} on {model.id}: {given.cases} cases, each edited alone, {len(pairs)} questions")
+    print(apart.line("one after another"))
+    print(beside.line("together"))
+    print(f"ratio              {apart.cpu / beside.cpu:8.1f} of CPU, identical replies {same} of {len(pairs)}")
+    if same < len(pairs) and given.dtype == "float32":
+        sys.exit("replies differ")
+
+
+if __name__ == "__main__":
+    main()
