@@ -20,9 +20,10 @@ import torch
 from attrs import evolve, frozen
 from opening import add_model, opened
 from published import add_data_dir
+from together import DATASET, add_editor, way
 
 from ke_core.data.records import Replied
-from ke_core.data.results import Answer, Reply
+from ke_core.data.results import Reply
 from ke_core.data.runspec import Plan
 from ke_core.engine.engine import Engine
 from ke_core.models.hf.model import HFModel
@@ -35,8 +36,6 @@ from ke_core.run.asking import evaluate
 from ke_core.run.evaluation import EvalRequest, prepare
 from ke_core.run.session import ModelChoice
 from ke_core.testing.fakes import Silence
-
-DATASET = "mquake-cf-3k"
 
 
 @frozen(kw_only=True)
@@ -71,19 +70,11 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], batch=engine.stats.mean_wave)
 
 
-def said(reply: Reply) -> object:
-    """What must agree: the text, all that was written, and what was retrieved (scores differ in their last bits)."""
-    if not isinstance(reply, Answer):
-        return reply
-    return reply.text, reply.raw, reply.outcome, [step.retrieved for step in reply.steps]
-
-
 def read_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
-    parser.add_argument("--editor", default="mello", help="one that leaves the model alone")
-    parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
+    add_editor(parser)
     parser.add_argument("--cases", type=int, default=40)
     add_data_dir(parser)
     return parser.parse_args()
@@ -99,7 +90,7 @@ def main() -> None:
         apart = timed(model, given, Path(place) / "apart", together=1)
         beside = timed(model, given, Path(place) / "beside", together=enough)
     pairs = list(zip(apart.replies, beside.replies, strict=True))
-    same = sum((one[0], one[1], said(one[2])) == (two[0], two[1], said(two[2])) for one, two in pairs)
+    same = sum((one[0], one[1], way(one[2])) == (two[0], two[1], way(two[2])) for one, two in pairs)
     print(f"{given.editor} on {model.id}: {given.cases} cases, each edited alone, {len(pairs)} questions")
     print(apart.line("one after another"))
     print(beside.line("together"))

@@ -125,13 +125,18 @@ def total(replies: Sequence[Reply]) -> Cost:
     return sum((reply.cost for reply in replies if isinstance(reply, Answer)), Cost())
 
 
+def add_editor(parser: argparse.ArgumentParser) -> None:
+    """The options ``--editor`` and ``-o``."""
+    parser.add_argument("--editor", default="mello", help="one that keeps its edits in a memory")
+    parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
+
+
 def read_options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
-    parser.add_argument("--editor", default="mello", help="one that keeps its edits in a memory")
-    parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
+    add_editor(parser)
     parser.add_argument("--questions", type=int, default=200)
     add_data_dir(parser)
     return parser.parse_args()

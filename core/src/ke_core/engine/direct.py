@@ -27,7 +27,11 @@ class Direct:
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """One reply an ask, in order."""
-        return self._engine.answer(put, asks)
+        return self._engine.answer(self.solve, asks)
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The prompt of ``ask``, as it stands."""
+        return put(ask)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Not possible: the weights hold the edits together."""
