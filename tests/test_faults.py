@@ -31,18 +31,18 @@ from pathlib import Path
 import ke_core.run.loop as loop
 from ke_core.cli.main import main
 
-whole, seen = loop.Loop.ask_edited, []
+whole, seen = loop.Loop.begin, []
 
 
-def ask_edited(self, group):
+def begin(self, group):
     seen.append(group)
     if len(seen) == 3:
         with Path("model/model.safetensors").open("r+b") as file:
             file.write(Path("other.safetensors").read_bytes())
-    whole(self, group)
+    return whole(self, group)
 
 
-loop.Loop.ask_edited = ask_edited
+loop.Loop.begin = begin
 sys.exit(main())
 '''
 READ_ONLY = '''
@@ -54,13 +54,13 @@ import sys
 import ke_core.run.loop as loop
 from ke_core.cli.main import main
 
-whole, seen = loop.Loop.ask_edited, []
+whole, seen = loop.Loop.begin, []
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
-def ask_edited(self, group):
+def begin(self, group):
     seen.append(group)
-    whole(self, group)
+    return whole(self, group)
 
 
 def refuse(*paths):
@@ -75,7 +75,7 @@ def watch(event, given):
         refuse(*(path for path in given[:2] if isinstance(path, (str, bytes))))
 
 
-loop.Loop.ask_edited = ask_edited
+loop.Loop.begin = begin
 sys.addaudithook(watch)
 sys.exit(main())
 '''
@@ -91,7 +91,7 @@ import ke_core.run.loop as loop
 from ke_core.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with SIGINT ignored
-ask, score, seen = loop.Loop.ask_edited, evaluation.score_run, []
+ask, score, seen = loop.Loop.begin, evaluation.score_run, []
 
 
 def said(where):
@@ -105,11 +105,11 @@ def said(where):
         raise
 
 
-def ask_edited(self, group):
+def begin(self, group):
     seen.append(group)
     if len(seen) == 3:
         said("asking")
-    ask(self, group)
+    return ask(self, group)
 
 
 def score_run(*given, **how):
@@ -117,7 +117,7 @@ def score_run(*given, **how):
     return score(*given, **how)
 
 
-loop.Loop.ask_edited, evaluation.score_run = ask_edited, score_run
+loop.Loop.begin, evaluation.score_run = begin, score_run
 sys.exit(main())
 '''
 PARROT = ("eval", "--editor", "parrot", "--dataset", "atlas", "--limit", "6")

@@ -205,18 +205,6 @@ class Edited(Protocol):
 
 
 @runtime_checkable
-class Solving(Edited, Protocol):
-    """An edited model that leaves the model as it is, so that several stand side by side and are asked together.
-
-    Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
-    """
-
-    def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The way to answer one ask."""
-        ...
-
-
-@runtime_checkable
 class Editor(Protocol):
     """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
 
@@ -229,15 +217,6 @@ class Editor(Protocol):
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """Make ``edits`` true for as long as the context is open; its exit leaves the model as it was."""
-        ...
-
-
-@runtime_checkable
-class Resting(Protocol):
-    """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
-
-    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
-        """Digests by name, part of a run's specification: a run does not go on with others."""
         ...
 
 

@@ -13,9 +13,10 @@ from time import perf_counter
 
 from attrs import frozen
 
+from ke_core.abilities import Solving
 from ke_core.data.results import Reply
 from ke_core.errors import EditFailed
-from ke_core.protocols import Ask, Solving
+from ke_core.protocols import Ask
 from ke_core.requests import Procedure
 from ke_core.run.asks import Unit
 from ke_core.run.guard import untouched

@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
+from ke_core.abilities import Resting
 from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
 from ke_core.data.runspec import ModelRef, Plan, RunSpec
@@ -25,7 +26,7 @@ from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.models.world import world
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
-from ke_core.protocols import Dataset, LanguageModel, Progress, Resting
+from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag

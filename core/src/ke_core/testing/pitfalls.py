@@ -17,12 +17,13 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from attrs import evolve
 
+from ke_core.abilities import Resting
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, KEError, ServerFailed
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, Resting, Session
+from ke_core.protocols import Editor, Session
 from ke_core.requests import Encoder, Generate, Generated, Score
 from ke_core.run.components import naming_files
 from ke_core.specs import EditorSpec
