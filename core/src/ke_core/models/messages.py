@@ -50,7 +50,7 @@ def cut_in_echo(text: str, request: Generate) -> bool:
     stops = [stop for stop in request.stop if stop]
     if not text.strip():
         return any(not stop.strip() or _in_echo(stop.lstrip(), request.prompt) for stop in stops)
-    echoed = any(text.rstrip() == echo for echo in _echoes(request.prompt, most=len(text)))
+    echoed = any(not rest.strip() for rest in _behind_echoes(text, request.prompt))
     return echoed or any(_in_echo(text + stop, request.prompt) for stop in stops)
 
 
@@ -63,12 +63,10 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
     its colon, a sentence that breaks off).
     """
     text = text.lstrip()
-    for echo in _echoes(prompt, most=len(text)):
-        rest = text[len(echo) :]
-        if text.startswith(echo) and _over(echo, rest):
-            text = rest.lstrip()
-            if "\n" in rest[: len(rest) - len(text)] or prompt[-1].isspace():
-                break
+    rest = next(_behind_echoes(text, prompt), None)
+    if rest is not None:
+        text = rest.lstrip()
+        if "\n" not in rest[: len(rest) - len(text)] and not prompt[-1].isspace():
             return "", rest
     if not text or not prompt or prompt[-1].isspace():
         return "", text
@@ -77,10 +75,7 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
 
 def _past_echo(text: str, prompt: str) -> bool:
     """Whether ``text`` is an echo of the prompt's last lines and more."""
-    return any(
-        text.startswith(echo) and _over(echo, rest := text[len(echo) :]) and rest.strip()
-        for echo in _echoes(prompt, most=len(text))
-    )
+    return any(rest.strip() for rest in _behind_echoes(text, prompt))
 
 
 def _in_echo(text: str, prompt: str) -> bool:
@@ -89,11 +84,13 @@ def _in_echo(text: str, prompt: str) -> bool:
     return any(prompt.startswith(text, line.start(1)) for line in LINE.finditer(prompt))
 
 
-def _echoes(prompt: str, *, most: int) -> Iterator[str]:
-    """The prompt's last lines, the most first, of at most that many characters."""
+def _behind_echoes(text: str, prompt: str) -> Iterator[str]:
+    """What stands behind the prompt's last lines in ``text``, where it begins with these: the most lines first."""
     prompt = prompt.strip()
-    starts = (line.start(1) for line in LINE.finditer(prompt))
-    return (prompt[start:] for start in starts if len(prompt) - start <= most)
+    for line in LINE.finditer(prompt):
+        length = len(prompt) - line.start(1)
+        if length <= len(text) and prompt.endswith(text[:length]) and _over(text[:length], text[length:]):
+            yield text[length:]
 
 
 def _over(echo: str, rest: str) -> bool:

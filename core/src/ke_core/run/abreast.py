@@ -85,8 +85,8 @@ def _stand(loop: Loop, group: Group, stack: ExitStack) -> _Standing | None:
     if not isinstance(made.edited, Solving):
         loop.ask_cases(group, begun.cases, begun.bank, made.edited)
         return None
-    units = (unit for case in begun.cases for unit in loop.after_edits(group, begun.bank, case))
-    return _Standing(begun=begun, edited=made.edited, units=tuple(loop.recorder.missing(group.id, units)))
+    units = loop.open_units(group, begun.feasible.skipped, begun.bank)
+    return _Standing(begun=begun, edited=made.edited, units=tuple(units))
 
 
 def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:

@@ -103,8 +103,7 @@ def _by_k(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]
         return
     alike: dict[tuple[str, ...], dict[int, Reported]] = {}
     for (at, size), name in zip(sizes.items(), _without_size(runs), strict=True):
-        _editor, *apart = _apart(runs[at].spec)
-        free = (alike.setdefault((name, *apart, f"run {n + 1}" if n else ""), {}) for n in count())
+        free = (alike.setdefault((name, *_apart(runs[at].spec), f"run {n + 1}" if n else ""), {}) for n in count())
         next(line for line in free if size not in line)[size] = runs[at]
     along = sorted(set(sizes.values()))
     styles = _styles(runs)
@@ -193,8 +192,8 @@ def _without_size(runs: Sequence[Reported]) -> list[str]:
 
 
 def _apart(spec: RunSpec) -> tuple[str, ...]:
-    """What must agree for two runs to lie on one line."""
-    return (spec.editor.name, "" if without_model(spec) else spec.model.id, spec.dataset.component.name)
+    """What must agree, beside its name, for two runs to lie on one line."""
+    return ("" if without_model(spec) else spec.model.id, spec.dataset.component.name)
 
 
 def _differing(alike: Mapping[tuple[str, ...], object], key: tuple[str, ...]) -> list[str]:

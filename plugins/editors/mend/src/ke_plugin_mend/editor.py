@@ -41,6 +41,11 @@ CHUNK = 16
 """Edits whose gradients are taken in one pass."""
 
 
+def _place(session: Session[OpenModel]) -> dict[str, str]:
+    """Whom a network fits."""
+    return {"model": session.model.plain.digest}
+
+
 @frozen(kw_only=True, eq=False)
 class Trained:
     """A network that fits the model at hand, and where it comes from."""
@@ -97,13 +102,12 @@ class Mend:
         return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
 
     def _folder(self, session: Session[OpenModel]) -> Path:
-        given, place = self.config.checkpoint, {"model": session.model.plain.digest}
-        return Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", place)
+        given = self.config.checkpoint
+        return Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", _place(session))
 
     def _trained(self, session: Session[OpenModel]) -> Trained:
         """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
-        place = {"model": session.model.plain.digest}
-        given, folder = self.config.checkpoint, self._folder(session)
+        place, given, folder = _place(session), self.config.checkpoint, self._folder(session)
         found = read_checkpoint(folder)
         how = f"ke train mend --model {session.model.id} --data FILE --minutes 30"
         if found is None:

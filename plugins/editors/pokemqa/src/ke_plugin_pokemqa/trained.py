@@ -36,7 +36,7 @@ def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
     made = PROFILES[config.profile]
     name = config.encoder or made.encoder
     encoder = session.encoder(name)
-    place = {"encoder": encoder.id, "profile": config.profile}
+    place = _place(encoder, config)
     given, folder = config.checkpoint, folder_of(session, config)
     how = how_to_train(config)
     found = read_checkpoint(folder)
@@ -64,7 +64,12 @@ def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
     if config.checkpoint:
         return Path(config.checkpoint).expanduser()
     encoder = session.encoder(config.encoder or PROFILES[config.profile].encoder)
-    return trained_folder(session.artifacts, "pokemqa", {"encoder": encoder.id, "profile": config.profile})
+    return trained_folder(session.artifacts, "pokemqa", _place(encoder, config))
+
+
+def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
+    """Whom a detector fits."""
+    return {"encoder": encoder.id, "profile": config.profile}
 
 
 def how_to_train(config: PokemqaConfig) -> str:
