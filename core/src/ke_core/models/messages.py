@@ -8,9 +8,11 @@ from unicodedata import category
 
 from ke_core.requests import Generate
 
-READING = "joined to the prompt, stopped behind an echo"
+READING = "joined to the prompt, stopped behind an echo, without thoughts"
 """Part of the digest of a chat model: completions that were read in another way are not taken for these."""
 LINE = re.compile(r"(?m)^\s*(\S)")
+THOUGHT, SPOKEN = "<think>", "</think>"
+"""What stands around the thoughts that a reasoning model writes first; some templates write the first themselves."""
 GOING_ON = ".,-_'\u2019"
 """Behind these a word or a number may go on."""
 
@@ -20,7 +22,7 @@ def continued(text: str, request: Generate, *, ended: bool = True) -> tuple[str,
 
     ``ended``: not by the limit of tokens, so that line ends behind it say nothing.
     """
-    joint, rest = _joined(request.prompt, text)
+    joint, rest = _joined(request.prompt, _spoken(text))
     rest, stopped = cut(rest, request.stop)
     # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
     whole, again = cut(joint + rest, [stop for stop in request.stop if stop.strip()])
@@ -33,16 +35,18 @@ def begun(text: str, request: Generate) -> bool:
 
     "A: Oslo" behind the prompt's last line, "A:", has begun, though an example in the prompt is answered so as well.
     """
-    text = text.lstrip()
+    text = _spoken(text)
     return bool(text) and (_past_echo(text, request.prompt) or not _in_echo(text, request.prompt))
 
 
 def cut_in_echo(text: str, request: Generate) -> bool:
-    """Whether a stop string may have ended a message before it was past line ends and an echo of the prompt.
+    """Whether a stop string may have ended a message before it was past thoughts, line ends and an echo of the prompt.
 
     Servers look for stop strings in these as well. ``text`` may end with the stop string or before it.
     """
-    text = text.lstrip()
+    if text.strip() and not _spoken(text):
+        return True
+    text = _spoken(text)
     ending = next((stop for stop in request.stop if stop and text.endswith(stop)), "")
     text = text.removesuffix(ending)
     if _past_echo(text, request.prompt):
@@ -54,6 +58,14 @@ def cut_in_echo(text: str, request: Generate) -> bool:
     return echoed or any(_in_echo(text + stop, request.prompt) for stop in stops)
 
 
+def _spoken(text: str) -> str:
+    """A message without the thoughts before it; empty where it is not past them."""
+    thoughts, spoken, message = text.partition(SPOKEN)
+    if spoken:
+        return message.lstrip()
+    return "" if thoughts.lstrip().startswith(THOUGHT) else text.lstrip()
+
+
 def _joined(prompt: str, text: str) -> tuple[str, str]:
     """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
 
@@ -62,7 +74,6 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
     white space or before nothing, a line end after a sentence that is over, a space after anything else (a label with
     its colon, a sentence that breaks off).
     """
-    text = text.lstrip()
     rest = next(_behind_echoes(text, prompt), None)
     if rest is not None:
         text = rest.lstrip()

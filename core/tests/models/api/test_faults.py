@@ -23,6 +23,7 @@ from ke_core.errors import (
     ServerRefused,
 )
 from ke_core.models.api import client
+from ke_core.models.api.client import Client
 from ke_core.models.api.faults import CHARGED, in_words
 from ke_core.models.api.model import DOWN
 from ke_core.models.api.spec import build
@@ -114,7 +115,8 @@ def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
         (b'{"choices": [null]}', "holds no choice"),
         (b'{"choices": [{"finish_reason": "stop"}]}', "holds no text"),
         (b'{"id": "x"}', "holds no choice"),
-        ({"error": {"message": "engine died"}}, "engine died"),
+        ({"error": {"message": "engine died"}}, "^ServerDown: the server answers with an error: engine died"),
+        ({"error": {"message": "overloaded", "code": "529"}}, "the server answers 529: overloaded"),
         ((502, b"<html><h1>Bad Gateway</h1></html>", {}), "the server answers 502: Bad Gateway"),
         ((500, b'{"error": ' + b"[" * 100_000, {}), "the server answers 500: "),
         ((500, b"[" * 900 + b"]" * 900, {}), "the server answers 500: "),
@@ -178,6 +180,35 @@ def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answ
     assert model.usage.counts() == {
         "requests": tries, "retries": tries - 1, "prompt_tokens": 500 * tries, "tokens": 20 * tries, "unmetered": 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ({"error": {"message": "no credit", "code": 402}}, ServerRefused),
+        ({"error": {"message": "this model's maximum context length is 10 tokens", "code": 400}}, ContextOverflow),
+        ({"error": "the prompt is too long"}, ContextOverflow),
+        ({"error": "Unexpected endpoint or method. (POST /completions)"}, ServerRefused),
+        ({"content": " Paris", "stop": True}, ServerRefused),
+        ({"model": "m", "response": " Paris"}, ServerRefused),
+    ],
+)
+def test_an_error_with_status_200_is_what_its_code_or_its_words_say(serve, ask, answer, kind):
+    server = serve(answer)
+    (error,) = ask(server).generate(ONE)
+    assert type(error) is kind
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HTTPS_PROXY", "foo://bar"), ("SSL_CERT_FILE", "/nowhere/ca.pem")],
+)
+def test_a_proxy_or_certificates_that_cannot_be_used_are_one_line(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ModelUnavailable, match="the environment's proxy or certificates: ") as caught:
+        Client.open("https://api.example.com/v1", key_env="OPENAI_API_KEY", timeout=1, concurrency=1)
+    assert name in str(caught.value.hint)
 
 
 def test_what_is_nested_too_deeply_to_be_written_is_said_to_be_so():
@@ -461,6 +492,13 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown(serve, ask, monkeyp
     with pytest.raises(ModelUnavailable, match="what stands in MY_KEY cannot be a key") as caught:
         ask(server, api_key_env="MY_KEY")
     assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["sk-proj-0123456789", "gsk_0123456789"])
+def test_a_key_in_the_place_of_its_variables_name_is_not_shown(serve, ask, key):
+    with pytest.raises(ModelUnavailable, match="--api-key-env names no environment variable that is set") as caught:
+        ask(serve({}), api_key_env=key)
+    assert key not in f"{caught.value} {caught.value.hint}"
 
 
 def test_a_line_end_after_the_key_does_no_harm(serve, ask, say, monkeypatch):

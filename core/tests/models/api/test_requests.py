@@ -86,6 +86,8 @@ def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
         ("\u0915\u093e", "\u0915\u093e\u092e", " \u0915\u093e\u092e"),  # a vowel sign ends no word
         (f"{SHOT}\n", "Question: Who wrote Emma?\nAnswer: Austen.", "Answer: Austen."),
         (f"{SHOT}\nAnswer:", "Answer:\nAusten.", " Austen."),
+        (f"{SHOT}\nAnswer:", "<think>\nHm, Emma?\n</think>\n\nAusten.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Hm, Emma?\n</think>\nAnswer: Austen.", " Austen."),  # the template opened the thoughts
     ],
 )
 def test_a_chat_message_becomes_the_continuation_of_the_prompt(say, prompt, said, text):
@@ -99,6 +101,8 @@ OBEYED = (
     ("Question: Who wrote Emma?\nAnswer: Austen.", ("Answer:", "\nQ"), " Austen."),
     ("Answer:\nAusten.", ("\n",), " Austen."),
     ("Answer:\n\nAusten.", ("\n\n", "\nQuestion:"), " Austen."),
+    ("<think>Emma, hm.\nWho?</think>\n\nAusten.", ("\n",), " Austen."),
+    ("<think>\nAnswer: who?\n</think>Austen.\nQuestion:", ("Answer:", "\n"), " Austen."),
 )
 
 
@@ -118,6 +122,35 @@ def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no
     (got,) = ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=stop)])
     assert (got.text, got.prompt_tokens, got.tokens) == (text, 10, 4)
     assert ["stop" in body for _path, body in server.asked] == [True, False]
+
+
+@pytest.mark.parametrize("more", [{}, {"reasoning_content": "Emma,"}, {"reasoning": "Emma,"}])
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_stop_string_that_the_server_finds_in_thoughts_is_one_more_call(serve, ask, say, content, more):
+    def thinking(_number, body):
+        answer = say.message(content if "stop" in body else "Austen.\nShe", **more)
+        answer["choices"][0] |= {} if more else {"stop_reason": "\n"}
+        return answer
+
+    server = serve(thinking)
+    (got,) = ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert got.text == " Austen."
+    assert len(server.asked) == 2
+
+
+def test_the_second_call_of_a_pair_is_sent_though_the_run_is_interrupted(serve, ask, say):
+    """The first one is paid for, and of use only with the second."""
+
+    def cutting(number, _body):
+        if number == 0:
+            model.client.halt()
+            return say.message("Answer:")
+        return say.message("Answer: Austen.")
+
+    server = serve(cutting)
+    model = ask(server, chat=True)
+    (got,) = model.generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert got.text == " Austen."
 
 
 @pytest.mark.parametrize(
@@ -154,6 +187,8 @@ def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
     assert read(say.message(parts), evolve(ASK, prompt="by"), chat=True).text == " Austen."
     thought = read(say.message(None, finish="length"), evolve(ASK, prompt="by "), chat=True)
     assert (thought.text, thought.finish) == ("", "length")
+    cut_short = read(say.message("<think>Hm, Emma", finish="length"), evolve(ASK, prompt="by"), chat=True)
+    assert (cut_short.text, cut_short.finish) == ("", "length")
     holey = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": None},
@@ -164,7 +199,7 @@ def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
 
 @pytest.mark.parametrize(
     ("finish", "more"),
-    [("stop", {}), ("stop", {"reasoning_content": "Hm."}), ("tool_calls", {"tool_calls": [{"id": "1"}]})],
+    [("stop", {}), ("length", {"reasoning_content": "Hm."}), ("tool_calls", {"tool_calls": [{"id": "1"}]})],
 )
 def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, ask, say, finish, more):
     server, cache = serve(say.message(None, finish=finish, **more)), CompletionCache()
@@ -346,7 +381,28 @@ def test_the_limit_is_sent_under_its_newer_name_to_models_that_want_it(serve, as
     assert ["max_tokens" in sent for _path, sent in server.asked] == [True, False, False, False]
 
 
-def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask):
+@pytest.mark.parametrize("chat", [True, False])
+@pytest.mark.parametrize(
+    "words",
+    ["Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop"],
+)
+def test_a_model_that_takes_no_stop_strings_is_asked_without_and_they_are_enforced_here(serve, ask, say, words, chat):
+    def newer(_number, body):
+        if "max_tokens" in body:
+            return 400, {"error": {"message": "use 'max_completion_tokens' instead"}}, {}
+        if "stop" in body:
+            return 400, {"error": {"message": words}}, {}
+        return (say.message if chat else say.completion)(" Austen.\nShe")
+
+    server = serve(newer)
+    model = ask(server, chat=chat, concurrency=1)
+    one, two = model.generate([evolve(ASK, prompt="by", stop=("\n",))] * 2)
+    assert one.text == two.text == " Austen."
+    assert len(server.asked) == 4  # the second request is right at once
+
+
+def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask, monkeypatch):
+    monkeypatch.setenv("X", "another-key")
     url, other = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
     digest = ask(url).digest
     assert digest == ask(f"{url}", concurrency=2, timeout=9.0, api_key_env="X").digest

@@ -34,6 +34,36 @@ def test_a_token_at_the_beginning_of_texts_does_not_shift_the_rest(serve, ask):
     assert scored.logprobs == (-0.5, -0.5)
 
 
+MISSPELLED = (
+    ("The city of Łódź is in", ("The city of ", "\ufffd", "\ufffd", "ód", "ź", " is in", " Pol", "and", ".")),
+    ("The city of Łódź is in", ("The city of ", "", "Łó", "dź", " is in", " Pol", "and", ".")),
+    ("The city of Łódź is in", ("TheĠcityĠofĠÅģÃ³dÅº", "Ġis", "Ġin", " Pol", "and", ".")),
+)
+
+
+@pytest.mark.parametrize(("prompt", "tokens"), MISSPELLED)
+def test_a_prompt_that_tokens_spell_otherwise_is_scored_as_well(serve, ask, prompt, tokens):
+    answer = echo(list(tokens))
+    answer["choices"][0]["text"] = f"{prompt} Poland."
+    (scored,) = ask(serve(answer)).score([Score(prompt=prompt, continuations=(" Poland",))])
+    assert scored == Scored(logprobs=(-float(2 * len(tokens) - 5),), tokens=(2,))
+
+
+@pytest.mark.parametrize("parts", [(" \ufffd", "\ufffd", "ódź"), ("", "", " Łódź"), (" Ł", "ódź")])
+def test_a_continuation_that_tokens_spell_otherwise_is_scored_as_well(serve, ask, parts):
+    answer = echo(["It is in", *parts, "."])
+    answer["choices"][0]["text"] = "It is in Łódź."
+    (scored,) = ask(serve(answer)).score([Score(prompt="It is in", continuations=(" Łódź",))])
+    assert scored == Scored(logprobs=(-float(sum(range(1, len(parts) + 1))),), tokens=(len(parts),))
+
+
+def test_tokens_in_which_nothing_is_spelled_are_said_to_be_so(serve, ask):
+    answer = echo(["ItĠisĠin", "ĠÅģÃ³dÅº", "."])
+    answer["choices"][0]["text"] = "It is in Łódź."
+    (error,) = ask(serve(answer)).score([Score(prompt="It is in", continuations=(" Łódź",))])
+    assert "tokens do not spell the text" in str(error)
+
+
 def test_continuations_are_kept_one_by_one(serve, ask):
     """What was paid for before one of them failed, or before an interrupt, is not asked again."""
     sick = [True]

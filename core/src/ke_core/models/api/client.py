@@ -22,13 +22,14 @@ from attrs import Factory, define, field, frozen
 
 from ke_core.errors import KEError, ModelUnavailable, ServerDown, ServerFailed
 from ke_core.models.api.endpoints import count
-from ke_core.models.api.faults import CHARGED, Transient, Unreachable, fault
+from ke_core.models.api.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer
 from ke_core.models.api.words import quoted, whole
 
 T = TypeVar("T")
 LARGEST = 32 * 2**20  # bytes of an answer: a completion is thousands, echoed log-probabilities may be millions
 CONNECT = 10.0  # seconds to be let in
 INFINITE = float("inf")
+USUAL = "OPENAI_API_KEY"
 HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 
 
@@ -97,7 +98,12 @@ class Usage:
 
 
 def key_from(name: str) -> str:
-    """The key in the environment variable ``name``, empty if there is none. Raises ModelUnavailable, without it."""
+    """The key in the environment variable ``name``, empty where the usual one is not set. Raises ModelUnavailable."""
+    if name != USUAL and name not in os.environ:  # it may be the key itself, so it is not shown
+        raise ModelUnavailable(
+            "--api-key-env names no environment variable that is set",
+            hint="export MY_KEY=..., and then --api-key-env MY_KEY: the name, not the key",
+        )
     key = os.environ.get(name, "").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelUnavailable(
@@ -124,13 +130,16 @@ class Client:
 
     @classmethod
     def open(cls, url: str, *, key_env: str, timeout: float, concurrency: int) -> Client:
-        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
+        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one, and for an unusable proxy."""
         key = key_from(key_env)
-        http = httpx2.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            trust_env=HERE.match(url) is None,  # a proxy of the environment could not reach this machine
-            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
-        )
+        try:
+            http = httpx2.Client(
+                headers={"Authorization": f"Bearer {key}"} if key else {},
+                trust_env=HERE.match(url) is None,  # a proxy of the environment could not reach this machine
+                limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+            )
+        except (ImportError, ValueError, OSError) as error:
+            raise ModelUnavailable(f"the environment's proxy or certificates: {_reason(error)}", hint=PROXY) from None
         made = cls(url=url, key_env=key_env, timeout=timeout, key=key, http=http)
         finalize(made, http.close)  # connections are kept open between requests, and a model is never closed
         return made
@@ -160,14 +169,18 @@ class Client:
         """Cut what is under way."""
         self._http.close()
 
-    def ask(self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def ask(
+        self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T], *, under_way: bool = False
+    ) -> T:
         """What ``read`` makes of the answer to a POST; it raises Transient for an answer that has a hole.
 
+        ``under_way``: it completes a request whose first part is paid for, so it is sent though the client is halted.
         Raises KEErrors in one line: ServerFailed after the last try.
         """
         begun, sent, failed = monotonic(), 0, 0
         while True:
-            self._wait_turn()
+            if sent or not under_way:
+                self._wait_turn()
             sent += 1
             try:
                 return read(self._post(path, body))
@@ -237,7 +250,7 @@ class Client:
         if not isinstance(raw, dict):
             raise Transient(f"the answer of {self.url} is not a JSON object")
         if raw.get("error"):  # some servers report errors with status 200
-            raise fault(500, {}, text, key=self.key_words, clean=self.clean)
+            raise fault_in_answer(raw["error"], text, key=self.key_words, clean=self.clean)
         return raw
 
     def _read(self, response: httpx2.Response, deadline: float) -> str:
@@ -257,6 +270,9 @@ class Client:
             self._halted.wait(seconds)
         if self._halted.is_set():
             raise Halted
+
+
+PROXY = "look at HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE; a SOCKS proxy wants: pip install 'httpx2[socks]'"
 
 
 class Halted(KEError):

@@ -14,8 +14,8 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from ke_core.data.results import Scored
-from ke_core.errors import ContentRefused, NoLikelihood
-from ke_core.models.api.faults import CHARGED, Transient, in_words
+from ke_core.errors import ContentRefused, NoLikelihood, ServerRefused
+from ke_core.models.api.faults import CHARGED, NOT_FOUND, Transient, in_words
 from ke_core.models.api.words import Clean, whole
 from ke_core.models.messages import continued, cut, cut_in_echo
 from ke_core.requests import Generate, Generated
@@ -25,6 +25,10 @@ STOPS = 4  # the public API takes no more; those that are not sent are enforced 
 SEEDS = 2**31  # servers hold a seed in 32 or 64 bits, ours are of 64 without a sign
 BROKEN_OFF = ("abort", "error", "insufficient_system_resource")
 """Reasons to end that are no end: of vLLM and SGLang, of OpenRouter and Mistral, of DeepSeek."""
+
+
+OTHER_FORMS = ("content", "response", "generated_text")
+"""Where endpoints of other forms have their text: those of llama.cpp, Ollama and TGI without /v1."""
 
 
 def instruction() -> str:
@@ -97,22 +101,43 @@ def read_score(raw: Mapping[str, Any], prompt: str, continuation: str, *, clean:
     The server's tokens are laid end to end and the text is looked for in them, because offsets count differently from
     one server to the next. Raises NoLikelihood where they are not there or do not fit, Transient for a torn answer.
     """
-    given = _choice(raw, clean).get("logprobs")
+    choice = _choice(raw, clean)
+    given = choice.get("logprobs")
     tokens, logprobs = (given.get(name) if isinstance(given, dict) else None for name in ("tokens", "token_logprobs"))
     if not (isinstance(tokens, list) and isinstance(logprobs, list) and all(isinstance(one, str) for one in tokens)):
         raise NoLikelihood("the server gives no log-probabilities: it ignores 'logprobs'", hint=ELSEWHERE)
-    at = "".join(tokens).find(prompt + continuation)
-    if at < 0 or len(tokens) != len(logprobs):
-        raise NoLikelihood("the server gives no log-probabilities of the prompt: it ignores 'echo'", hint=ELSEWHERE)
-    begin = at + len(prompt)
-    ends = list(accumulate(map(len, tokens)))
-    inside = [n for n, end in enumerate(ends) if begin < end <= begin + len(continuation)]
-    if not inside or ends[inside[0]] - len(tokens[inside[0]]) != begin or ends[inside[-1]] != begin + len(continuation):
+    if len(tokens) != len(logprobs):
+        raise NoLikelihood("the server gives more tokens than log-probabilities, or fewer", hint=ELSEWHERE)
+    begin, end = _span("".join(tokens), choice.get("text"), prompt, continuation)
+    starts = list(accumulate(map(len, tokens), initial=0))
+    inside = [n for n, start in enumerate(starts[:-1]) if begin <= start < end]
+    if not inside or starts[inside[0]] != begin or starts[inside[-1] + 1] != end:
         raise NoLikelihood("a token of the server's reaches over the end of the prompt or of the continuation")
     found = [logprobs[n] for n in inside]
     if not all(isinstance(one, int | float) for one in found):
         raise NoLikelihood("the server gives no log-probability of the first token of a text")
     return float(sum(found)), len(found)
+
+
+def _span(joined: str, text: object, prompt: str, continuation: str) -> tuple[int, int]:
+    """Where the continuation begins and ends in the tokens laid end to end. Raises NoLikelihood.
+
+    That the prompt came back is proved by the text too: in the tokens, a letter beyond ASCII may be spelled otherwise
+    (half of one is U+FFFD or nothing to some servers, or letters of the vocabulary's own). Then the beginning is where
+    the continuation is spelled, before what was generated, or else behind the prompt.
+    """
+    whole_ = prompt + continuation
+    if (at := joined.find(whole_)) >= 0:
+        return at + len(prompt), at + len(whole_)
+    if not isinstance(text, str) or not text.startswith(whole_):
+        raise NoLikelihood("the server gives no log-probabilities of the prompt: it ignores 'echo'", hint=ELSEWHERE)
+    generated = text.removeprefix(whole_)
+    end = len(joined) - len(generated)
+    if joined.endswith(continuation + generated):
+        return end - len(continuation), end
+    if joined.endswith(generated) and (at := joined.find(prompt)) >= 0:
+        return at + len(prompt), end
+    raise NoLikelihood("the server's tokens do not spell the text whose log-probability is asked for", hint=ELSEWHERE)
 
 
 ELSEWHERE = (
@@ -127,8 +152,10 @@ def scored(parts: Sequence[tuple[float, int]]) -> Scored:
 
 
 def _choice(raw: Mapping[str, Any], clean: Clean) -> Mapping[str, Any]:
-    """The first. Raises Transient for none, and for one that the server gave up in the middle."""
+    """The first. Raises Transient for none, and for one that the server gave up in the middle, ServerRefused."""
     choices = raw.get("choices")
+    if choices is None and any(isinstance(raw.get(name), str) for name in OTHER_FORMS):
+        raise ServerRefused("the server answers in a form that is not OpenAI's", status=200, hint=NOT_FOUND)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Transient("the server's answer holds no choice", tries=CHARGED)
     choice: Mapping[str, Any] = choices[0]
@@ -154,10 +181,21 @@ def _message(choice: Mapping[str, Any], clean: Clean) -> object:
 
 
 def _cut_in_echo(choice: Mapping[str, Any], text: str, request: Generate) -> bool:
-    """Whether a stop string may have ended the message too early. Without content there was nothing to end."""
-    if choice.get("finish_reason") != "stop" or choice["message"].get("content") is None or _ended_itself(choice):
+    """Whether a stop string may have ended the message too early: in an echo, or in thoughts that are given apart.
+
+    Without content and without thoughts there was nothing to end.
+    """
+    if choice.get("finish_reason") != "stop" or _ended_itself(choice):
         return False
-    return cut_in_echo(text, request)
+    message = choice["message"]
+    if not text.strip() and (_thought(message) or isinstance(choice.get("stop_reason"), str)):
+        return True
+    return message.get("content") is not None and cut_in_echo(text, request)
+
+
+def _thought(message: Mapping[str, Any]) -> bool:
+    """Whether the server gives thoughts apart from the message, under either of the usual names."""
+    return any(message.get(name) for name in ("reasoning_content", "reasoning"))
 
 
 def _finish(

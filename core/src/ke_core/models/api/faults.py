@@ -64,6 +64,19 @@ def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean
     return ServerFailed(f"the server refuses the request ({status}){told}")
 
 
+def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEError | Transient:
+    """What an error means that comes with status 200: what its code says where that is one of HTTP's, or its words."""
+    code = error.get("code") if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)) else None
+    if status is None and re.search(r"unexpected endpoint", body, re.IGNORECASE):
+        status = 404
+    if status is None and TOO_LONG.search(body):
+        status = 400
+    if status is not None:
+        return fault(status, {}, body, key=key, clean=clean)
+    return Transient(f"the server answers with an error: {said(body, clean)}")
+
+
 def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | None:
     """What is refused whatever is asked."""
     if status in (401, 403) and not REFUSED.search(body):

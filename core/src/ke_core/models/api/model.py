@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from contextlib import suppress
@@ -70,6 +71,7 @@ class ApiModel:
     chat: bool = False
     context: int = UNKNOWN
     _limit: str = "max_tokens"
+    _stops: bool = True
 
     @classmethod
     def open(cls, request: ModelRequest, url: str) -> Self:
@@ -180,26 +182,33 @@ class ApiModel:
         try:
             return self._asked(request)
         except endpoints.EchoCut as first:
-            whole = self._asked(request, stops=False)
+            whole = self._asked(request, again=True)
             read, written = first.prompt_tokens + whole.prompt_tokens, first.tokens + whole.tokens
             return evolve(whole, prompt_tokens=read, tokens=written)
 
-    def _asked(self, request: Generate, *, stops: bool = True) -> Generated:
+    def _asked(self, request: Generate, *, again: bool = False) -> Generated:
+        """``again``: without stop strings, because one cut the answer off."""
         path = CHAT if self.chat else COMPLETIONS
-        limit = self._limit
-        read = partial(endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops=stops)
+        while True:
+            told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=self._stops and not again)
+            read = partial(
+                endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops="stop" in told
+            )
+            try:
+                return self.client.ask(path, {"model": self.name, **told}, read, under_way=again)
+            except ServerFailed as error:
+                if not self._learn(error.message, told):
+                    raise
 
-        def ask() -> Generated:
-            told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=stops)
-            return self.client.ask(path, {"model": self.name, **told}, read)
-
-        try:
-            return ask()
-        except ServerFailed as error:
-            if NEWER not in error.message or limit == NEWER:
-                raise
-            self._limit = NEWER  # some models take the limit under its newer name only, and say so
-            return ask()
+    def _learn(self, message: str, told: Mapping[str, object]) -> bool:
+        """Whether the server says that the model takes a field under another name, or not at all: asked so from now."""
+        if NEWER in message and NEWER not in told:
+            self._limit = NEWER
+            return True
+        if "stop" in told and NO_STOP.search(message):
+            self._stops = False  # they are enforced here in any case
+            return True
+        return False
 
     def _score(self, request: Score) -> Scored:
         if self.chat:
@@ -217,6 +226,7 @@ class ApiModel:
 
 
 NEWER = "max_completion_tokens"
+NO_STOP = re.compile(r"support.*\bstop\b|\bstop\b.*support", re.IGNORECASE)
 AWAKE = 1.0  # seconds
 
 
