@@ -248,6 +248,18 @@ def test_edits_change_while_others_ask(site):
     assert len(statements(site)) == 2
 
 
+def test_a_file_that_is_changed_by_hand_is_not_written_over(site, facts, start):
+    site.json("POST", "/edits", {"edits": [BOLIVIA]})
+    with facts.open("a") as file:
+        file.write(json.dumps({"statement": "Water is dry"}) + "\n")
+    before = facts.read_bytes()
+    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Brazil"}]})
+    assert (status, body["error"]["code"]) == (409, "ChangedMeanwhile")
+    assert "start ke serve again" in body["error"]["message"]
+    assert facts.read_bytes() == before
+    assert len(statements(site)) == 3
+
+
 def test_a_second_server_does_not_share_the_file(site, facts, start):
     with pytest.raises(KEError, match="another ke serve keeps its edits in"), start(edits=facts):
         pass

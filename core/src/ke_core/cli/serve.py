@@ -115,7 +115,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
             what = f"{served.spec.name} in front of {served.session.model.id}, {counted(len(served.bank), 'edit')}"
-            kept_in = f"changes are kept in {served.state}" if served.state else "changes end with this process"
+            kept_in = f"changes are kept in {served.state.path}" if served.state else "changes end with this process"
             for line in (f"{what}; {kept_in}", f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
                 console.print(literal(line), soft_wrap=True)
 

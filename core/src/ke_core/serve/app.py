@@ -24,11 +24,13 @@ from ke_core.serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_fr
 from ke_core.serve.batcher import Batcher
 from ke_core.serve.guarding import HEALTH, Gate, Limits, answer, body_of, while_there
 from ke_core.serve.opening import Served, check
+from ke_core.serve.state import ChangedMeanwhile
 from ke_core.serve.wire import BadRequest
 
 PAGE, EDITS_AT_ONCE = 1000, 100_000
 STATUS: Mapping[type[KEError], int] = {
-    BadData: 400, UnknownEdit: 404, Contradiction: 409, UnsupportedEdit: 422, UnsupportedChange: 409,
+    BadData: 400, UnknownEdit: 404, Contradiction: 409, ChangedMeanwhile: 409, UnsupportedChange: 409,
+    UnsupportedEdit: 422,
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
+from ke_core.data.codec import digest
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import Form
 from ke_core.protocols import Question
@@ -117,10 +118,9 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
     stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
     if not isinstance(options, dict):
         refuse("stream_options", "must be an object", code="invalid_type")
-    unique = uuid4().hex if seed is None else f"seed {seed}"
     questions = tuple(
         Question(
-            id=f"{unique}/{number_}",
+            id=f"{uuid4().hex if seed is None else f'seed {seed}/{digest([one.prompt])}'}/{number_}",
             case="serve",
             query="",
             texts=(one.said,),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from operator import attrgetter
@@ -17,14 +16,9 @@ from ke_core.data.codec import digest
 from ke_core.data.facts import Edit
 from ke_core.data.patches import SourcedEdit
 from ke_core.errors import BadData, KEError
-from ke_core.files import explained, write_atomic
+from ke_core.files import write_atomic
 from ke_core.run.edit_files import NAMES, edit_from, rows
 from ke_core.run.lines import Place, text_field
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  Windows: two servers may then share a file without noticing
-    fcntl = None  # type: ignore[assignment]
 
 STATEMENT = "statement"
 LONGEST = 2000  # characters of a statement: a fact, not a page
@@ -260,21 +254,3 @@ def write_bank(path: Path, bank: Bank) -> None:
 def _line(value: object) -> bytes:
     """Raises ValueError for what is no JSON in UTF-8."""
     return f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n".encode()
-
-
-@contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Keep other servers off the file for as long as the context is open. Raises KEError if one has it."""
-    lock = path.with_name(f".{path.name}.lock")
-    with explained(f"cannot write {lock}"):
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        stream = lock.open("ab")
-    with stream:
-        if fcntl is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise KEError(
-                    f"another ke serve keeps its edits in {path}", hint="give each its own --state"
-                ) from error
-        yield

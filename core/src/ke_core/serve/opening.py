@@ -20,7 +20,8 @@ from ke_core.protocols import Edited, Editor, LanguageModel, Progress, Session
 from ke_core.run.asking import refuse_weightless
 from ke_core.run.components import Options, choose
 from ke_core.run.session import ModelChoice, open_session
-from ke_core.serve.bank import Bank, held, read_bank, write_bank
+from ke_core.serve.bank import Bank, read_bank
+from ke_core.serve.state import State, held
 from ke_core.specs import EditorSpec
 
 WRITABLE = (".jsonl", ".ndjson")
@@ -52,13 +53,13 @@ class Served:
     editor: Editor
     edited: Edited
     bank: Bank
-    state: Path | None
+    state: State | None
     turns: bool
 
     def keep(self) -> None:
         """Write down what is in force. Raises KEError, and then the file is as it was."""
         if self.state is not None:
-            write_bank(self.state, self.bank)
+            self.state.write(self.bank)
 
 
 @contextmanager
@@ -80,8 +81,8 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
             hint=f"ke show editor {spec.name} lists its options",
         )
-    state = _state(request)
-    with held(state) if state else nullcontext():
+    path = _state(request)
+    with held(path) if path else nullcontext() as state:
         source = request.state if request.state is not None and request.state.exists() else request.edits
         bank = read_bank(source) if source else Bank()
         editor: Editor = chosen.build()
