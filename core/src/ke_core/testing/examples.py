@@ -97,6 +97,7 @@ HOP = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", sta
 MATERIAL: Mapping[str, Material] = {
     "answers": Material(value={f"{QUESTIONS[0].case}/{QUESTIONS[0].query}": "Rome"}, oracle=True),
     "aliases": Material(value={"Rome": ("Roma",)}, oracle=True),
+    "counterfactual-facts": Material(value={QUESTIONS[0].case: ("Eiffel Tower is in Rome.",)}, oracle=True),
     SUB_QUESTIONS: Material(
         value={f"{ask.case}/{ask.query}": {"after": (HOP,), "before": (HOP,)} for ask in QUESTIONS}, oracle=True
     ),

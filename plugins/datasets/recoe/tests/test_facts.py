@@ -10,7 +10,8 @@ import pytest
 import ke_plugin_alias
 from ke_core.plugin import Answer, Case, Item, Query
 from ke_core.run.judging import held
-from ke_plugin_recoe import REASONING
+from ke_plugin_recoe import ATLAS, REASONING, AtlasConfig
+from ke_plugin_recoe.dataset import RecoeAtlas
 
 Read = Callable[..., list[Case]]
 
@@ -89,3 +90,13 @@ def test_numbers_keep_all_their_aliases(read: Read, total_record: dict[str, Any]
     assert judged(query, "9 singers", "seven singers", "some", "19 singers", "7.0") == [
         "right", "stale", "stale", "wrong", "stale",
     ]  # fmt: skip
+
+
+def test_section_4_2_input_augmentation_is_given_the_whole_edited_world() -> None:
+    """An edit is no fact that stays, such as the second count of a sum."""
+    dataset = RecoeAtlas(variant=ATLAS, config=AtlasConfig())
+    material = dataset.material()["counterfactual-facts"]
+    assert material.oracle
+    cases = list(dataset.cases())
+    assert {case.id: case.sentences_after for case in cases} == material.value
+    assert any(len(case.sentences_after) > len(case.edits) for case in cases if case.tags["scheme"] == "aggregation")

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Failure, Likelihood, Scored
+from ke_core.plugin import BadConfig, Failure, Likelihood, Material, Scored
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_input_aug import InputAugConfig, ke_editors
@@ -42,6 +42,19 @@ def last_block(request) -> list[str]:
 def test_facts_come_before_the_question(mode, begins, facts, shown) -> None:
     _reply, request = asked(mode=mode, facts=facts)
     assert last_block(request) == [f"Facts: {shown}", f"Question: {ASK.texts[0]}", begins]
+
+
+@BOTH
+def test_section_4_2_the_counterfactual_facts_are_given_as_the_benchmark_states_them(mode) -> None:
+    said = ("The tower now stands in Rome.", "France has one tower less.")
+    material = {"counterfactual-facts": Material(value={ASK.case: said}, oracle=True)}
+    config = InputAugConfig(mode=mode, facts="counterfactuals")
+    assert ke_editors()[0].oracle(config) == tuple(material)
+    for edits, shown in ([MOVE_TOWER, MOVE_GATE], " ".join(said)), ([MOVE_GATE], "none"), ([], "none"):
+        model = ScriptedModel([" Rome"])
+        with InputAug(config=config).edit(make_session(model, material=material), edits) as edited:
+            edited.answer([ASK])
+        assert last_block(model.requests[0])[0] == f"Facts: {shown}"
 
 
 @BOTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,9 @@ from ke_core.graph import BuildTools, load_atlas
 from ke_core.plugin import (
     BadData,
     Case,
+    Deferred,
     FileDataset,
+    Material,
     Prompt,
     Query,
     data_places,
@@ -60,6 +62,14 @@ class Recoe(FileDataset):
             for path in self.paths(scheme):
                 one = evolve(self, variant=evolve(self.variant, file=str(path)))
                 yield from one.records(into, key="", lines=True)
+
+    def material(self) -> Mapping[str, Material]:
+        """``counterfactual-facts`` (oracle) too: case to the sentences that input augmentation gives with its question.
+
+        They are the counterfactuals and what stays beside them: the second count of a sum, for one.
+        """
+        given = Deferred(lambda: {case.id: case.sentences_after for case in self.cases()})
+        return {**super().material(), "counterfactual-facts": Material(value=given, oracle=True)}
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Few-shot, at once or after a chain of thought; see :mod:`ke_plugin_recoe.prompts`."""

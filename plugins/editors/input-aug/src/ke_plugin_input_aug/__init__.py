@@ -8,19 +8,25 @@ from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
 
+COUNTERFACTUALS = "counterfactual-facts"
+"""The material that ``facts=counterfactuals`` takes: case to sentences."""
+
 
 @frozen(kw_only=True)
 class InputAugConfig:
-    """The defaults are ReCoE's: the facts that a question needs are given with it, which is an upper bound."""
+    """By default the edits of a question's own case are given with it: an upper bound. ReCoE's InputAug is
+    ``facts=counterfactuals``.
+    """
 
     mode: Literal["direct", "cot"] = field(
         default="direct", metadata={"help": "answer at once, or after a chain of thought"}
     )
-    facts: Literal["oracle", "all", "retrieved", "none"] = field(
+    facts: Literal["oracle", "counterfactuals", "all", "retrieved", "none"] = field(
         default="oracle",
         metadata={
-            "help": "facts given with a question: oracle = the edits of its own case, all = every edit in force, "
-            "retrieved = the k nearest to the question, none = the control: the same prompt without facts"
+            "help": "facts given with a question: oracle = the edits of its own case, counterfactuals = what ReCoE's "
+            "records say of the edited world, all = every edit in force, retrieved = the k nearest to the question, "
+            "none = the control: the same prompt without facts"
         },
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
@@ -50,6 +56,11 @@ def build(config: InputAugConfig) -> Editor:
     return InputAug(config=config)
 
 
+def oracle(config: InputAugConfig) -> tuple[str, ...]:
+    """Gold material, only where it is asked for (V16)."""
+    return (COUNTERFACTUALS,) if config.facts == "counterfactuals" else ()
+
+
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``input-aug``."""
@@ -63,6 +74,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             own_before=True,
+            oracle=oracle,
             served={"facts": "retrieved"},
         )
     ]

@@ -34,10 +34,12 @@ from ke_core.plugin import (
     put,
 )
 from ke_core.retrieval import Choice, InContext, MemoryEditor, Shown, before_prompt
-from ke_plugin_input_aug import InputAugConfig
+from ke_plugin_input_aug import COUNTERFACTUALS, InputAugConfig
 
 NO_FACTS = "none"
-FACTS: Mapping[str, Choice] = {"oracle": "own", "all": "all", "retrieved": "retrieved", "none": "none"}
+FACTS: Mapping[str, Choice] = {
+    "oracle": "own", "counterfactuals": "own", "all": "all", "retrieved": "retrieved", "none": "none",
+}  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -66,6 +68,8 @@ class Augmented(InContext):
         super().__init__(session, edits, choice=FACTS[config.facts], k=config.k, encoder=config.encoder)
         self.mode = MODES[config.mode]
         self.max_tokens = config.max_tokens
+        given = config.facts == "counterfactuals"
+        self.sentences: Mapping[str, Sequence[str]] | None = session.material[COUNTERFACTUALS].value if given else None
         self.examples = prompt_text(
             "ke_plugin_input_aug", f"{config.mode}.txt", config.prompts, option="input-aug.prompts"
         )
@@ -77,6 +81,13 @@ class Augmented(InContext):
         asked = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
         reply: Reply = yield from put(asked)
         return shown.on_record(reply)
+
+    def shown(self, ask: Ask) -> Procedure[Shown]:
+        """ReCoE's sentences in the place of the case's edits, where any of these is in force."""
+        shown: Shown = yield from super().shown(ask)
+        if self.sentences is None or not shown.facts:
+            return shown
+        return Shown(facts=tuple(self.sentences[ask.case]))
 
     def _question(self, ask: Question, facts: str) -> Ask:
         text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
