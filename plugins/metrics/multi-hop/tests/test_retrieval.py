@@ -192,3 +192,42 @@ def test_a_question_that_failed_arrived_at_no_hop(outcome, stepped) -> None:
     failed = {("after", "own", "multi-2"): outcome(W, Failure(error="E", message="m"))}
     record_ = evolve(two, case=both, outcomes={**two.outcomes, **failed})
     assert [value.value for value in named(record_, "hops-answered")] == [0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "shares"),
+    [
+        ("Sergey Brin in Moscow, Grace Hopper in New York", (1, 1)),
+        ("Sergey Brin was born in Moscow. Grace Hopper in New York.", (1, 1)),
+        ("Sergey Brin in New York, Grace Hopper in Moscow", (0, 0)),
+        ("Sergey Brin in Moscow, Grace Hopper in Oslo", (1, 0)),
+        ("Moscow", (1, 0)),
+        ("Moscow, New York", (0, 0)),
+        ("", (0, 0)),
+    ],
+)
+def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, record) -> None:
+    """As the demonstrations of CompKE ask: "Where was each of Sergey Brin, Grace Hopper born?"."""
+    some = record(case("a", 2, 2), hops=[R, R], multi=[R, R, R])
+    (probe,) = (one for one in some.case.probes if one.aspect == "multi-hop")
+    hops = tuple(
+        Query(
+            id=who,
+            texts=(f"Where was {who} born?",),
+            gold=Gold(entities=(Entity(label=where),)),
+            relation="born in",
+            edit=edit,
+        )
+        for who, where, edit in (("Sergey Brin", "Moscow", "a-e1"), ("Grace Hopper", "New York", None))
+    )
+    asked_ = evolve(probe, queries=tuple(evolve(query, hops=hops) for query in probe.queries[:1]))
+    probes = tuple(asked_ if one is probe else one for one in some.case.probes)
+    step = Step(kind="subquestion", text="Where was each of them born?", answer=said, retrieved=("a-e1",))
+    reply = Outcome(reply=Answer(text="x", steps=(step,)), judgement=Judgement(verdict=R))
+    one = evolve(
+        some,
+        case=evolve(some.case, probes=probes),
+        outcomes={**some.outcomes, ("after", "direct", asked_.queries[0].id): reply},
+    )
+    assert [value.value for value in named(one, "hops-answered")] == [sum(shares) / 2]
+    assert [value.value for value in named(one, "edit-weighed")] == [shares[0]]

@@ -15,12 +15,15 @@ reasoning (ReCoE). They exist only for cases where some answer has steps, that i
 question for which it looked up nothing, or which failed, then counts as 0. Controls have no edits to retrieve. The last
 two exist where steps are sub-questions; no judge sees a step, so its answer is compared here, with the hop's
 gold names, letters' case and a full stop at the end aside; of a hop with several answers it has to hold all (CompKE).
+One step may answer several hops of one relation, as CompKE's demonstrations do ("Sergey Brin in Moscow, Grace Hopper in
+New York"): what is said of a hop's own subject is compared then.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from attrs import evolve, frozen
 
@@ -78,22 +81,50 @@ def _hops(one: Asked) -> Iterator[Value]:
         reply = outcome.reply
         steps = [step for step in reply.steps if step.kind == SUBQUESTION] if isinstance(reply, Answer) else []
         if query.hops:
-            arrived = [any(_names(hop, step) for step in steps) for hop in query.hops]
+            arrived = [any(_names(hop, step, query.hops) for step in steps) for hop in query.hops]
             yield one.value("hops-answered", sum(arrived) / len(arrived))
         for hop in query.hops:
             if hop.edit is not None:
                 found = [step for step in steps if step.retrieved[:1] == (hop.edit,)]
                 weighed = evolve(one, missing="" if found else NOT_FOUND)
-                yield weighed.value("edit-weighed", any(_names(hop, step) for step in found))
+                yield weighed.value("edit-weighed", any(_names(hop, step, query.hops) for step in found))
 
 
-def _names(hop: Query, step: Step) -> bool:
-    """Whether the step's answer is a gold name of the hop; holds one of each entity where all are asked for."""
+def _names(hop: Query, step: Step, hops: Sequence[Query]) -> bool:
+    """Whether the step's answer is a gold name of the hop; holds one of each entity where all are asked for.
+
+    Where it answers several ``hops`` of one relation, it is enough that it says so of this one's subject.
+    """
     said = _plain(step.answer)
     names = [[_plain(name) for name in entity.names] for entity in hop.gold.entities]
     if len(names) > 1 and hop.gold.require != "any":
         return all(any(_holds(said, name) for name in own) for own in names)
-    return bool(said) and any(said in own for own in names)
+    part = _said_of(hop, [other for other in hops if hop.relation and other.relation == hop.relation], said)
+    return bool(said) and any(said in own or any(_holds(part, name) for name in own) for own in names)
+
+
+def _said_of(hop: Query, alike: Sequence[Query], said: str) -> str:
+    """What stands behind the hop's subject in ``said``, up to the subject of another; empty where it is not named."""
+    subjects = dict(zip((one.id for one in alike), _subjects(alike), strict=True))
+    own = subjects.get(hop.id)  # of one hop alone there is nothing in which it differs
+    if not own or own not in said:
+        return ""
+    behind = said.partition(own)[2]
+    ends = [at for name, other in subjects.items() if name != hop.id and other and (at := behind.find(other)) >= 0]
+    return behind[: min(ends, default=len(behind))]
+
+
+def _subjects(alike: Sequence[Query]) -> list[str]:
+    """The words in which questions of one wording differ."""
+    worded = [_plain(one.texts[0].rstrip("? ")).split() for one in alike]
+    begin = _alike(worded)
+    end = _alike([words[begin:][::-1] for words in worded])
+    return [" ".join(words[begin : len(words) - end]) for words in worded]
+
+
+def _alike(worded: Sequence[Sequence[str]]) -> int:
+    """With how many words all begin."""
+    return sum(1 for _same in takewhile(lambda column: len(set(column)) == 1, zip(*worded, strict=False)))
 
 
 def _holds(text: str, name: str) -> bool:
