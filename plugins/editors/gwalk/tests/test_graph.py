@@ -164,10 +164,34 @@ def test_names_may_be_spelled_a_little_differently(edits, name, linked) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "plain"), [("The U.S.A.", "usa"), ("The", "the"), ("...", "..."), ("K\u00f6ln", "koln")]
+    ("name", "plain"),
+    [
+        ("The U.S.A.", "usa"),
+        ("The", "the"),
+        ("...", "..."),
+        ("K\u00f6ln", "koln"),
+        ("C++", "c++"),
+        ("C#", "c#"),
+        ("Guns N\u2019 Roses!", "guns n roses"),
+    ],
 )
 def test_a_folded_name(name, plain) -> None:
     assert folded(name) == plain
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("\u092a\u093e\u0932", "\u092a\u0940\u0932"), ("\u304c\u304d", "\u304b\u304d"), ("C++", "C#"), ("C", "C#")],
+    ids=["vowel signs", "voicing marks", "signs", "a sign"],
+)
+def test_different_names_are_not_folded_into_one(one, other) -> None:
+    assert folded(one) != folded(other)
+
+
+def test_a_name_that_two_are_spelled_like_is_neither(edit_of, relations) -> None:
+    graph = graph_of([edit_of(relations[0], name, "Aland", name=name) for name in ("Tora Bey", "TORA BEY")])
+    assert run(graph.link("tora bey", ALL)) == "tora bey"
+    assert run(graph.link("TORA BEY", ALL)) == "TORA BEY"
 
 
 def test_an_alias_of_a_near_entity_is_linked(edits) -> None:

@@ -61,6 +61,9 @@ def test_m2_a_name_with_periods_stays_whole() -> None:
         " The country is {}. Iraq.": "Iraq",
         " The country is {} Iraq": "Iraq",
         " The country is Iraq. Iraq": "Iraq",
+        " {} is the author of Austerlitz. W. G. Sebald": "W. G. Sebald",
+        " The city of {} is the capital of Boland. Tora.": "Tora",
+        " The author is {} W. G. Sebald": "W. G. Sebald",
     }.items():
         assert reading.after_slot(said(text)) == name
     assert reading.after_first_period(said(" The pen name of W. G. Sebald is {}. Max")) == "G. Sebald is {}. Max"

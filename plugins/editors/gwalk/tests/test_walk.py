@@ -225,6 +225,18 @@ def test_hidden_edges_are_absent(replay, ask) -> None:
     assert "Known fact" not in model.prompts[2].rpartition("\n\n")[2]
 
 
+def test_published_a_hidden_edge_keeps_its_relations_question(replay, ask) -> None:
+    """Only the edge is hidden there: an accepted relation has its fixed question (section 9.3 of the protocol)."""
+    texts = []
+    for hidden in (frozenset(), frozenset({"mira"})):
+        path = "(country of citizenship)->answer"
+        reply, _model = replay(
+            SUBJECT, path, " She is from {}. Aland", ask=evolve(ask, hidden=hidden), profile="published"
+        )
+        texts.append([step.text for step in reply.steps if step.kind == "subquestion"])
+    assert texts[0] == texts[1] != []
+
+
 @pytest.mark.parametrize("at", range(4))
 def test_an_error_of_the_model_is_a_failure(replay, at) -> None:
     script = [SUBJECT, "(colour)->answer", WORDS, OWN][:at]

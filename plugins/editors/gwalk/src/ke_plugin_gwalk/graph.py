@@ -81,10 +81,12 @@ def wordings(label: str, template: str | None) -> tuple[str, ...]:
 class Unseen:
     """What a question must not find: edges that are hidden from it, and what no other edge knows.
 
-    ``rows``: of relations, by relation and wording. ``names``: of entities. ``subjects``: those without another edge.
+    ``questions``: edges whose question is not used. ``rows``: of relations, by relation and wording. ``names``: of
+    entities. ``subjects``: those without another edge.
     """
 
     edges: frozenset[str] = frozenset()
+    questions: frozenset[str] = frozenset()
     rows: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     subjects: frozenset[str] = frozenset()
@@ -194,6 +196,7 @@ class EditGraph:
         names = Counter(name for triple in triples for name in triple.entities)
         return Unseen(
             edges=hidden,
+            questions=hidden,
             rows=frozenset(_row(*use) for use, count in uses.items() if count == self._uses[use]),
             names=frozenset(name for name, count in names.items() if count == self._names[name]),
             subjects=frozenset(one.subject for one in triples if not self.relations_of(one.subject, hidden)),
@@ -211,7 +214,7 @@ class EditGraph:
     def question(self, relation: str, subject: str, unseen: Unseen) -> str | None:
         """The relation's question about ``subject``; None where no edit has one (M4: never an error)."""
         templates = self._questions.get(relation, {}).items()
-        template = next((template for name, template in templates if name not in unseen.edges), None)
+        template = next((template for name, template in templates if name not in unseen.questions), None)
         return None if template is None else template.replace(SLOT, subject)
 
     def relation(
@@ -237,14 +240,15 @@ class EditGraph:
         return hits[0].id if hits and hits[0].score >= threshold else linked
 
     def link(self, name: str, unseen: Unseen) -> Procedure[str]:
-        """The entity of that name: as it is written, or spelled a little differently, or by an alias of a near one.
+        """The entity of that name: as it is written, or the only one spelled a little differently, or by an alias of
+        a near one.
 
         A name that belongs to no edit stays as it is: nothing is known of it.
         """
         if name in self._names and name not in unseen.names:
             return name
         alike = [other for other in self._spelled.get(folded(name), ()) if other not in unseen.names]
-        if alike and self._respell:
+        if len(alike) == 1 and self._respell:
             return alike[0]
         if self._aliases is not None:
             hits: tuple[Hit, ...] = yield Nearest(memory=self.entities, text=name, k=NEAR, hidden=unseen.names)
@@ -255,10 +259,21 @@ class EditGraph:
 
 
 def folded(name: str) -> str:
-    """A name without case, accents, punctuation and a leading article."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(c))
-    words = "".join(c if c.isalnum() else " " for c in plain.replace("'", "").replace(".", "")).split()
+    """A name without case, accents, punctuation and a leading article; C, C# and C++ are three.
+
+    Vowel signs and the dots of syllables are no accents: without them names of many scripts would be one.
+    """
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if unicodedata.combining(c) < ACCENTS)
+    words = "".join(c if _of_a_name(c) else " " for c in plain.replace("'", "").replace(".", "")).split()
     return " ".join(words[1:] if words[:1] == ["the"] and len(words) > 1 else words) or name
+
+
+ACCENTS = 10
+"""Combining classes from here on: below are a virama, a nukta, the voicing marks of kana, and signs of no class."""
+
+
+def _of_a_name(character: str) -> bool:
+    return character.isalnum() or character in "+#" or unicodedata.category(character).startswith("M")
 
 
 def _uncount(counts: Counter[T], things: Iterable[T]) -> None:

@@ -82,13 +82,14 @@ def after_first_period(written: Generated) -> str:
 def after_slot(written: Generated) -> str:
     """What follows the sentence with its open place, so that a period in a name cuts nothing. Raises Lost.
 
-    A closing period is not part of an answer, unless it belongs to the name.
+    Where the sentence goes on behind the place ("{} is the author of Hamlet. Shakespeare"), what follows its period. A
+    closing period is not part of an answer, unless it belongs to the name.
     """
     _sentence, slot, rest = written.text.partition("{}")
-    if slot:
-        rest = rest.lstrip(" .")
+    if not slot or (". " in rest and rest.lstrip()[0].islower()):
+        _sentence, _period, rest = (rest or written.text).partition(". ")
     else:
-        _sentence, _period, rest = written.text.partition(". ")
+        rest = rest.lstrip(" .")
     name = without_period(rest)
     if not name or written.finish == "length":
         raise lost(written)
