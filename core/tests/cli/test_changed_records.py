@@ -5,6 +5,8 @@ import json
 import pytest
 
 RUN = ("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1")
+AGAIN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
+"""What made the run ``evaluated``."""
 
 
 def lines_of(folder):
@@ -55,9 +57,40 @@ def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):
     assert ke("report", "done")[0] == 0
 
 
+def test_a_run_with_verdicts_changed_by_hand_does_not_go_on(ke, evaluated):
+    file, scores = evaluated / "records.jsonl", (evaluated / "scores.json").read_bytes()
+    changed = file.read_text().replace('"verdict":"wrong"', '"verdict":"right"')
+    file.write_text(changed)
+    again = (*AGAIN, "--out", "done")
+    status, out, err = ke(*again)
+    assert (status, out) == (2, "")
+    assert "records.jsonl was changed by hand after it was scored" in err
+    assert "start again with another --out; ke score done takes it as it is now" in err
+    assert (file.read_text(), (evaluated / "scores.json").read_bytes()) == (changed, scores)
+    assert ke("report", "done")[0] == 2
+    assert ke("score", "done")[0] == 0
+    assert ke(*again)[0] == 0
+
+
+@pytest.mark.parametrize("gone", [(), ("scores.json",), ("scores.json", "records.seal.json")])
+def test_a_run_whose_records_only_grew_since_it_was_scored_goes_on(ke, evaluated, gone):
+    """Judged again, killed while it wrote a line, killed while it scored."""
+    assert ke("judge", "done", "--judge", "exact")[0] == 0
+    lines = lines_of(evaluated)
+    with (evaluated / "records.jsonl").open("a") as stream:
+        stream.write(lines[-1])
+        stream.write('{"torn')
+    for name in gone:
+        (evaluated / name).unlink()
+    assert ke(*AGAIN, "--out", "done")[0] == 0
+    assert ke("report", "done")[0] == 0
+    assert lines_of(evaluated)[: len(lines)] == lines
+
+
 def test_records_that_were_cut_off_after_scoring_are_noticed(ke, evaluated):
     (evaluated / "records.jsonl").write_text("".join(lines_of(evaluated)[:-1]))
-    assert "was changed by hand after it was scored" in ke("report", "done")[2]
+    for command in (("report", "done"), (*AGAIN, "--out", "done")):
+        assert "was changed by hand after it was scored" in ke(*command)[2]
 
 
 def test_records_that_grow_are_no_change(ke, evaluated):

@@ -11,7 +11,8 @@ from ke_core.errors import BadRun, EditFailed, ModelUnavailable
 from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
-from ke_core.results.folder import RECORDS, RunFolder
+from ke_core.results.folder import RECORDS, SCORES, RunFolder
+from ke_core.results.seal import SEAL
 from ke_core.run.cells import Cell, CellRunner
 from ke_core.run.evaluation import EvalRequest
 from ke_core.run.session import ModelChoice
@@ -156,6 +157,8 @@ def test_a_cell_that_was_killed_goes_on_where_it_stopped(world):
     records = cell.folder / RECORDS
     lines = records.read_bytes().splitlines(keepends=True)
     records.write_bytes(b"".join(lines[:20]))
+    for name in (SCORES, SEAL):
+        (cell.folder / name).unlink()
     RunFolder.open(cell.folder).log("start")  # a process that never came to its end
     (result,) = world.go([cell])
     assert (result.status, result.known) == ("done", False)

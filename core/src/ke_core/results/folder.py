@@ -157,6 +157,11 @@ class RunFolder:
             what = f"the last {moved} bytes of {RECORDS} were not JSON: they lie in {DAMAGED}, and are asked again"
             self.log("warning", what="damaged records", message=what)
 
+    def refuse_changed(self) -> None:
+        """Raise BadRun if the records are no longer what they were when they were scored; they may have grown."""
+        if seal := Seal.read(self.path):  # none before the first scoring, and none by an earlier ke
+            seal.refuse_changed(self.path / RECORDS)
+
     def log(self, event: str, **facts: Any) -> None:
         """Append an event to ``log.jsonl``, which is for people: nothing is computed from it."""
         write_log(self.path / LOG, event, **facts)
@@ -222,8 +227,7 @@ class RunFolder:
         if not isinstance(raw, dict):
             raise BadRun(f"{file} holds no scores", hint=f"delete it and run ke score {self.path}")
         refuse_other(raw.get("schema"), of=str(file))
-        if seal := Seal.read(self.path):  # an earlier ke wrote none
-            seal.refuse_changed(self.path / RECORDS)
+        self.refuse_changed()
         return raw
 
 

@@ -30,7 +30,8 @@ BLOCK = 1 << 20
 def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
     """Have the folder for this run alone: the first process holds it, the others wait until it does.
 
-    Raises BadRun if another run is writing there, ProcessLost if another process has died.
+    Raises BadRun if another run is writing there or if records were changed by hand after they were scored, ProcessLost
+    if another process has died.
     """
     if not world.leads:
         world.meet()
@@ -38,6 +39,7 @@ def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
         return
     with folder.writing() as writer:
         folder.set_aside(writer)
+        folder.refuse_changed()  # going on would score them, and make their change look like what happened
         world.meet()
         yield writer
 
