@@ -136,6 +136,33 @@ def test_a_run_that_was_not_judged_yet_says_what_to_do(ke, evaluated):
         assert (status, "has not been judged yet" in err, "ke judge done" in err) == (2, True, True)
 
 
+@pytest.mark.parametrize("command", [("report",), ("score",), ("judge",), ("label", "--out", "s.csv")])
+def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(ke, evaluated, command):
+    """Judging it would leave it as it is."""
+    for name in ("scores.json", "records.seal.json"):
+        (evaluated / name).unlink()
+    (evaluated / "records.jsonl").write_text("")
+    status, out, err = ke(command[0], "done", *command[1:])
+    assert (status, out) == (2, "")
+    assert err == (
+        "error: done was interrupted before any case was asked\n"
+        "hint:  start its ke eval again, it goes on there: ke runs show done says what it was\n"
+    )
+    assert "sayer" in ke("runs", "show", "done")[1]
+    assert ke(*AGAIN, "--out", "done")[0] == 0
+
+
+def test_a_run_of_which_all_cases_were_skipped_says_why_there_is_nothing_to_judge(ke, evaluated):
+    kept = [json.loads(line) for line in lines_of(evaluated) if json.loads(line)["kind"] == "batch"]
+    for line in kept:
+        line["skipped"] = {name: "edit e: it names no new object" for name in line["cases"]}
+    (evaluated / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
+    (evaluated / "scores.json").unlink()
+    for command in ("report", "judge"):
+        status, _out, err = ke(command, "done")
+        assert (status, "no case of done was asked: 2 skipped, the first of them because edit e" in err) == (2, True)
+
+
 def test_scores_of_an_earlier_ke_have_no_seal_and_a_broken_one_is_said(ke, evaluated):
     seal = evaluated / "records.seal.json"
     seal.write_text("{}")

@@ -16,6 +16,7 @@ from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
 from ke_core.results.writer import Writer
 from ke_core.run.asks import asked
+from ke_core.run.tables import refuse_empty
 
 TOGETHER, FEW = 64, 16
 """Lines that are judged and written together: what a killed judge loses. Fewer where a model is asked."""
@@ -38,11 +39,13 @@ def judge_run(
     judges anew. Where it has judged everything before another one did, its last line is repeated: the last judge
     counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too. ``held``: the
     writer of a run that is judged as it ends. ``spent``: what the model's server was asked since it was last called.
+    Raises BadRun where no reply is on record.
     """
     key = key_of(component)
     together = TOGETHER if session is None else FEW
     with folder.writing(held) as writer:
         index = Index.of(folder.path / RECORDS)
+        refuse_empty(index, folder)
         todo, done = index.count(key), 0
         if not todo and key in index.judges and key != [*index.judges][-1]:
             writer.append([line for line in [index.last(key)] if line])

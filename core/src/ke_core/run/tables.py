@@ -42,6 +42,7 @@ def judge_of(index: Index, folder: RunFolder, name: str) -> str:
     """The judge of that name (the last one without a name), as the index calls it. Raises BadRun if it has not judged
     everything.
     """
+    refuse_empty(index, folder)
     found = [key for key, judge in index.judges.items() if name in ("", judge.name)]
     if not found:
         by = f"by {name!r}" if name else "yet"
@@ -53,6 +54,22 @@ def judge_of(index: Index, folder: RunFolder, name: str) -> str:
             hint=_how(folder, judge.name),
         )
     return found[-1]
+
+
+def refuse_empty(index: Index, folder: RunFolder) -> None:
+    """Raise BadRun where there is nothing to judge or to score: a judge would have to be told of it again and again."""
+    if index.count():
+        return
+    show = f"ke runs show {folder.path}"
+    if skipped := [reason for batch in index.batches.values() for reason in batch.skipped.values()]:
+        raise BadRun(
+            f"no case of {folder.path} was asked: {len(skipped)} skipped, the first of them because {skipped[0]}",
+            hint=f"{show} counts the reasons",
+        )
+    raise BadRun(
+        f"{folder.path} was interrupted before any case was asked",
+        hint=f"start its ke eval again, it goes on there: {show} says what it was",
+    )
 
 
 @frozen(kw_only=True)
