@@ -7,7 +7,7 @@ import pytest
 from ke_core.data.records import Batch, Replied
 from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Plan
-from ke_core.errors import EditFailed, UnsupportedChange
+from ke_core.errors import EditFailed, PluginBroken, UnsupportedChange
 from ke_core.requests import Generate
 from ke_core.results.folder import RunFolder
 from ke_core.run import abreast
@@ -92,6 +92,27 @@ def test_no_more_groups_stand_together_than_have_enough_questions(job, supposing
     editor = supposing()
     records(job(editor=editor), tmp_path)
     assert (editor.most, editor.open) == (3, 0)
+
+
+def test_groups_that_stand_together_are_not_too_many(job, supposing, tmp_path, monkeypatch):
+    monkeypatch.setattr(abreast, "MOST", 3)
+    editor = supposing()
+    records(job(editor=editor), tmp_path)
+    assert (editor.most, editor.open) == (3, 0)
+
+
+def test_an_edited_model_that_all_groups_share_is_refused(job, fakes, tmp_path):
+    class Own(fakes.Notes):
+        @fakes.contextmanager
+        def edit(self, session, edits):
+            self.made = Supposed(session, edits)
+            yield self
+
+        def __getattr__(self, name):
+            return getattr(self.__dict__["made"], name)
+
+    with pytest.raises(PluginBroken, match="one edited model for several groups"):
+        records(job(editor=Own([])), tmp_path)
 
 
 def test_edits_that_fail_are_their_own_groups_alone(job, supposing, tmp_path):

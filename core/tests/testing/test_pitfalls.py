@@ -80,6 +80,16 @@ class SharesMemory(Right):
         yield made
 
 
+class TakesOver(Right):
+    """Has one edited model, of the edits that it was given last."""
+
+    @contextmanager
+    def edit(self, session, edits):
+        self.made = getattr(self, "made", None) or Edited(session, edits)
+        self.made.known = Edited(session, edits).known
+        yield self.made
+
+
 class TellsSecrets(Right):
     @contextmanager
     def edit(self, session, edits):
@@ -168,6 +178,7 @@ MISTAKES = {
     "test_hidden_edits_are_not_used": LooksAtHidden,
     "test_v17_a_model_that_fails_is_no_answer": SwallowsErrors,
     "test_s3_two_edited_models_share_nothing": SharesMemory,
+    "test_edited_models_that_solve_stand_side_by_side": TakesOver,
     "test_x3_no_secret_stands_in_details": TellsSecrets,
     "test_a_decoder_is_left_alone": LeavesAHook,
 }

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ke_core.abilities import Solving
 from ke_core.data.results import Reply
-from ke_core.errors import EditFailed
+from ke_core.errors import EditFailed, PluginBroken
 from ke_core.protocols import Ask
 from ke_core.requests import Procedure
 from ke_core.run.asks import Unit
@@ -28,6 +28,8 @@ from ke_core.run.plan import Group
 
 ENOUGH = CHUNK
 """Questions that are enough to batch: more groups are left for the next time."""
+MOST = 64
+"""Groups at once, however few questions they have: each has an edited model of its own in memory."""
 
 
 @frozen(kw_only=True)
@@ -50,7 +52,12 @@ def ask_groups(loop: Loop, groups: Sequence[Group]) -> None:
             loop.ask_edited(some[0])
             continue
         with untouched(loop.job.session.model, loop.before), ExitStack() as stack:
-            _ask(loop, [one for group in some if (one := _stand(loop, group, stack)) is not None])
+            standing = list[_Standing]()
+            for group in some:
+                if (one := _stand(loop, group, stack)) is not None:
+                    _refuse_shared(one, standing, loop.job.editor_spec.name)
+                    standing.append(one)
+            _ask(loop, standing)
 
 
 def _can_stand_abreast(job: Job) -> bool:
@@ -63,7 +70,7 @@ def _enough(loop: Loop, groups: Sequence[Group]) -> Iterator[list[Group]]:
     for group in groups:
         some.append(group)
         waiting += sum(len(unit.questions) for unit in loop.open_units(group, {}, {}))
-        if waiting >= ENOUGH:
+        if waiting >= ENOUGH or len(some) == MOST:
             yield some
             some, waiting = [], 0
     if some:
@@ -87,6 +94,15 @@ def _stand(loop: Loop, group: Group, stack: ExitStack) -> _Standing | None:
         return None
     units = loop.open_units(group, begun.feasible.skipped, begun.bank)
     return _Standing(begun=begun, edited=made.edited, units=tuple(units))
+
+
+def _refuse_shared(one: _Standing, others: Sequence[_Standing], name: str) -> None:
+    """Raise PluginBroken for an edited model that has taken over another group's."""
+    if any(one.edited is other.edited for other in others):
+        raise PluginBroken(
+            f"editor {name} has one edited model for several groups of edits, which are asked together",
+            hint="its edit() must make a new one each time, or the edited model have no solve()",
+        )
 
 
 def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from ke_core.abilities import Solving
 from ke_core.data.facts import Edit
 from ke_core.data.results import Answer, Failure, Scored
 from ke_core.errors import UnsupportedChange, UnsupportedEdit
 from ke_core.protocols import Edited, Editor, Likelihood, Session
+from ke_core.specs import EditorSpec
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
 from ke_core.testing.kit import one_clear_line, texts, unchanged
 from ke_core.testing.pitfalls import EditorPitfalls
@@ -132,6 +134,18 @@ class EditorContract(EditorPitfalls):
         alone = after([MOVE_GATE])
         after([MOVE_TOWER])
         assert alone == after([MOVE_GATE])
+
+    def test_edited_models_that_solve_stand_side_by_side(
+        self, spec: EditorSpec, editor: Editor, session: Session[Any]
+    ) -> None:
+        """Those with ``solve`` are asked together (``ke_core.run.abreast``), so one must not take another's edits."""
+        with editor.edit(session, [MOVE_TOWER]) as one:
+            if spec.needs_weights or not isinstance(one, Solving):
+                pytest.skip("one edited model at a time")
+            alone = texts(one.answer(QUESTIONS))
+            with editor.edit(session, [MOVE_GATE]) as other:
+                assert one is not other
+                assert texts(one.answer(QUESTIONS)) == alone
 
 
 __all__ = ["EditorContract", "one_clear_line", "texts", "unchanged"]
