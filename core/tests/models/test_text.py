@@ -41,9 +41,10 @@ def coded(text):
     return llama()("\n" + text, add_special_tokens=False)["input_ids"][2:]
 
 
-def written(prompt, tokens, stops=(), most=64, *, chat=False):
+def written(prompt, tokens, stops=(), most=64, *, chat=False, put=""):
+    """``put``: the prompt as the template puts it."""
     request = Generate(prompt=prompt, stop=stops, max_tokens=most)
-    row = Continuation(llama(), llama()(prompt)["input_ids"], request, frozenset({2}), chat)
+    row = Continuation(llama(), llama()(put or prompt)["input_ids"], request, frozenset({2}), chat)
     for token in tokens:
         if row.add(token):
             break
@@ -98,6 +99,20 @@ def test_a_stop_string_ends_a_message_where_it_would_end_its_continuation(messag
     row = written("b: a a\na a\nb:", [*coded(message), 2], ("\n",), chat=True)
     assert (row.finish, row.text) == ("stop", text)
     assert row.tokens == [*coded(read), *([2] if read == message else [])]
+
+
+@pytest.mark.parametrize(("opened", "begins"), [("", "<think>"), ("<think>\n", "")], ids=["model", "template"])
+def test_a_stop_string_in_thoughts_ends_nothing_and_thoughts_are_no_text(opened, begins):
+    """Whoever opens them: some templates write the first sign of thoughts behind the prompt."""
+
+    def message(text, most=64):
+        prompt = "b: a a\na a\nb:"
+        return written(prompt, [*coded(begins + text), 2], ("\n",), most, chat=True, put=prompt + opened)
+
+    row = message("ab\nb: b\n</think>\n\nab\nb")
+    assert (row.finish, row.text) == ("stop", " ab")
+    row = message("ab\nab", most=3 + len(begins))
+    assert (row.finish, row.text) == ("length", "")
 
 
 def test_the_sign_itself_is_left_as_it_is():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from ke_core.models.messages import begun, continued, cut
+from ke_core.models.messages import THOUGHT, begun, continued, cut
 from ke_core.requests import Generate
 
 ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
@@ -65,8 +65,8 @@ def _byte_tokens(tokenizer: Any, text: str) -> list[int]:
 class Continuation:
     """What a row has written after ``prompt``. Stop strings are matched on decoded text: they may straddle tokens.
 
-    Only the continuation is looked at: a stop string inside the prompt ends nothing. Nor does one in the line ends and
-    the echo of the prompt that a ``chat`` model's message may begin with, which are no part of its ``text``.
+    Only the continuation is looked at: a stop string inside the prompt ends nothing. Nor does one in the thoughts, line
+    ends and echo of the prompt that a ``chat`` model's message may begin with, which are no part of its ``text``.
     """
 
     tokenizer: Any
@@ -79,6 +79,7 @@ class Continuation:
     text: str = field(default="", init=False)
     _window: int = field(init=False)
     _before: str = field(init=False)
+    _opened: str = field(init=False)
     _stops: tuple[str, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -86,6 +87,8 @@ class Continuation:
         self._stops = tuple(stop for stop in self.request.stop if stop)
         self._window = 4 * max(map(len, self._stops), default=0) + SLACK
         self._before = decode(self.tokenizer, self.prompt[-ANCHOR:])
+        asked = decode(self.tokenizer, self.prompt[-2 * SLACK :]).rstrip() if self.chat else ""
+        self._opened = THOUGHT if asked.endswith(THOUGHT) else ""  # by the template
 
     def add(self, token: int) -> bool:
         """Take in the next token; True if that ended the row."""
@@ -107,11 +110,11 @@ class Continuation:
 
     def _over(self) -> bool:
         text = self._decoded(self.tokens)
-        return self._read(text)[1] and (not self.chat or begun(text, self.request))
+        return self._read(text)[1] and (not self.chat or begun(self._opened + text, self.request))
 
     def _read(self, text: str, *, ended: bool = False) -> tuple[str, bool]:
         """The continuation in what was written, and whether a stop string ended it."""
-        return continued(text, self.request, ended=ended) if self.chat else cut(text, self._stops)
+        return continued(self._opened + text, self.request, ended=ended) if self.chat else cut(text, self._stops)
 
     def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
         # However the row ended, its text holds no stop string.
