@@ -155,7 +155,7 @@ def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(k
 def test_a_run_of_which_all_cases_were_skipped_says_why_there_is_nothing_to_judge(ke, evaluated):
     kept = [json.loads(line) for line in lines_of(evaluated) if json.loads(line)["kind"] == "batch"]
     for line in kept:
-        line["skipped"] = {name: "edit e: it names no new object" for name in line["cases"]}
+        line["skipped"] = dict.fromkeys(line["cases"], "edit e: it names no new object")
     (evaluated / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
     (evaluated / "scores.json").unlink()
     for command in ("report", "judge"):

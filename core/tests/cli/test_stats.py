@@ -46,6 +46,12 @@ def stats(ke, plugins):
 COMPUTE = ("compute", "--model", "tiny:0", "--tokens", "1500", "--document-length", "64")
 
 
+def instead(more):
+    """``COMPUTE`` with what ``more`` says in place of its own values: an option is given once."""
+    own = dict(zip(COMPUTE[1::2], COMPUTE[2::2], strict=True)) | dict(zip(more[::2], more[1::2], strict=True))
+    return (COMPUTE[0], *(word for pair in own.items() for word in pair))
+
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "cache" / "artifacts" / "moments"
@@ -100,7 +106,7 @@ def test_json_gives_each_file_with_its_path(stats, folder):
 
 def test_the_list_tells_models_and_texts_apart_and_names_what_is_damaged(stats, tmp_path, folder):
     stats(*COMPUTE)
-    stats(*COMPUTE, "--model", "tiny:1", "--layers", "0,2-3")
+    stats(*instead(("--model", "tiny:1", "--layers", "0,2-3")))
     text = tmp_path / "own.txt"
     text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
     stats(*COMPUTE, "--text", str(text), "--layers", "3")
@@ -125,7 +131,7 @@ def test_an_empty_list_says_how_to_fill_it(stats):
 
 def test_verify_passes_what_was_just_taken_with_and_without_its_model(stats):
     stats(*COMPUTE)
-    stats(*COMPUTE, "--model", "tiny:1", "--layers", "1")
+    stats(*instead(("--model", "tiny:1", "--layers", "1")))
     assert stats("verify")[:2] == (0, "5 of 5 are sound\n")
     assert stats("verify", "--model", "tiny:0")[:2] == (0, "4 of 4 are sound, 4 compared with the model's keys\n")
 
@@ -189,7 +195,7 @@ def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
 def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
     text = tmp_path / "own.txt"
     text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
-    status, _out, err = stats(*COMPUTE, "--text", str(text), "--tokens", "1000000", "--layers", "1")
+    status, _out, err = stats(*instead(("--text", str(text), "--tokens", "1000000", "--layers", "1")))
     assert status == 0
     assert "not 1,000,000: all were taken" in err
 
@@ -213,7 +219,7 @@ def test_bad_input_is_one_line_and_nothing_is_left(more, error, stats, tmp_path,
     monkeypatch.setitem(sys.modules, "datasets", None)  # as where it is not installed
     (tmp_path / "picture").write_bytes(b"\x89PNG")
     (tmp_path / "blank").write_bytes(b"\n \n")
-    status, out, err = stats(*COMPUTE, *more)
+    status, out, err = stats(*instead(more))
     assert (status, out) == (2, "")
     lines = [line for line in err.splitlines() if not line.startswith("hint:")]
     assert lines[-1].startswith(f"error: {error}")

@@ -238,7 +238,8 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):
-    status, _out, err = ke(*TRACE, *options)
+    usual = [] if "--model" in options else ["--model", "tiny:llama"]
+    status, _out, err = ke("trace", *usual, *TRACE[3:], *options)
     assert status == 2
     assert told in err
     assert not (tmp_path / "t").exists()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ke_core.cli.once import once
 from ke_core.errors import PluginBroken
 from ke_core.plugins.faults import taken
 from ke_core.plugins.manager import Plugins
@@ -46,6 +47,7 @@ class App:
                 continue
             for name, command in own.commands.items():
                 self._owners[name] = impl.plugin_name
+                once(command)
                 root.add_command(command, name)
 
     def _look_at(self, own: click.Group, plugin: str) -> None:

@@ -42,7 +42,7 @@ class EvaluateWhen(click.ParamType[int | str]):
 
 @click.command("eval")
 @click.option("--editor", "editors", multiple=True, metavar="NAME", help="The method (repeatable: side by side).")
-@click.option("--dataset", default="", metavar="NAME", help="The benchmark.")
+@click.option("--dataset", default="", metavar="NAME", help="The benchmark, one (ke sweep runs several).")
 @shared.model_options
 @shared.component_options
 @click.option(

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from ke_core.cli.once import once
+
 
 class LazyCommand(click.Command):
     """Stands in for ``source`` (``package.module:attribute``) until it is invoked.
@@ -23,6 +25,7 @@ class LazyCommand(click.Command):
         module, _, attribute = self.source.partition(":")
         found = getattr(import_module(module), attribute)
         assert isinstance(found, click.Command), f"{self.source} is not a click command"
+        once(found)
         return found
 
     def make_context(
