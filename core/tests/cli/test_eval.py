@@ -169,7 +169,7 @@ def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
     before = {path.name: path.read_bytes() for path in evaluated.iterdir()}
     status, _out, err = ke(*RUN, "--seed", "1", "--out", "done")
     assert status == 2
-    assert err.startswith("error: done holds another run: its seed is 0, here it is 1\nhint:  choose another folder")
+    assert err.startswith("error: done holds another run: seed 0 (here 1)\nhint:  choose another folder")
     assert before == {path.name: path.read_bytes() for path in evaluated.iterdir()}
 
 

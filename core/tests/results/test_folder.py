@@ -105,9 +105,32 @@ def test_a_broken_line_in_the_middle_is_named(folder, broken, says):
         list(folder.read())
 
 
-def test_a_folder_with_another_run_names_the_first_difference(folder):
-    with pytest.raises(BadRun, match=r"its plan\.size is 1, here it is 100") as caught:
-        RunFolder.create(folder.path, evolve(SPEC, plan=Plan(size=100), seed=3))
+PARROT = evolve(MADE, name="parrot", version="7", options={"k": 3})
+ELSE = evolve(MADE, options={"layers": [4, 5], "name": ""})
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"plan": Plan(size=100), "seed": 3}, "batch 1 (here 100), seed 0 (here 3)"),
+        ({"plan": Plan(size=None, limit=4)}, "batch 1 (here all), limit none (here 4)"),
+        ({"editor": PARROT}, "editor none (here parrot)"),
+        (
+            {"seed": 1, "ke": "2", "model": ModelRef(source="hf", id="n", digest="e"), "editor": PARROT},
+            "editor none (here parrot), model m (here n), seed 0 (here 1)",
+        ),
+        ({"editor": ELSE}, "none.layers none (here 4,5), none.name none (here empty)"),
+        ({"ke": "2", "styles": ("direct", "cot")}, "styles direct (here direct,cot), ke 0.1.0 (here 2)"),
+        ({"editor": evolve(MADE, version="2")}, "editor version 0.1.0 (here 2)"),
+        ({"dataset": DataRef(component=MADE, sha256="1")}, "dataset sha256 0 (here 1)"),
+        ({"edited_form": "cloze", "joint": False}, "edited form question (here cloze), joint true (here false)"),
+    ],
+)
+def test_a_folder_with_another_run_says_what_tells_the_two_apart(folder, changed, says):
+    """What people call a run by, then what they chose, then what followed; three things at most."""
+    with pytest.raises(BadRun) as caught:
+        RunFolder.create(folder.path, evolve(SPEC, **changed))
+    assert caught.value.message == f"{folder.path} holds another run: {says}"
     assert "--out" in caught.value.hint
 
 

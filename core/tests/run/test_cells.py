@@ -147,7 +147,7 @@ def test_a_folder_of_other_options_is_not_taken_for_finished(world):
     other = evolve(world.cell("overwrite"), request=world.cell("overwrite", seed=1).request)
     (result,) = world.go([other])
     assert (result.status, result.known) == ("failed", False)
-    assert "holds another run: its seed is 0, here it is 1" in result.error
+    assert "holds another run: seed 0 (here 1)" in result.error
     assert "choose another folder" in result.hint
 
 

@@ -23,6 +23,7 @@ from ke_core.data.records import Record
 from ke_core.data.runspec import IMPORTED, RunSpec
 from ke_core.errors import BadRun
 from ke_core.files import explained, write_atomic
+from ke_core.results.difference import run_difference
 from ke_core.results.lines import from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
 from ke_core.results.log import LOG, read_log, write_log
 from ke_core.results.seal import SEAL, Seal
@@ -71,7 +72,7 @@ class RunFolder:
         if (path / RUN).exists():
             folder = cls.open(path)
             if folder.spec.id != spec.id:
-                raise BadRun(f"{path} holds another run: {difference(folder.spec, spec)}", hint=ELSEWHERE)
+                raise BadRun(f"{path} holds another run: {run_difference(folder.spec, spec)}", hint=ELSEWHERE)
             return folder
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
             if (path / RUN).exists():  # another of the processes that share the run has begun it just now
@@ -249,22 +250,3 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
 def _torn(file: Path) -> bool:
     """Whether this is what a process killed while it wrote ``run.json`` left behind."""
     return file.name.startswith(f".{RUN}.")
-
-
-def difference(there: object, here: object) -> str:
-    """The first field in which two specifications differ, in the order of the specification."""
-    path, old, new = next(_differing(to_json(there), to_json(here)))
-    return f"its {path} is {_short(old)}, here it is {_short(new)}"
-
-
-def _differing(there: Any, here: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(there, dict) and isinstance(here, dict):
-        for name in (*there, *(name for name in here if name not in there)):
-            yield from _differing(there.get(name), here.get(name), f"{path}.{name}" if path else name)
-    elif there != here:
-        yield path, there, here
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."

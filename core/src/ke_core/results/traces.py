@@ -18,7 +18,8 @@ from ke_core.data.codec import digest, from_json, to_json
 from ke_core.data.runspec import SCHEMA, ModelRef
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
-from ke_core.results.folder import ELSEWHERE, difference, environment
+from ke_core.results.difference import difference
+from ke_core.results.folder import ELSEWHERE, environment
 from ke_core.results.lines import refuse_other, to_bytes, whole_lines
 from ke_core.results.writer import writing
 from ke_core.whitebox.trace.settings import FactTrace, TraceSettings

@@ -15,7 +15,8 @@ from ke_core.protocols import Metric
 from ke_core.results.aggregate import observations
 from ke_core.results.common import InAll, in_all
 from ke_core.results.compare import Difference, corrected, differences, paired_styles
-from ke_core.results.folder import RunFolder, difference
+from ke_core.results.difference import difference
+from ke_core.results.folder import RunFolder
 from ke_core.results.verdicts import SPEC, Verdicts
 from ke_core.run.evaluation import measures_of
 from ke_core.run.plan import groups, select

@@ -39,7 +39,7 @@ from ke_core.models.absent import NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import LanguageModel, Progress
-from ke_core.results.folder import difference
+from ke_core.results.difference import difference
 from ke_core.results.lines import whole_lines
 from ke_core.run.components import Options, choose
 from ke_core.run.examples import read_examples, usable

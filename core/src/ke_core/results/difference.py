@@ -1,0 +1,92 @@
+"""How two specifications differ, in a line: of runs what people call them by, what they chose, what followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ke_core.data.codec import to_json
+from ke_core.data.runspec import RunSpec
+
+NAMED = 3
+"""As many differences of runs as are named: of two with nothing in common all would fill a page."""
+LONGEST = 60
+"""Characters of a value."""
+NAMES = {"editor.name": "editor", "dataset.component.name": "dataset", "model.id": "model"}
+"""What each part of a run is called by; where that differs, nothing else of the part is compared."""
+CHOSEN = ("editor.options", "dataset.component.options", "plan", "seed", "styles")
+"""What people chose in the command, before what followed from it."""
+
+Differing = tuple[str, Any, Any]
+"""A field by its path, and what each of the two has there."""
+
+
+def difference(there: object, here: object) -> str:
+    """The first field in which two specifications differ, in the order of the specification."""
+    path, old, new = next(_differing(to_json(there), to_json(here)))
+    return f"its {path} is {_json(old)}, here it is {_json(new)}"
+
+
+def run_difference(there: RunSpec, here: RunSpec) -> str:
+    """In what two runs differ, three things at most: ``editor parrot (here mello), seed 0 (here 1)``."""
+    found = [*_differing(to_json(there), to_json(here))]
+    others = {_part(path) for path, _old, _new in found if path in NAMES}
+    told = [one for one in found if one[0] in NAMES or _part(one[0]) not in others]
+    told.sort(key=lambda one: _rank(one[0]))  # of one rank in the order of the specification
+    return ", ".join(
+        f"{_called(path, there)} {_said(path, old)} (here {_said(path, new)})" for path, old, new in told[:NAMED]
+    )
+
+
+def _rank(path: str) -> int:
+    if path in NAMES:
+        return [*NAMES].index(path)
+    chosen = [path == one or path.startswith(f"{one}.") for one in CHOSEN]
+    return len(NAMES) + (chosen.index(True) if any(chosen) else len(CHOSEN))
+
+
+def _called(path: str, spec: RunSpec) -> str:
+    """A field as the command line has it."""
+    if path in NAMES:
+        return NAMES[path]
+    for component, options in (
+        (spec.editor, "editor.options."),
+        (spec.dataset.component, "dataset.component.options."),
+    ):
+        if path.startswith(options):
+            return f"{component.name}.{path.removeprefix(options)}"
+    if path == "plan.size":
+        return "batch" if spec.plan.protocol == "partition" else "edited"
+    return path.removeprefix("plan.").replace("component.", "").replace(".", " ").replace("_", " ")
+
+
+def _part(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _differing(there: Any, here: Any, path: str = "") -> Iterator[Differing]:
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in (*there, *(name for name in here if name not in there)):
+            yield from _differing(there.get(name), here.get(name), f"{path}.{name}" if path else name)
+    elif there != here:
+        yield path, there, here
+
+
+def _said(path: str, value: Any) -> str:
+    """As the command line has it: a text without quotes, a list with commas."""
+    if path == "plan.size" and value is None:
+        return "all"
+    if value in (None, "", []):
+        return "none" if value is None else "empty"
+    if isinstance(value, list):
+        return _short(",".join(_said("", one) for one in value))
+    return _short(value) if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
