@@ -38,15 +38,17 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def begin(root: Path, *, saved: Any = None, seed: int = 0, config: Any = None, encoder: Any = None) -> ScopeTraining:
+def begin(
+    root: Path, *, saved: Any = None, seed: int = 0, config: Any = None, encoder: Any = None, examples: Any = EXAMPLES
+) -> ScopeTraining:
     session = make_session(EchoModel(), root=root, seed=seed, encoder=encoder)
-    training = ScopeTrainer(config or PokemqaConfig()).start(session, EXAMPLES, saved)
+    training = ScopeTrainer(config or PokemqaConfig()).start(session, examples, saved)
     assert isinstance(training, ScopeTraining)
     return training
 
 
 def leave(root: Path, tensors: Any, *, folder: Path | None = None, config: Any = None, encoder: Any = None, **about):
-    """A checkpoint as ``ke train`` would write it."""
+    """A checkpoint as ``ke train`` would write it after a tenth of a minute."""
     session = make_session(EchoModel(), root=root, encoder=encoder)
     place = dict(ScopeTrainer(config or PokemqaConfig()).place(session))
     said = {"editor": "pokemqa", "model": "none", "place": place, "recipe": {}} | about
@@ -55,7 +57,15 @@ def leave(root: Path, tensors: Any, *, folder: Path | None = None, config: Any =
     return folder
 
 
+def after(steps: int, root: Path, **how: Any) -> ScopeTraining:
+    """A training with so many steps behind it."""
+    training = begin(root, **how)
+    for _ in range(steps):
+        training.advance()
+    return training
+
+
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """The functions above, for tests: pytest imports no test module from another."""
-    return SimpleNamespace(examples=EXAMPLES, begin=begin, leave=leave)
+    return SimpleNamespace(examples=EXAMPLES, begin=begin, after=after, leave=leave)

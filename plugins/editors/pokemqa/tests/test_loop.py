@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from attrs import evolve
 
@@ -237,3 +241,37 @@ def test_m2_a_name_keeps_the_period_that_is_its_own() -> None:
     said = " Liverpool F.C. does.\nSo the entity reached is: Liverpool F.C.\nSubquestion: Who owns it?"
     reply, _model = replay(FIRST, said, FINAL)
     assert reply.steps[0].answer == "Liverpool F.C."
+
+
+ELSEWHERE = """
+from attrs import evolve
+from ke_core.testing.examples import MOVE_TOWER, question
+from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.editor import Pokemqa
+
+alike = [evolve(MOVE_TOWER, id=f"edit {number}") for number in range(9)]  # the order decides between them
+steps = iter(["\\nSubquestion: In which city is Eiffel Tower located?", "\\nFinal answer: Rome"] * 2)
+model = ScriptedModel(lambda prompt: next(steps))
+with Pokemqa(PokemqaConfig(detector="nearest", threshold=0.6)).edit(make_session(model), alike) as edited:
+    for hidden in (frozenset(), frozenset({"edit 0", "edit 3"})):
+        print(edited.answer([evolve(question("Where is it?"), hidden=hidden)]))
+print(model.prompts, edited.details)
+"""
+
+
+def test_m3_hash_seed_has_no_say() -> None:
+    """The contract tries it on editors without a trainer; this detector needs none."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", ELSEWHERE],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert "retrieved=('edit 0',)" in told[0]
+    assert "retrieved=('edit 1',)" in told[0]

@@ -11,11 +11,12 @@ from attrs import evolve
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from ke_core.plugin import read_checkpoint
+from ke_core.plugin import BadData, read_checkpoint
 from ke_core.retrieval import SentenceEncoder
 from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.profiles import PROFILES
 
 CONFIG = PokemqaConfig(profile="published", encoder="tiny")
@@ -74,9 +75,20 @@ def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: 
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
+def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> None:
+    """Its rates are validated without negatives, so that one fact does."""
+    rest = {"config": CONFIG, "encoder": encoder}
+    with pytest.raises(BadData, match="on 2 facts: too few") as caught:
+        kit.begin(tmp_path, examples=kit.examples[:2], **rest)
+    assert "3 that share none at the least" in caught.value.hint
+    assert kit.after(5, tmp_path, examples=kit.examples[:3], **rest).step == 5
+
+
 def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, encoder) -> None:
     training = kit.begin(tmp_path, config=CONFIG, encoder=encoder)
-    training.advance()
+    training._pre_merit = training._judge_merit = lambda: training.step  # so that what it learns is kept
+    for _ in range(4):
+        training.advance()
     kit.leave(tmp_path, training.tensors(), config=CONFIG, encoder=encoder)
     session = make_session(ScriptedModel([]), root=tmp_path, encoder=encoder)
     with Pokemqa(CONFIG).edit(session, [example.edit for example in kit.examples[:4]]) as edited:
@@ -87,8 +99,8 @@ def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, enc
         training.networks.pre.eval()
         numbers = [training.lessons.texts.index(text) for text in texts]
         with torch.no_grad():
-            for name, value in training.pre.best.items():
-                training.pre.parameters[name].copy_(value)
+            tensors = training.tensors()
+            load_weights(training.networks.pre, tensors, kept(tensors, "pre").prefix)
             expected = training.networks.points(numbers, edits=False)
         assert np.allclose(detector.encoder.embed(texts), expected.numpy(), atol=1e-5)
         found = edited.memory.search(texts, k=1, hidden=[frozenset()] * 4)

@@ -108,6 +108,15 @@ def test_examples_without_questions_are_left_out_and_too_few_are_an_error(kit) -
             lessons_of(few, 0)
 
 
+def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> None:
+    """It is validated by a loss with negatives, which takes two facts; a fifth of them is there for that."""
+    for few in (3, 7):
+        with pytest.raises(BadData, match=f"on {few} facts: too few") as caught:
+            kit.begin(tmp_path, examples=kit.examples[:few])
+        assert "8 that share none at the least" in caught.value.hint
+    assert kit.begin(tmp_path, examples=kit.examples[:8]).advance().step == 1
+
+
 def test_overlap_of_words_weighs_rare_ones() -> None:
     words = counted(["the capital of Mali", "the king of Spain", "the sea", "of the sea"])
     (same, name, other) = words.overlap(["The capital of Mali is Oslo"] * 3, ["capital of Mali", "of Mali", "of Peru"])
@@ -254,17 +263,18 @@ def test_without_a_detector_one_line_says_how_to_train_one(tmp_path: Path) -> No
     assert "ke train pokemqa --data FILE --minutes 3; or use -o pokemqa.detector=nearest" in caught.value.hint
     with pytest.raises(BadConfig) as caught:
         edit(tmp_path, profile="published", encoder="mine", checkpoint=str(tmp_path / "none"))
-    assert "--minutes 3 -o pokemqa.profile=published -o pokemqa.encoder=mine" in caught.value.hint
+    assert "--minutes 600 -o pokemqa.profile=published -o pokemqa.encoder=mine" in caught.value.hint
     with pytest.raises(BadConfig, match="needs a trained scope detector"):
         Pokemqa(PokemqaConfig()).check(make_session(EchoModel(), root=tmp_path), [])
 
 
 def test_a_detector_of_another_encoder_or_editor_is_refused(kit, tmp_path: Path) -> None:
-    folder = kit.leave(tmp_path, kit.begin(tmp_path).tensors(), folder=tmp_path / "mine")
+    tensors = kit.after(1, tmp_path).tensors()
+    folder = kit.leave(tmp_path, tensors, folder=tmp_path / "mine")
     assert edit(tmp_path, checkpoint=str(folder)).details["facts"] == 1
     with pytest.raises(BadConfig, match=r"was trained with profile small on the encoder fake:words-256.*fake:words-8"):
         edit(tmp_path, checkpoint=str(folder), words=WordEncoder(8))
-    other = kit.leave(tmp_path, kit.begin(tmp_path).tensors(), folder=tmp_path / "other", editor="mend")
+    other = kit.leave(tmp_path, tensors, folder=tmp_path / "other", editor="mend")
     with pytest.raises(BadConfig, match="was trained for mend, not for pokemqa"):
         edit(tmp_path, checkpoint=str(other))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import (
     QUESTION_ENTITIES,
@@ -27,6 +27,9 @@ from ke_plugin_pokemqa.loop import Loop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import WAYS
+
+if TYPE_CHECKING:
+    from ke_plugin_pokemqa.trained import Trained
 
 EXAMPLES = "scoped-decompositions"
 """The name of the material with worked examples in this loop's lines."""
@@ -76,6 +79,7 @@ class Pokemqa(MemoryEditor):
 
     def __init__(self, config: PokemqaConfig) -> None:
         self.config = config
+        self._loaded: tuple[object, Trained] | None = None
 
     @property
     def encoder(self) -> str:
@@ -112,12 +116,18 @@ class Pokemqa(MemoryEditor):
                     hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py finds one",
                 )
             return NearestMemory(session.encoder(name), threshold), {"kind": "nearest", "threshold": threshold}
-        from ke_plugin_pokemqa.trained import trained  # noqa: PLC0415  torch, which nearest does not need
+        found = self._trained(session)
+        return ScopeMemory(found.detector), {"kind": "trained", "trained": found.record}
 
-        found = trained(session, self.config)
-        checkpoint = found.checkpoint
-        said = {"step": checkpoint.step, "minutes": checkpoint.seconds / 60, **checkpoint.about}
-        return ScopeMemory(found.detector), {"kind": "trained", "trained": said}
+    def _trained(self, session: Session[Any]) -> Trained:
+        """The detector, loaded once for all groups of edits that stand side by side; a retrained one is noticed."""
+        from ke_plugin_pokemqa.trained import stamp_of, trained  # noqa: PLC0415  torch, which nearest does not need
+
+        stamp = stamp_of(session, self.config)
+        if self._loaded is None or self._loaded[0] != stamp:
+            self._loaded = None  # the old one is not kept beside the new
+            self._loaded = stamp, trained(session, self.config)
+        return self._loaded[1]
 
 
 def _given(loop: Loop, session: Session[Any]) -> Given:

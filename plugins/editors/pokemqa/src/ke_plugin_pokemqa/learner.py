@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from attrs import frozen
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -19,7 +20,7 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 class Learner:
     """``things``: what one time through deals out (pairs, records). ``best``: the weights that validated best.
 
-    ``step``: how many steps are behind it. ``merit``: of the last validation.
+    ``step``: how many steps are behind it, ``best_step`` behind ``best``. ``merit``: of the last validation.
     """
 
     def __init__(self, name: str, module: nn.Module, schedule: Schedule, things: int) -> None:
@@ -32,7 +33,8 @@ class Learner:
         self.stopped = False
         self.parameters = dict(module.named_parameters())
         self.adam = Adam(self.parameters.values(), lr=schedule.lr)
-        self.best = self._weights()
+        self.best, self.best_step = self._weights(), 0
+        self._looked, self._now_is_better = 0, False  # at which step, and what it said
 
     @property
     def place(self) -> tuple[int, int]:
@@ -60,8 +62,15 @@ class Learner:
         self.step += 1
         self.loss = float(loss.detach())
 
-    def tensors(self) -> dict[str, Any]:
-        """Everything, as NumPy arrays by name."""
+    def tensors(self, merit_of: Callable[[], float]) -> dict[str, Any]:
+        """Everything, as NumPy arrays by name.
+
+        Whatever was learned since the last validation is validated, so that a training may end at any step and leave
+        its best. That only says which weights are ``kept``: when a checkpoint is written is a matter of the clock, and
+        the training goes on as if none had been.
+        """
+        if self.step != self._looked:
+            self._looked, self._now_is_better = self.step, self._merit(merit_of) > self.highest
         found: dict[str, Tensor] = {}
         for name, parameter in self.parameters.items():
             found[f"{self.name}.now.{name}"] = parameter
@@ -69,12 +78,17 @@ class Learner:
             found |= {f"{self.name}.{kind}.{name}": value for kind, value in self.adam.state[parameter].items()}
         numbers = [self.step, self.stale, self.loss, self.merit, self.highest, self.stopped]
         arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in found.items()}
-        return arrays | {f"{self.name}.numbers": np.array(numbers, dtype=np.float64)}
+        return arrays | {
+            f"{self.name}.numbers": np.array(numbers, dtype=np.float64),
+            f"{self.name}.kept": np.array([self.best_step, self._now_is_better]),
+        }
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Go on from what ``tensors`` gave."""
         step, stale, self.loss, self.merit, self.highest, stopped = saved[f"{self.name}.numbers"].tolist()
         self.step, self.stale, self.stopped = int(step), int(stale), bool(stopped)
+        self.best_step, better = _kept(saved, self.name)
+        self._looked, self._now_is_better = self.step, bool(better)
         load_weights(self.module, saved, f"{self.name}.now.")
         for name, parameter in self.parameters.items():
             self.best[name] = torch.from_numpy(saved[f"{self.name}.best.{name}"].copy()).to(parameter.device)
@@ -84,13 +98,17 @@ class Learner:
                 self.adam.state[parameter][kind] = value if kind == "step" else value.to(parameter.device)
 
     def _validate(self, merit_of: Callable[[], float]) -> None:
-        self.module.eval()
-        with torch.no_grad():
-            self.merit = merit_of()
+        self.merit = self._merit(merit_of)
+        self._looked, self._now_is_better = self.step, False  # if it is, it is ``best``
         if self.merit > self.highest:
-            self.highest, self.stale, self.best = self.merit, 0, self._weights()
+            self.highest, self.stale, self.best, self.best_step = self.merit, 0, self._weights(), self.step
         else:
             self.stale += 1
+
+    def _merit(self, merit_of: Callable[[], float]) -> float:
+        self.module.eval()
+        with torch.no_grad():
+            return merit_of()
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
@@ -101,3 +119,30 @@ def load_weights(module: nn.Module, saved: Mapping[str, Any], prefix: str) -> No
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(torch.from_numpy(np.array(saved[prefix + name])))
+
+
+@frozen(kw_only=True)
+class Kept:
+    """The weights of a network that an editor uses: the prefix of their names, and how many steps are behind them.
+
+    ``stopped``: the training has ended by itself.
+    """
+
+    prefix: str
+    step: int
+    stopped: bool
+
+
+def kept(saved: Mapping[str, Any], name: str) -> Kept:
+    """Of the network called ``name``, in what ``tensors`` gave: as they were at the end, if that validated best."""
+    numbers = saved[f"{name}.numbers"].tolist()
+    step, better = _kept(saved, name)
+    prefix, step = (f"{name}.now.", int(numbers[0])) if better else (f"{name}.best.", step)
+    return Kept(prefix=prefix, step=step, stopped=bool(numbers[-1]))
+
+
+def _kept(saved: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """The step of the best weights, and whether the last ones are better; a checkpoint may be older than this."""
+    found = saved.get(f"{name}.kept")
+    step, better = (saved[f"{name}.numbers"][0], 0) if found is None else found
+    return int(step), int(better)

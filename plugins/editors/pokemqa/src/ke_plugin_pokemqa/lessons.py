@@ -7,6 +7,7 @@ with the same draws.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 from attrs import frozen
@@ -40,8 +41,11 @@ class Lessons:
         return np.flatnonzero(np.isin(self.record, records))
 
 
-def lessons_of(examples: Sequence[TrainingExample], seed: int) -> Lessons:
-    """Examples that have a question, as numbers. Raises BadData where there are too few of them to learn from."""
+def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: int = 1) -> Lessons:
+    """Examples that have a question, as numbers. Raises BadData where there are too few of them to learn from.
+
+    ``validate_on``: how many families that takes; two where a validation question needs another's for its negatives.
+    """
     usable = [example for example in examples if example.paraphrases]
     place: dict[str, int] = {}
     for example in usable:
@@ -52,12 +56,14 @@ def lessons_of(examples: Sequence[TrainingExample], seed: int) -> Lessons:
     ]
     record, question = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     family = _families(record, question, len(usable))
-    train, valid = _split(family, seed)
-    if not len(valid) or len(np.unique(family[train])) < 2:
+    families, least = len(np.unique(family)), _least(validate_on)
+    if families < least:
         raise BadData(
-            f"{len(usable)} of {len(examples)} examples have questions: too few to train and to validate on",
-            hint="give edits with several questions each, three that share none at the least",
+            f"{len(usable)} of {len(examples)} examples have questions, on {families} facts: too few to train and to "
+            "validate on",
+            hint=f"give edits with several questions each, {least} that share none at the least",
         )
+    train, valid = _split(family, seed)
     return Lessons(
         texts=tuple(place),
         edits=np.array([place[example.edit.statement] for example in usable], dtype=np.int64),
@@ -103,5 +109,14 @@ def _families(record: Numbers, question: Numbers, records: int) -> Numbers:
 def _split(family: Numbers, seed: int) -> tuple[Numbers, Numbers]:
     """Records to train on and to validate on; a family is not parted."""
     names = np.random.default_rng([seed, 0]).permutation(np.unique(family))
-    train = np.isin(family, names[: round(TRAINED * len(names))])
+    train = np.isin(family, names[: _trained(len(names))])
     return np.flatnonzero(train), np.flatnonzero(~train)
+
+
+def _least(validate_on: int) -> int:
+    """How many families it takes: two to train on, each with the other's questions for negatives, and those."""
+    return next(number for number in count(2) if _trained(number) >= 2 and number - _trained(number) >= validate_on)
+
+
+def _trained(families: int) -> int:
+    return round(TRAINED * families)

@@ -87,3 +87,6 @@ PROFILES = {
         confirm=False,
     ),
 }
+
+MINUTES = {"small": 3, "published": 600}
+"""What a training is advised to have; it stops by itself before. ``published`` is reckoned, on a GPU."""

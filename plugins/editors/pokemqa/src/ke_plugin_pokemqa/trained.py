@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,26 @@ import numpy as np
 import torch
 from attrs import frozen
 
-from ke_core.plugin import BadConfig, Checkpoint, Encoder, Session, read_checkpoint, trained_folder
+from ke_core.plugin import BadConfig, Checkpoint, Details, Encoder, Session, read_checkpoint, trained_folder
 from ke_core.retrieval import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
-from ke_plugin_pokemqa.learner import load_weights
+from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.networks import CrossJudge, FirstToken, PairJudge, fine_tunable
-from ke_plugin_pokemqa.profiles import PROFILES
+from ke_plugin_pokemqa.profiles import MINUTES, PROFILES
 from ke_plugin_pokemqa.scope import Detector, Side, Vectors
 from ke_plugin_pokemqa.words import Words
 
+NETWORKS = ("pre", "judge")
 PAIRS = 256
 """Pairs judged at once."""
 
 
 @frozen(kw_only=True, eq=False)
 class Trained:
-    """A detector, and where it comes from."""
+    """A detector, and what is on record of where it comes from: nothing of what only its training needs."""
 
     detector: Detector
-    checkpoint: Checkpoint
+    record: Details
 
 
 def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
@@ -55,8 +57,26 @@ def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
             f"with {config.profile} on {name} ({encoder.id})",
             hint=f"name that profile and encoder, or train another: {how} --out FOLDER",
         )
+    _refuse_untrained(found, folder, config)
     built = _head(encoder, found.tensors) if made.tune == "head" else _whole(encoder, found.tensors)
-    return Trained(detector=Detector(confirm=made.confirm, **built), checkpoint=found)
+    record = {"step": found.step, "minutes": found.seconds / 60, **found.about}
+    return Trained(detector=Detector(confirm=made.confirm, **built), record=record)
+
+
+def _refuse_untrained(found: Checkpoint, folder: Path, config: PokemqaConfig) -> None:
+    """Of both networks the weights that are kept must have been learned."""
+    untrained = [one for one in (kept(found.tensors, name) for name in NETWORKS) if not one.step]
+    if not untrained:
+        return
+    had = found.seconds / 60
+    out = f" --out {folder}" if config.checkpoint else ""
+    longer = f"train it longer: {how_to_train(config, had)}{out}"
+    other = f"it has stopped by itself: train another, on more edits: {how_to_train(config)} --out FOLDER"
+    raise BadConfig(
+        f"the detector in {folder} is as good as untrained: after {found.step} steps in {had:.1f} minutes it validates "
+        "no better than at its start",
+        hint=other if all(one.stopped for one in untrained) else longer,
+    )
 
 
 def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
@@ -72,19 +92,31 @@ def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
     return {"encoder": encoder.id, "profile": config.profile}
 
 
-def how_to_train(config: PokemqaConfig) -> str:
-    """The command, with the options that it takes to get a detector for ``config``."""
+def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]:
+    """Differs where ``trained`` would: the encoder, and the file, which a training replaces.
+
+    Not its digest: with each group of edits the gigabytes of ``published`` would be read anew.
+    """
+    found = [(file, file.stat()) for file in sorted(folder_of(session, config).glob("*.safetensors"))]
+    files = [(str(file), about.st_ino, about.st_mtime_ns, about.st_size) for file, about in found]
+    return (session.encoder(config.encoder or PROFILES[config.profile].encoder).id, *files)
+
+
+def how_to_train(config: PokemqaConfig, had: float = 0.0) -> str:
+    """The command, with the options that it takes to get a detector for ``config``; ``had``: minutes behind it."""
     options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "small" else []
     options += [f" -o pokemqa.encoder={config.encoder}"] if config.encoder else []
-    return f"ke train pokemqa --data FILE --minutes 3{''.join(options)}"
+    minutes = max(MINUTES[config.profile], math.ceil(2 * had))
+    return f"ke train pokemqa --data FILE --minutes {minutes}{''.join(options)}"
 
 
 def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """Small networks on the vectors that the encoder gives."""
-    offset = np.asarray(tensors["pre.best.offset"], dtype=np.float32)
+    pre, pairs = (kept(tensors, name).prefix for name in NETWORKS)
+    offset = np.asarray(tensors[f"{pre}offset"], dtype=np.float32)
     with torch.random.fork_rng(devices=()):  # the weights that a new network draws are overwritten
         network = PairJudge(len(offset))
-    load_weights(network.eval().requires_grad_(requires_grad=False), tensors, "judge.best.")
+    load_weights(network.eval().requires_grad_(requires_grad=False), tensors, pairs)
     words = Words(counts=tensors["words.counts"], texts=int(tensors["words.texts"]))
 
     def judge(edits: Side, questions: Side) -> Vectors:
@@ -92,7 +124,7 @@ def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
         logits = network(torch.from_numpy(edits.vectors), torch.from_numpy(questions.vectors), overlap)
         return _first_class(logits)
 
-    return {"encoder": encoder, "scale": float(np.exp(tensors["pre.best.log_scale"])), "offset": offset, "judge": judge}
+    return {"encoder": encoder, "scale": float(np.exp(tensors[f"{pre}log_scale"])), "offset": offset, "judge": judge}
 
 
 def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,8 +132,8 @@ def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     real = fine_tunable(encoder)
     with torch.random.fork_rng(devices=()):  # as above
         points, pairs = FirstToken(real), CrossJudge(real)
-    load_weights(points.requires_grad_(requires_grad=False), tensors, "pre.best.")
-    load_weights(pairs.eval().requires_grad_(requires_grad=False), tensors, "judge.best.")
+    for name, network in zip(NETWORKS, (points, pairs.eval()), strict=True):
+        load_weights(network.requires_grad_(requires_grad=False), tensors, kept(tensors, name).prefix)
     tuned = SentenceEncoder(
         model=points.model, tokenizer=real.tokenizer, pooling="cls", normalised=False, longest=points.longest
     )

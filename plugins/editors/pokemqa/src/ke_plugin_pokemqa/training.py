@@ -49,7 +49,7 @@ class ScopeTrainer:
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
         """Read every text once (small), and begin, or go on. Raises BadData."""
-        lessons = lessons_of(examples, session.seed)
+        lessons = lessons_of(examples, session.seed, validate_on=2 if self.made.select == "loss" else 1)
         encoder = session.encoder(self.name)
         learned = [lessons.edits[lessons.train], lessons.question[lessons.pairs_of(lessons.train)]]
         words = counted(lessons.texts[at] for at in np.unique(np.concatenate(learned)))
@@ -102,9 +102,10 @@ class ScopeTraining:
         return self.pre.stopped and self.judge.stopped
 
     def tensors(self) -> Mapping[str, Any]:
-        """Both networks as they are and at their best, their optimisers, and the words."""
+        """Both networks as they are and at their best, which of the two is kept, their optimisers, and the words."""
         known = {"words.counts": self.words.counts, "words.texts": np.array(self.words.texts)}
-        return self.pre.tensors() | self.judge.tensors() | known | {"step": np.array(self.step)}
+        networks = self.pre.tensors(self._pre_merit) | self.judge.tensors(self._judge_merit)
+        return networks | known | {"step": np.array(self.step)}
 
     def _pre_loss(self) -> Tensor:
         """Positive pairs, each with negatives from the batch."""
