@@ -225,8 +225,15 @@ def test_weight_editors_answer_and_refuse_changes(facts, start):
     for editor in ("engraver", "solo"):
         with start(editor=editor, edits=facts) as site:
             assert site.said("Peru?") == "<<User: Peru? / Assistant:>>"
-            status, body = site.json("POST", "/edits", {"edits": [{"statement": "Water is dry"}]})
-            assert (status, body["error"]["code"]) == (409, "UnsupportedChange")
+            for path, edits in (
+                ("/edits", [{"statement": "Water is dry"}]),
+                ("/edits", [{"statement": "", "colour": 7}]),  # what else is wrong with it would not help
+                ("/edits", [{"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Puno"}]),
+                ("/edits/remove", ["nobody"]),
+            ):
+                status, body = site.json("POST", path, {"edits": edits})
+                assert (status, body["error"]["code"]) == (409, "UnsupportedChange")
+                assert f"{editor} cannot change its edits while they are in force" in body["error"]["message"]
             assert site.json("GET", "/edits")[1]["count"] == 2
 
 

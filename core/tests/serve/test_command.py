@@ -13,6 +13,7 @@ import pytest
 
 from ke_core.cli import serve as command
 from ke_core.cli.main import main
+from ke_core.serve import server
 from ke_core.serve.client import Client
 
 
@@ -66,6 +67,18 @@ def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
         )[0]
         == 2
     )
+
+
+@pytest.mark.parametrize(("editor", "can"), [("engraver", False), ("recall", True)])
+def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
+    def listened(_served, _manner, _address, _limits, *, window, listening):
+        listening("http://127.0.0.1:1", None)
+        return server.Ended(questions=0, batches=0, busy=False)
+
+    monkeypatch.setattr(server, "serve", listened)
+    words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
+    err = ke("serve", *words, plugins=toys.plugins())[2]
+    assert ("2 edits; they cannot change while it runs" in err, "changes are kept in" in err) == (not can, can)
 
 
 def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monkeypatch):

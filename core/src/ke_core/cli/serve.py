@@ -95,6 +95,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
     from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.text import literal  # noqa: PLC0415
+    from ke_core.serve.app import changeable  # noqa: PLC0415  starlette
     from ke_core.serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
     from ke_core.serve.guarding import Limits  # noqa: PLC0415  starlette
     from ke_core.serve.opening import opened  # noqa: PLC0415  numpy
@@ -112,11 +113,14 @@ def _serve(app: App, given: dict[str, Any]) -> None:
             usual=USUAL,
         )
 
+        changes = f"changes are kept in {served.state.path}" if served.state else "changes end with this process"
+        if not changeable(served.edited):
+            changes = "they cannot change while it runs"
+
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
             what = f"{served.spec.name} in front of {served.session.model.id}, {counted(len(served.bank), 'edit')}"
-            kept_in = f"changes are kept in {served.state.path}" if served.state else "changes end with this process"
-            for line in (f"{what}; {kept_in}", f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
+            for line in (f"{what}; {changes}", f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
                 console.print(literal(line), soft_wrap=True)
 
         limits = Limits(concurrent=given["max_requests"])
@@ -179,7 +183,12 @@ def edits_() -> None:
 @edits_.command("add")
 @click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
 @click.option("--edits", "file", type=click.Path(path_type=Path), metavar="FILE", help="A file as for ke edit --edits.")
-@click.option("--subject", default="", metavar="NAME", help="Whom or what the sentence is about; weight editors ask.")
+@click.option(
+    "--subject",
+    default="",
+    metavar="NAME",
+    help="Whom or what the sentence is about: contradictions are found by it, and some editors need it.",
+)
 @click.option("--replace", is_flag=True, help="Take off what says something else of the same.")
 @url_option
 def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace: bool, url: str) -> None:

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ke_core.errors import BadData, KEError, UnsupportedChange, UnsupportedEdit
+from ke_core.protocols import Edited
 from ke_core.run.edit_files import NAMES
 from ke_core.run.lines import Place
 from ke_core.serve import asked, replies, wire
@@ -34,6 +35,17 @@ STATUS: Mapping[type[KEError], int] = {
 }  # fmt: skip
 
 
+def changeable(edited: Edited) -> bool:
+    """Whether edits can be taken on and off while it is served. Found out by a change of nothing, which leaves all as
+    it is: an editor does not say beforehand.
+    """
+    try:
+        edited.change()
+    except UnsupportedChange:
+        return False
+    return True
+
+
 @define
 class Routes:
     """One edited model behind HTTP."""
@@ -44,6 +56,11 @@ class Routes:
     batcher: Batcher
     _began: int = field(factory=lambda: int(time.time()), init=False)
     _changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    _changeable: bool = field(init=False)
+
+    @_changeable.default
+    def _asked_once(self) -> bool:  # before questions come: the model has one thread
+        return changeable(self.served.edited)
 
     # --- OpenAI's ---
 
@@ -127,7 +144,13 @@ class Routes:
         A long list takes seconds to ``read`` and to be ``told``: in a thread, for the loop has others to hear.
         """
         async with self._changing:  # before the body is read: one long list at a time
-            change = await asyncio.to_thread(read, await body_of(request, self.limits.edits))
+            body = await body_of(request, self.limits.edits)
+            if not self._changeable:  # first of all: nothing that could be mended in the list would help
+                raise UnsupportedChange(
+                    f"{self.served.spec.name} cannot change its edits while they are in force",
+                    hint="end ke serve, and start it again with the whole list in --edits",
+                )
+            change = await asyncio.to_thread(read, body)
             if change:
                 await self.batcher.alone(lambda: self._changed(change))
         return await asyncio.to_thread(told, change)
