@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import BadData, Cloze, Edit
 from ke_core.testing.examples import MOVE_TOWER, city_edit, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike import bars as barring
+from ke_plugin_ike import corpus as corpora
+from ke_plugin_ike import editor as editors
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.editor import Ike
@@ -111,7 +114,7 @@ def test_a_record_that_does_not_fit_is_named_by_line_and_field(tmp_path, changes
         read_records(written(tmp_path, GOOD, GOOD | changes))
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\xfe", b"{", b"[1]", b'"text"', b"7"])
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\xfe", b"{", b"[1]", b'"text"', b"7", b"[" * 100_000])
 def test_a_file_that_holds_no_records_is_refused(tmp_path, content) -> None:
     file = tmp_path / "mine.jsonl"
     if content is not None:
@@ -119,6 +122,20 @@ def test_a_file_that_holds_no_records_is_refused(tmp_path, content) -> None:
     config = IkeConfig(demonstrations=str(file))
     with pytest.raises(BadData, match=r"mine\.jsonl"), Ike(config=config).edit(make_session(EchoModel()), []):
         pass
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "marked"])
+@pytest.mark.parametrize("between", ["\u2028", "\u0085", "\x0b", " "], ids=ascii)
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=ascii)
+def test_only_a_line_feed_ends_a_record(tmp_path, mark, between, end) -> None:
+    """JSON takes the others in a string as they are, but for control characters; some editors put a mark first."""
+    said = json.dumps(GOOD | {"object": f"Jane{between}Austen"}, ensure_ascii=between < " ")
+    file = tmp_path / "mine.jsonl"
+    file.write_bytes(f"{mark}{said}{end}{said}{end}".encode())
+    assert [record.object for record in read_records(str(file))] == ["Jane Austen"] * 2
+    file.write_bytes(f"{mark}{said}{end}7{end}".encode())
+    with pytest.raises(BadData, match="line 2: subject"):
+        read_records(str(file))
 
 
 def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
@@ -202,7 +219,8 @@ def test_a_change_reads_its_own_edits_and_no_others(monkeypatch) -> None:
     free = corpus()
     many = bars(free, *(about("", f"The head of office {number} is Ms {number}") for number in range(500)))
     read = []
-    monkeypatch.setattr(barring, "_plain", lambda text: read.append(text) or f" {text} ")
+    for module in (barring, corpora):
+        monkeypatch.setattr(module, "plain", lambda text: read.append(text) or f" {text} ")
     many.change(add=[about("", "Water is dry")], remove=["The head of office 7 is Ms 7"])
     assert read == ["Water is dry"]
 
@@ -257,3 +275,32 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
             for path in tmp_path.rglob("*.safetensors"):
                 path.write_bytes(b"no")
     assert encoder.texts == (3 if damage else 1) * sum(2 + len(r.paraphrases) + len(r.neighbours) - 1 for r in OURS)
+
+
+def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> None:
+    made, indexed = [], []
+    monkeypatch.setattr(editors, "Corpus", lambda **given: made.append(given) or Corpus(**given))
+    monkeypatch.setattr(corpora, "plain", lambda text, plain=corpora.plain: indexed.append(text) or plain(text))
+    config = IkeConfig(demonstrations=written(tmp_path, GOOD, GOOD | {"subject": "Faust"}))
+    editor, session = Ike(config=config), make_session(EchoModel())
+    editor.check(session, ())
+    with editor.edit(session, [about("Hamlet")]) as one:
+        once = len(indexed)
+        with editor.edit(session, [about("Norway")]) as two, editor.edit(session, []) as three:
+            assert one.context.corpus is two.context.corpus is three.context.corpus
+            assert (one.bars.ids, two.bars.ids) == (frozenset(one.context.corpus.demonstrations), frozenset())
+            assert [each.details["records_free"] for each in (one, two, three)] == [0, 2, 2]
+            assert len(indexed) == once > 0
+    assert len(made) == 1
+
+
+def test_another_encoder_or_another_file_is_noticed(tmp_path) -> None:
+    editor, session = Ike(config=IkeConfig(demonstrations=written(tmp_path, GOOD))), make_session(EchoModel())
+    with editor.edit(session, []) as one, editor.edit(evolve(session, encoder=lambda _name: WordEncoder(8)), []) as two:
+        assert two.context.corpus.memory.encoder.id != one.context.corpus.memory.encoder.id
+    written(tmp_path, GOOD, GOOD | {"object": "Mary Shelley"})
+    with editor.edit(session, []) as three:
+        assert [record.object for record in three.context.corpus.records] == ["Jane Austen", "Mary Shelley"]
+    (tmp_path / "mine.jsonl").unlink()
+    with pytest.raises(BadData, match="cannot be read"):
+        editor.edit(session, [])

@@ -1,16 +1,12 @@
-"""Demonstrations that tell of an edit in force are barred. Each is read once, and each edit when it comes or goes."""
+"""Demonstrations that tell of an edit in force are barred. An edit is read when it comes or goes, and then only it."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 
 from ke_core.plugin import Edit
-from ke_plugin_ike.corpus import KINDS, Corpus
-
-WORD = re.compile(r"\w+")
+from ke_plugin_ike.corpus import KINDS, Corpus, plain
 
 
 class Bars:
@@ -43,12 +39,20 @@ class Bars:
             return self.ids
         return self._with_records(frozenset(name for name, edits in self._edits.items() if edits > spared[name]))
 
+    @property
+    def records_free(self) -> int:
+        """The records that can still be demonstrated."""
+        barred = {self.corpus.demonstrations[name].record for name in self.ids}
+        return len(self.corpus.records) - sum(self._used_up(record, self.ids) for record in barred)
+
     def _with_records(self, told: frozenset[str]) -> frozenset[str]:
-        corpus = self.corpus
-        used_up = {
-            number for number in range(len(corpus.records)) if not all(corpus.of(number, kind, told) for kind in KINDS)
-        }
-        return told.union(name for name, each in corpus.demonstrations.items() if each.record in used_up)
+        """Only the records of ``told`` are looked at: the others are as they were."""
+        records = {self.corpus.demonstrations[name].record for name in told}
+        used_up = [record for record in records if self._used_up(record, told)]
+        return told.union(name for record in used_up for kind in KINDS for name in self.corpus.names(record, kind))
+
+    def _used_up(self, record: int, barred: frozenset[str]) -> bool:
+        return not all(self.corpus.of(record, kind, barred) for kind in KINDS)
 
     def _telling(self, edit: Edit) -> set[str]:
         """The demonstrations that tell of ``edit``."""
@@ -59,41 +63,12 @@ class Bars:
 
     def _naming(self, subject: str) -> set[str]:
         """The demonstrations that name ``subject``: whole words, whatever their case."""
-        name = _plain(subject)
-        holders = [self._by_word.get(word, {}) for word in name.split()]
+        name = plain(subject)
+        holders = [self.corpus.by_word.get(word, {}) for word in name.split()]
         return {each for each, text in min(holders, key=len, default={}).items() if name in text}
 
     def _within(self, statement: str) -> set[str]:
         """The demonstrations whose subject or prompt stands in ``statement``."""
-        told = _plain(statement)
-        filed = [self._by_rarest.get(word, {}) for word in dict.fromkeys(told.split())]
+        told = plain(statement)
+        filed = [self.corpus.by_rarest.get(word, {}) for word in dict.fromkeys(told.split())]
         return set().union(*(each for some in filed for text, each in some.items() if text in told))
-
-    @cached_property
-    def _by_word(self) -> dict[str, dict[str, str]]:
-        """Demonstrations and all that they say, by each word of it."""
-        found: dict[str, dict[str, str]] = {}
-        for name, each in self.corpus.demonstrations.items():
-            text = _plain(f"{each.fact} {each.prompt} {each.answer}")
-            for word in text.split():
-                found.setdefault(word, {})[name] = text
-        return found
-
-    @cached_property
-    def _by_rarest(self) -> dict[str, dict[str, set[str]]]:
-        """Subjects and prompts, and the demonstrations that have them, by the word of theirs that the fewest have."""
-        owners: dict[str, set[str]] = {}
-        for name, each in self.corpus.demonstrations.items():
-            for text in (each.prompt, self.corpus.records[each.record].subject):
-                owners.setdefault(_plain(text), set()).add(name)
-        uses = Counter(word for text in owners for word in set(text.split()))
-        found: dict[str, dict[str, set[str]]] = {}
-        for text, names in owners.items():
-            if words := text.split():
-                found.setdefault(min(words, key=lambda word: uses[word]), {})[text] = names
-        return found
-
-
-def _plain(text: str) -> str:
-    """The words, a space before and after each, so that one text in another is whole words in others."""
-    return f" {' '.join(WORD.findall(text.casefold()))} "

@@ -1,8 +1,9 @@
-"""The demonstrations that can be shown, found by meaning."""
+"""The demonstrations that can be shown, found by meaning and by their words."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,6 +18,7 @@ from ke_plugin_ike.records import Record
 
 Kind = Literal["copy", "update", "retain"]
 KINDS: tuple[Kind, ...] = ("copy", "update", "retain")
+WORD = re.compile(r"\w+")
 
 
 @frozen(kw_only=True)
@@ -32,7 +34,10 @@ class Demonstration:
 
 @define(kw_only=True, eq=False)
 class Corpus:
-    """Every demonstration by id, and a memory that finds the nearest ones (fact and prompt together, as published)."""
+    """Every demonstration by id, and a memory that finds the nearest ones (fact and prompt together, as published).
+
+    Nothing of it rests on an edit: all groups of edits that stand side by side share one, so it is only read.
+    """
 
     records: Sequence[Record]
     encoder: Encoder
@@ -54,7 +59,35 @@ class Corpus:
 
     def of(self, record: int, kind: Kind, barred: frozenset[str]) -> list[Demonstration]:
         """The demonstrations of that kind that a record has, without those that are barred."""
-        return [self.demonstrations[name] for name in self._by_kind[record, kind] if name not in barred]
+        return [self.demonstrations[name] for name in self.names(record, kind) if name not in barred]
+
+    def names(self, record: int, kind: Kind) -> Sequence[str]:
+        """The ids of the demonstrations of that kind that a record has."""
+        return self._by_kind[record, kind]
+
+    @cached_property
+    def by_word(self) -> dict[str, dict[str, str]]:
+        """Demonstrations and all that they say, by each word of it."""
+        found: dict[str, dict[str, str]] = {}
+        for name, each in self.demonstrations.items():
+            text = plain(f"{each.fact} {each.prompt} {each.answer}")
+            for word in text.split():
+                found.setdefault(word, {})[name] = text
+        return found
+
+    @cached_property
+    def by_rarest(self) -> dict[str, dict[str, set[str]]]:
+        """Subjects and prompts, and the demonstrations that have them, by the word of theirs that the fewest have."""
+        owners: dict[str, set[str]] = {}
+        for name, each in self.demonstrations.items():
+            for text in (each.prompt, self.records[each.record].subject):
+                owners.setdefault(plain(text), set()).add(name)
+        uses = Counter(word for text in owners for word in set(text.split()))
+        found: dict[str, dict[str, set[str]]] = {}
+        for text, names in owners.items():
+            if words := text.split():
+                found.setdefault(min(words, key=lambda word: uses[word]), {})[text] = names
+        return found
 
     @cached_property
     def _by_kind(self) -> dict[tuple[int, Kind], list[str]]:
@@ -88,3 +121,8 @@ def demonstrations(number: int, record: Record) -> Iterator[Demonstration]:
         yield one("update", paraphrase, record.object)
     for prompt, object_ in record.neighbours:
         yield one("retain", prompt, object_)
+
+
+def plain(text: str) -> str:
+    """The words, a space before and after each, so that one text in another is whole words in others."""
+    return f" {' '.join(WORD.findall(text.casefold()))} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     Answer,
@@ -31,26 +31,22 @@ from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.context import PROFILES, Context
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.layout import FILE, read_layout
-from ke_plugin_ike.records import read_records
+from ke_plugin_ike.records import read_records, stamp_of
 
 
 class Shown(InContext):
     """A model that is shown demonstrations and the facts of a question before it."""
 
-    def __init__(self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
+    def __init__(self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit], *, corpus: Corpus) -> None:
         profile = PROFILES[config.profile]
         self.context = Context(
-            corpus=Corpus(
-                records=read_records(config.demonstrations),
-                encoder=session.encoder(config.encoder),
-                artifacts=session.artifacts,
-            ),
+            corpus=corpus,
             layout=read_layout(prompt_text("ke_plugin_ike", FILE, config.prompts, option="ike.prompts")),
             profile=profile,
             k=profile.k if config.k is None else config.k,
             seed=session.seed,
         )
-        self.bars = Bars(self.context.corpus)
+        self.bars = Bars(corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
         self.given = Given(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
@@ -94,13 +90,11 @@ class Shown(InContext):
     @property
     def details(self) -> Details:
         """What is shown: the facts, how many demonstrations, and of how many records they are chosen."""
-        corpus = self.context.corpus
-        free = {each.record for name, each in corpus.demonstrations.items() if name not in self.bars.ids}
         return {
             **super().details,
             "demonstrations": self.context.k,
-            "records_free": len(free),
-            "demonstrations_sha256": corpus.sha256,
+            "records_free": self.bars.records_free,
+            "demonstrations_sha256": self.context.corpus.sha256,
         }
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
@@ -122,6 +116,7 @@ class Ike(MemoryEditor):
     """Ike(config).edit(session, edits) is a model that is told those edits in its prompt."""
 
     config: IkeConfig
+    _known: dict[tuple[object, ...], Corpus] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
     def encoder(self) -> str:
@@ -130,4 +125,14 @@ class Ike(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model behind its context. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
-        return Shown(self.config, session, edits)
+        return Shown(self.config, session, edits, corpus=self._corpus(session))
+
+    def _corpus(self, session: Session[Any]) -> Corpus:
+        """Of these demonstrations with this encoder; once, not with each group of edits."""
+        source, encoder = self.config.demonstrations, session.encoder(self.config.encoder)
+        key = (encoder.id, *stamp_of(source))
+        if key not in self._known:
+            records = read_records(source)
+            self._known.clear()  # what was read before is not kept beside it
+            self._known[key] = Corpus(records=records, encoder=encoder, artifacts=session.artifacts)
+        return self._known[key]

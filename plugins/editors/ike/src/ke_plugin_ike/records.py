@@ -51,11 +51,21 @@ def read_records(source: str) -> tuple[Record, ...]:
     return found
 
 
+def stamp_of(source: str) -> tuple[int, ...]:
+    """Differs where ``read_records`` may: another file under that name, or another content. Cheaper than reading it."""
+    file = Path(source).expanduser()
+    if source == OWN or not file.is_file():
+        return ()
+    about = file.stat()
+    return about.st_ino, about.st_mtime_ns, about.st_size
+
+
 def _lines(source: str) -> list[str]:
+    """Parted at line feeds alone: JSON takes other breaks, as U+2028, in a string as they are."""
     if source == OWN:
-        return files("ke_plugin_ike").joinpath(FILE).read_text(encoding="utf-8").splitlines()
+        return files("ke_plugin_ike").joinpath(FILE).read_text(encoding="utf-8").split("\n")
     try:
-        return Path(source).expanduser().read_text(encoding="utf-8").splitlines()
+        return Path(source).expanduser().read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BadData(
             f"the demonstrations {source} cannot be read", hint=f"ike.demonstrations: a UTF-8 file, or {OWN}"
@@ -65,7 +75,7 @@ def _lines(source: str) -> list[str]:
 def _record(line: str, where: str) -> Record:
     try:
         raw = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _bad(where, "is not JSON") from error
     return Record(
         subject=_text(raw, "subject", where),
