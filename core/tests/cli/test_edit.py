@@ -46,7 +46,10 @@ class Toy:
         self.config = config
 
     def check(self, session, edits):
-        return {edit.id: "its subject is Nobody" for edit in edits if edit.cloze.subject == "Nobody"}
+        from ke_core.weights import unmakeable
+
+        nobody = {edit.id: "its subject is Nobody" for edit in edits if edit.cloze.subject == "Nobody"}
+        return nobody or unmakeable(edits, session.model.tokenizer, 1000)
 
     @contextmanager
     def edit(self, session, edits):
@@ -357,6 +360,17 @@ def test_refused_edits_are_all_named_and_nothing_is_done(ke, base, tmp_path):
     assert "toy cannot make an edit" in err
     assert "e.jsonl, line 1: 'Nobody is a': its subject is Nobody" in err
     assert not (tmp_path / "x").exists()
+
+
+def test_of_two_edits_that_contradict_each_other_the_reader_finds_both(ke, base, tmp_path):
+    """By an id that was made up here nobody finds a line of a file."""
+    facts = ("Peru", "a"), ("Chile", "a"), ("Peru", "b")
+    file = write(tmp_path / "e.jsonl", [{"prompt": "{} is", "subject": x, "target_new": y} for x, y in facts])
+    status, _out, err = ke("edit", "--edits", file, *base, "--out", "x")
+    assert status == 2
+    assert (
+        f"{file}, line 3: 'Peru is b': it contradicts the edit of {file}, line 1 ('Peru is a'): 'Peru is' cannot go on"
+    ) in err
 
 
 def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tmp_path):

@@ -47,7 +47,7 @@ def test_contradictory_edits_of_one_batch_name_each_other() -> None:
     other = city_edit(TOWER, ROME, MADRID)
     refused = unmakeable([MOVE_TOWER, MOVE_GATE, other, MOVE_TOWER], tiny_tokenizer(), 100)
     assert list(refused) == [other.id]
-    assert repr(MOVE_TOWER.id) in refused[other.id]
+    assert f"{MOVE_TOWER.id!r} ({MOVE_TOWER.statement!r})" in refused[other.id]
     assert "'Eiffel Tower is located in'" in refused[other.id]
 
 

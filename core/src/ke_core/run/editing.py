@@ -11,6 +11,7 @@ put together again, asked, and handed to ``write``: what is measured is what is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from ke_core.models.hf.model import HFModel
     from ke_core.patches import StoredPatch
     from ke_core.patches.checkpoint import Past
+
+NAMED = re.compile(r"edit '([^']+)'")
+"""How the reason why an editor cannot make an edit names another one."""
 
 
 @frozen(kw_only=True)
@@ -159,7 +163,9 @@ def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Wor
     refused = editor.check(loaded.session, [one.edit for one in request.edits])
     if refused:
         of = {one.edit.id: one for one in request.edits}
-        lines = tuple(f"{of[name].source}: {of[name].edit.statement!r}: {why}" for name, why in refused.items())
+        lines = tuple(
+            f"{of[name].source}: {of[name].edit.statement!r}: {_placed(why, of)}" for name, why in refused.items()
+        )
         many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(request.edits)} edits"
         raise UnsupportedEdit(
             f"{request.editor} cannot make {many}",
@@ -167,6 +173,15 @@ def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Wor
             hint="mend or leave out these edits; nothing was done",
         )
     return Work(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
+
+
+def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
+    """``why`` with other edits named by where they stand: most ids are made up here, and nobody has seen them."""
+
+    def place(found: re.Match[str]) -> str:
+        return f"the edit of {of[found[1]].source}" if found[1] in of else found[0]
+
+    return NAMED.sub(place, why)
 
 
 def weight_editors(catalog: Catalog) -> list[str]:

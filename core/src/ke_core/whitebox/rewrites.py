@@ -67,15 +67,15 @@ def unmakeable(edits: Sequence[Edit], tokenizer: Any, room: int) -> Mapping[str,
     Two edits of one prompt with different targets contradict each other: the first is made, the later named.
     """
     refused: dict[str, str] = {}
-    holds: dict[str, Rewrite] = {}
+    holds: dict[str, tuple[Rewrite, str]] = {}
     for edit in edits:
         reason = _unfit(edit)
         if not reason:
             made = rewrite(edit)
-            other = holds.setdefault(made.prompt, made)
+            other, said = holds.setdefault(made.prompt, (made, edit.statement))
             length = len(encode(tokenizer, made.prompt)[0]) + len(target_ids(tokenizer, made.prompt, made.target))
             if other.target != made.target:
-                reason = f"it contradicts edit {other.id!r}: {made.prompt!r} cannot go on both ways"
+                reason = f"it contradicts edit {other.id!r} ({said!r}): {made.prompt!r} cannot go on both ways"
             elif length > room:
                 reason = f"its prompt and target have {length} tokens, and {room} fit"
         if reason:
