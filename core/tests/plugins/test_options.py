@@ -25,6 +25,31 @@ class Config:
 SPEC = EditorSpec(name="swap-large", summary="s", config=Config, build=lambda config: None, family="swap")
 
 
+def usual_or_number(_instance, attribute, value):
+    if value != "usual" and not value.isdigit():
+        raise ValueError(f"{attribute.name} is a number or usual, not {value!r}")
+
+
+def not_25(_instance, _attribute, value):
+    if value == 25:
+        raise ValueError("a flag needs 26")
+
+
+@frozen(kw_only=True)
+class Bounded:
+    layers: tuple[int, ...] = field(default=(), validator=validators.deep_iterable(validators.ge(0)))
+    words: tuple[str, ...] = field(default=("a",), validator=validators.min_len(1))
+    rate: float = field(default=0.5, validator=validators.gt(0))
+    share: float = field(default=0.5, validator=[validators.ge(0), validators.le(1)])
+    calls: int = field(default=1, validator=validators.ge(1))
+    form: str = field(default="prose", validator=validators.in_(("prose", "list")))
+    level: str = field(default="usual", validator=usual_or_number)
+    steps: int = field(default=1, validator=not_25)
+
+
+BOUNDED = EditorSpec(name="swap-large", summary="s", config=Bounded, build=lambda config: None, family="swap")
+
+
 def config(**given):
     return configure(SPEC, given)
 
@@ -79,11 +104,24 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint)
     assert caught.value.hint == hint
 
 
-def test_a_value_that_the_config_itself_refuses_is_told_in_its_words():
-    with pytest.raises(BadConfig, match="options of swap-large") as caught:
-        config(rate="-1")
-    assert "must be > 0" in str(caught.value)
-    assert caught.value.hint == "ke show editor swap-large"
+@pytest.mark.parametrize(
+    ("given", "says", "hint"),
+    [
+        ({"rate": "-1"}, "swap.rate cannot be -1", "more than 0"),
+        ({"rate": "nan", "steps": "5"}, "swap.rate cannot be nan", "more than 0"),
+        ({"share": "1.5"}, "swap.share cannot be 1.5", "at most 1"),
+        ({"calls": "0"}, "swap.calls cannot be 0", "at least 1"),
+        ({"words": ""}, "swap.words cannot be ''", "at least 1 of them"),
+        ({"form": "verse"}, "swap.form cannot be 'verse'", "one of: prose, list"),
+        ({"level": "high"}, "swap.level cannot be 'high'", "level is a number or usual, not 'high'"),
+        ({"layers": "1,-1"}, "swap.layers cannot be '1,-1'", "at least 0"),
+        ({"steps": "25"}, "options of swap-large do not fit: a flag needs 26", "ke show editor swap-large"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_as_one_of_a_wrong_type_is(given, says, hint):
+    with pytest.raises(BadConfig) as caught:
+        configure(BOUNDED, given)
+    assert (str(caught.value), caught.value.hint) == (says, hint)
 
 
 def test_an_unknown_option_gets_the_near_one():

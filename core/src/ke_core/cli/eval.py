@@ -20,7 +20,9 @@ class BatchSize(click.ParamType[int | str]):
         """``all`` or a positive whole number."""
         if value == "all":
             return "all"
-        return click.IntRange(1).convert(value, param, ctx)
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"{str(value)!r} is neither a number from 1 nor all", param, ctx)
+        return int(value)
 
 
 class EvaluateWhen(click.ParamType[int | str]):

@@ -11,6 +11,7 @@ from attrs import NOTHING, fields, frozen
 
 from ke_core.data.codec import from_json, to_json
 from ke_core.errors import BadConfig
+from ke_core.plugins.bounds import refused
 from ke_core.specs import Spec
 
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -48,7 +49,10 @@ def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
         if name not in hints:
             raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(hints)))
         raw[name] = _convert(text, hints[name], f"{spec.prefix}.{name}")
-    return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {kind_of(spec)} {spec.name}")
+    try:
+        return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {kind_of(spec)} {spec.name}")
+    except BadConfig as error:
+        raise refused(error, spec, given or {}) from error
 
 
 def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[Any]]) -> None:
