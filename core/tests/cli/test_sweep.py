@@ -50,7 +50,7 @@ def test_every_combination_is_a_run_in_one_folder_and_they_are_ranked(sweep):
     }  # a default of other's: sayer's word is not its option
     assert "1/6 sayer k=1 word=Rome: -> runs/words/sayer-toy-echo-1-k1-seed0-wordRome-" in err
     assert "toy on 1: edits made, value in %" in out
-    assert "sayer k=all word=Madrid" in " ".join(out.split())
+    assert "sayer batch=all sayer.word=Madrid" in " ".join(out.split())
     assert "tied: a rank such as 2-4" in out
 
 
@@ -222,7 +222,7 @@ def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
     assert (table["by"], table["dataset"], table["same_cases"]) == ("accuracy.efficacy", "toy", True)
     values = [place["value"] for place in table["places"]]
     assert values == sorted(values, reverse=True)
-    assert table["places"][0]["name"] == "sayer word=Rome"
+    assert table["places"][0]["name"] == "sayer sayer.word=Rome"
     assert all(place["n"] for place in table["places"])
     status, _out, err = ke("leaderboard", "runs/words", "--by", "beauty")
     assert status == 2

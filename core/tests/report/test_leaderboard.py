@@ -7,6 +7,7 @@ from ke_core.data.results import Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.plugin import MetricSpec
 from ke_core.report.leaderboard import ranked
+from ke_core.report.naming import names
 from ke_core.report.run import Reported
 
 CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
@@ -28,6 +29,27 @@ def test_an_aspect_that_goes_the_other_way_than_its_metric_is_ranked_its_way(asp
     table = ranked(CF, runs[0].spec.model, runs, by=aspect)
     assert table.places[0].name == first
     assert table.less == (aspect == "stale")
+
+
+def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
+    def made(options, **plan):
+        one = run("ice", {"right": 0.5})
+        spec = evolve(one.spec, plan=Plan(**plan), editor=evolve(one.spec.editor, options=options))
+        return evolve(one, spec=spec)
+
+    usual = {"k": 4, "facts": "all", "layers": None, "loud": False}
+    runs = [
+        made(usual, size=None, limit=3),
+        made(usual | {"k": 8}, size=1, limit=3, ask=2),
+        made(usual | {"layers": [4, 5], "loud": True}, size=1),
+        made(usual, protocol="sample", size=7),
+    ]
+    assert names(runs) == [
+        "ice batch=all protocol=partition limit=3 ice.k=4 ice.loud=false",
+        "ice batch=1 protocol=partition limit=3 ask=2 ice.k=8 ice.loud=false",
+        "ice batch=1 protocol=partition ice.k=4 ice.layers=4,5 ice.loud=true",
+        "ice protocol=sample ice.k=4 ice.loud=false",
+    ]
 
 
 def test_cases_for_training_alone_count_in_no_place():
