@@ -114,6 +114,11 @@ def test_markdown_is_a_github_table_with_all_names_in_each_row():
     assert "tiny\\_1%" in lines[0]
 
 
+def test_markdown_lists_reasons_under_what_they_are_the_reasons_of():
+    lines = markdown([evolve(ONE, tally=Tally(skipped=Counter({"no subject": 2})))]).splitlines()
+    assert lines[-2:] == ["  - 2 cases skipped:", "    - 2 x no subject"]
+
+
 def test_markdown_escapes_bars_and_html():
     text = markdown([reported(score(0.5), editor="a|b <img src=x> [l](http://x) `c`\nd")])
     assert "| a\\|b \\<img src=x\\> \\[l\\](http://x) \\`c\\` d | direct |" in text

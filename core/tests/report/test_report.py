@@ -218,6 +218,25 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
 
 
+def test_observations_that_were_not_made_are_named_as_their_columns_are():
+    why = {"the model was not asked": 2}
+    asked = {"n": 0, "skipped": 2, "skipped_because": why}
+    aspects = ("edit-weighed", "multi-hop-recalled", "efficacy", "bare")
+    run = evolve(
+        reported(*(score(None, aspect=aspect, **asked) for aspect in aspects)),
+        tables={"multi": {"recalled": {"edit-weighed": "kept", "multi-hop-recalled": "multi-hop"}}},
+    )
+    text = flat(footer([run]))
+    for title in ("kept", "recalled: multi-hop", "edit-wise", "bare"):
+        assert f"2 x {title}, after: the model was not asked" in text
+
+
+def test_times_that_are_too_short_to_be_read_have_no_powers_of_ten():
+    short = score(1.176e-05, measure="s", interval=Interval(low=1e-7, high=0.00123))
+    assert (number(short), interval(short)) == ("0.000", "0.000-0.001230")
+    assert number(score(1.176e-05, measure="nats")) == "1.176e-05"
+
+
 def test_prompts_that_are_too_long_are_told_together_with_their_lengths():
     long = "ContextOverflow: a prompt of {} tokens and 24 more exceed the model's context of 8192"
     lost = Tally(failures=Counter({long.format(9_000): 2, long.format(12_345): 1, "ServerGone: at 10": 1}))

@@ -12,7 +12,7 @@ from ke_core.data.codec import to_json
 from ke_core.data.results import SHARE
 from ke_core.report.clean import one_line
 from ke_core.report.footer import WARNING, component_words
-from ke_core.report.numbers import counted, interval, number
+from ke_core.report.numbers import SECONDS, SHORTEST, counted, interval, number
 from ke_core.report.run import plan_words, without_model
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.results.agreement import warning
@@ -158,6 +158,8 @@ def _heading(found: Comparison, one: Difference) -> str | None:
 
 
 def _value(value: float, one: Difference, sign: str = "") -> str:
+    if one.measure == SECONDS and abs(value) < SHORTEST:
+        return f"{0.0:{sign}.3f}"
     return f"{100 * value:{sign}z.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
 
 

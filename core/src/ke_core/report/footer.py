@@ -11,7 +11,7 @@ from rich.console import Group
 from ke_core.data.runspec import IMPORTED, Component, ModelRef
 from ke_core.report.numbers import counted, duration
 from ke_core.report.reasons import alike
-from ke_core.report.run import Reported, labels, plan_words, without_model
+from ke_core.report.run import Reported, headings, labels, plan_words, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
 from ke_core.results.agreement import kept, warning
@@ -140,9 +140,12 @@ def losses(run: Reported) -> Iterator[tuple[str, str]]:
 
 
 def _unmeasured(run: Reported) -> Counter[str]:
+    """By the heading of the column that lacks them, and the reason."""
     found: Counter[str] = Counter()
+    titles = headings(run)
     for score in run.scores:
         if not score.tags and not (score.phase == "before" and without_model(run.spec)):
             for reason, n in score.skipped_because.items():
-                found[f"{score.aspect}, {score.phase}: {reason}"] += n
+                what = titles.get((score.metric, score.aspect), score.aspect)
+                found[f"{what}, {score.phase}: {reason}"] += n
     return found

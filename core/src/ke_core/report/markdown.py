@@ -30,13 +30,18 @@ def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
     lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared(runs)]
     for label, run in zip(labels(runs), runs, strict=True):
         lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in course(run))]
-        lines += [f"  - {escaped(words)}" for words, _style in losses(run)]
+        lines += [f"  {_indent(words)}- {escaped(words)}" for words, _style in losses(run)]
     return "\n".join([*lines, ""])
 
 
 def escaped(text: str) -> str:
     """``text`` in one line, without anything that Markdown or HTML would read in it."""
     return MARKUP.sub(r"\\\1", one_line(text, LONG))
+
+
+def _indent(words: str) -> str:
+    """The spaces before them: what belongs to the line above stands under it here too."""
+    return words[: len(words) - len(words.lstrip(" "))]
 
 
 def _table(grid: Grid) -> Iterator[str]:

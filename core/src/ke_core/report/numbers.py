@@ -5,21 +5,24 @@ from __future__ import annotations
 from ke_core.data.results import SHARE, Score
 
 NOTHING = "-"
+SECONDS = "s"
+SHORTEST = 0.0005
+"""Of times nobody reads what is less than half a millisecond."""
 
 
 def number(score: Score | None) -> str:
     """``41.2``, in per cent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
     if score is None or score.value is None:
         return NOTHING
-    return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value)
+    return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value, score.measure)
 
 
 def interval(score: Score | None) -> str:
     """``38.1-44.3`` or ``95.2-100``, in per cent, or quantities; empty where there is none (one unit alone)."""
     if score is None or score.interval is None:
         return ""
-    bound = _bound if score.measure == SHARE else _quantity
-    return f"{bound(score.interval.low)}-{bound(score.interval.high)}"
+    ends = score.interval.low, score.interval.high
+    return "-".join(_bound(end) if score.measure == SHARE else _quantity(end, score.measure) for end in ends)
 
 
 def duration(seconds: float) -> str:
@@ -40,6 +43,8 @@ def _bound(value: float) -> str:
     return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:z.1f}"
 
 
-def _quantity(value: float) -> str:
+def _quantity(value: float, measure: str) -> str:
     """``0.01234``, ``1.000``, ``12.35``, ``1,234``."""
+    if measure == SECONDS and abs(value) < SHORTEST:
+        return "0.000"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -80,6 +81,19 @@ def columns(runs: Sequence[Reported]) -> list[Column]:
     measured = {(score.metric, score.aspect) for run in runs for score in run.scores if score.n}
     found = {column.place: column for column in reversed(every)}  # of two headings, the first
     return [found[place] for place in dict.fromkeys(column.place for column in every) if place in measured]
+
+
+def headings(run: Reported) -> Mapping[tuple[str, str], str]:
+    """What stands over each column of the run's tables, measured or not, by metric and aspect.
+
+    Where two are headed alike, with the title of their table (or the name of their metric) before it.
+    """
+    found = {column.place: column for column in reversed([*_main(run), *_further(run)])}  # of two headings, the first
+    alike = Counter(column.heading for column in found.values())
+    return {
+        place: one.heading if alike[one.heading] == 1 else f"{one.table or one.metric}: {one.heading}"
+        for place, one in found.items()
+    }
 
 
 def by_table(shown: Sequence[Column]) -> list[list[Column]]:
