@@ -124,7 +124,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
          "ke eval --help"),
         (["--sequential", "--of", "old"], "invalid value for '--of'", "ke eval --help"),
         (["--batch", "0"], "invalid value for '--batch': '0' is neither a number from 1 nor all", "ke eval --help"),
-        (["--batch", "many"], "value for '--batch': 'many' is neither a number from 1 nor all", "ke eval --help"),
+        (["--batch", "five"], "invalid value for '--batch': 'five' is neither a number from 1 nor all", "eval --help"),
         (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),
         (["--model", "echo:1@a", "--revision", "b"], "the revision is given twice", "ke eval --help"),
         (["--editor", "sayer", "--editor", "sayer"], "--editor sayer is given twice", "ke eval --help"),
