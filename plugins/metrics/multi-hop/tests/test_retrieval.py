@@ -197,17 +197,17 @@ def test_a_question_that_failed_arrived_at_no_hop(outcome, stepped) -> None:
 @pytest.mark.parametrize(
     ("said", "shares"),
     [
-        ("Sergey Brin in Moscow, Grace Hopper in New York", (1, 1)),
-        ("Sergey Brin was born in Moscow. Grace Hopper in New York.", (1, 1)),
-        ("Sergey Brin in New York, Grace Hopper in Moscow", (0, 0)),
-        ("Sergey Brin in Moscow, Grace Hopper in Oslo", (1, 0)),
+        ("Ada Reed in Moscow, Grace Hopper in New York", (1, 1)),
+        ("Ada Reed was born in Moscow. Grace Hopper in New York.", (1, 1)),
+        ("Ada Reed in New York, Grace Hopper in Moscow", (0, 0)),
+        ("Ada Reed in Moscow, Grace Hopper in Oslo", (1, 0)),
         ("Moscow", (1, 0)),
         ("Moscow, New York", (0, 0)),
         ("", (0, 0)),
     ],
 )
 def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, record) -> None:
-    """As the demonstrations of CompKE ask: "Where was each of Sergey Brin, Grace Hopper born?"."""
+    """As the demonstrations of CompKE ask: "Where was each of Ada Reed, Grace Hopper born?"."""
     some = record(case("a", 2, 2), hops=[R, R], multi=[R, R, R])
     (probe,) = (one for one in some.case.probes if one.aspect == "multi-hop")
     hops = tuple(
@@ -218,7 +218,7 @@ def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, re
             relation="born in",
             edit=edit,
         )
-        for who, where, edit in (("Sergey Brin", "Moscow", "a-e1"), ("Grace Hopper", "New York", None))
+        for who, where, edit in (("Ada Reed", "Moscow", "a-e1"), ("Grace Hopper", "New York", None))
     )
     asked_ = evolve(probe, queries=tuple(evolve(query, hops=hops) for query in probe.queries[:1]))
     probes = tuple(asked_ if one is probe else one for one in some.case.probes)

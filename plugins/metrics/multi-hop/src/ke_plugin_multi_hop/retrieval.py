@@ -15,7 +15,7 @@ reasoning (ReCoE). They exist only for cases where some answer has steps, that i
 question for which it looked up nothing, or which failed, then counts as 0. Controls have no edits to retrieve. The last
 two exist where steps are sub-questions; no judge sees a step, so its answer is compared here, with the hop's
 gold names, letters' case and a full stop at the end aside; of a hop with several answers it has to hold all (CompKE).
-One step may answer several hops of one relation, as CompKE's demonstrations do ("Sergey Brin in Moscow, Grace Hopper in
+One step may answer several hops of one relation, as CompKE's demonstrations do ("Ada Reed in Moscow, Grace Hopper in
 New York"): what is said of a hop's own subject is compared then.
 """
 
