@@ -1,9 +1,10 @@
-"""Marks of the process: what code may change beside the model, and forget to put back."""
+"""The process: marks of what code may forget to put back in it, and others to compare its answers with."""
 
 from __future__ import annotations
 
 import os
 import random
+import subprocess
 import sys
 from collections.abc import Mapping
 
@@ -43,3 +44,18 @@ def stir(environment: Mapping[str, str]) -> None:
         import torch
 
         torch.rand(1)
+
+
+def under_hash_seeds(code: str) -> tuple[str, str]:
+    """What ``code`` prints in two processes that order their sets differently (M3). Raises CalledProcessError."""
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    )
+    return one, other

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -15,6 +12,7 @@ from ke_core.errors import ContextOverflow
 from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_core.testing.process import under_hash_seeds
 from ke_plugin_ike import IkeConfig, ke_editors
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
@@ -117,16 +115,7 @@ def test_m3_hash_seed_has_no_say() -> None:
         "after = Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER, MOVE_GATE]).__enter__();"
         "after.answer(QUESTIONS); print(repr(model.prompts), after.details)"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    runs = under_hash_seeds(code)
     assert runs[0] == runs[1]
     assert "Eiffel Tower" in runs[0]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from attrs import evolve
 
 from ke_core.plugin import BadConfig, Edit, Material
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_core.testing.process import under_hash_seeds
 from ke_plugin_mello import MelloConfig, ke_editors
 from ke_plugin_mello.editor import Mello
 
@@ -76,16 +73,7 @@ def test_m3_hash_seed_has_no_say() -> None:
         "edited = Mello(config=MelloConfig()).edit(make_session(model), twins);"
         "after = edited.__enter__(); print(after.answer(QUESTIONS[:1])[0].steps[0].retrieved, after.details)"
     )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    runs = under_hash_seeds(code)
     assert runs[0] == runs[1] != ""
     assert "'3'" in runs[0]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from attrs import evolve
 
 from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
 from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_core.testing.process import under_hash_seeds
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 
@@ -262,16 +259,7 @@ print(model.prompts, edited.details)
 
 def test_m3_hash_seed_has_no_say() -> None:
     """The contract tries it on editors without a trainer; this detector needs none."""
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", ELSEWHERE],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    told = under_hash_seeds(ELSEWHERE)
     assert told[0] == told[1]
     assert "retrieved=('edit 0',)" in told[0]
     assert "retrieved=('edit 1',)" in told[0]
