@@ -72,6 +72,12 @@ def test_a_row_whose_numbers_do_not_agree_says_so() -> None:
     assert noted == misfits | {(4, "Llama-3", "GWalk")}
 
 
+def test_table_12_prints_the_total_that_the_paper_prints_where_it_is_rounded_down() -> None:
+    """The parts come to 1.125; the paper prints 1.12."""
+    found = {(model, method, k): printed for model, method, k, printed in brackets(12)}
+    assert found["Llama-3", "MeLLo", 3000] == [1.12, 1.17, 1.48, 0.22]
+
+
 def test_table_3_has_the_numbers_at_full_edit() -> None:
     rows = {row.labels[0]: row.printed for row in TABLES["mquake-remastered/table-3"].rows}
     last = {
