@@ -3,21 +3,87 @@
 import json
 
 import pytest
+from attrs import evolve, frozen
 
 from ke_core.data.records import Batch, Replied
+from ke_core.plugin import Judgement, JudgeSpec, MetricSpec, Value, Verdict, hookimpl
 from ke_core.results.folder import RunFolder
+from ke_core.testing.toy import Toy, toy_spec
 
 
 @pytest.fixture
 def take(ke, tmp_path):
     """Write the lines to ``theirs.jsonl`` and import them into ``run``."""
 
-    def imported(*lines, out="run", arguments=()):
+    def imported(*lines, out="run", dataset="toy", arguments=()):
         text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
         (tmp_path / "theirs.jsonl").write_text(text, encoding="utf-8")
-        return ke("import", "theirs.jsonl", "--dataset", "toy", "--out", out, *arguments)
+        return ke("import", "theirs.jsonl", "--dataset", dataset, "--out", out, *arguments)
 
     return imported
+
+
+@frozen(kw_only=True)
+class FoldingConfig:
+    fold: bool = False
+
+
+@frozen(kw_only=True)
+class FlippedConfig:
+    flip: bool = False
+
+
+@frozen(kw_only=True)
+class Folding:
+    config: FoldingConfig
+
+    def judge(self, session, items):
+        fold = str.casefold if self.config.fold else str
+        right = [fold(item.reply.text) == fold(item.query.gold.entities[0].label) for item in items]
+        return [Judgement(verdict=Verdict.RIGHT if one else Verdict.WRONG) for one in right]
+
+
+@frozen(kw_only=True)
+class Flipped:
+    config: FlippedConfig
+
+    def values(self, record):
+        for (phase, style, _query), outcome in record.outcomes.items():
+            right = (outcome.judgement.verdict is Verdict.RIGHT) != self.config.flip
+            yield Value(aspect="right", value=float(right), phase=phase, style=style)
+
+
+class Spaced(Toy):
+    """The toy dataset; every question ends with a space, as some of MQuAKE's do."""
+
+    def cases(self):
+        for case in super().cases():
+            yield evolve(case, probes=tuple(evolve(one, queries=self._spaced(one.queries)) for one in case.probes))
+
+    def _spaced(self, queries):
+        return tuple(evolve(one, texts=tuple(f"{text} " for text in one.texts)) for one in queries)
+
+
+class SpacedPlugin:
+    """A dataset, a judge and a metric; the last two have options."""
+
+    @hookimpl
+    def ke_datasets(self):
+        spec = toy_spec(metrics=("flipped",), judge="folding")
+        return [evolve(spec, name="spaced", build=lambda config: Spaced(config=config))]
+
+    @hookimpl
+    def ke_judges(self):
+        return [JudgeSpec(name="folding", summary="the label", config=FoldingConfig, build=lambda c: Folding(config=c))]
+
+    @hookimpl
+    def ke_metrics(self):
+        return [MetricSpec(name="flipped", summary="right", config=FlippedConfig, build=lambda c: Flipped(config=c))]
+
+
+@pytest.fixture
+def _spaced(plugins):
+    plugins.register(SpacedPlugin(), "spaced")
 
 
 def line(case="1", query="hop-1", text="Rome", **more):
@@ -46,12 +112,49 @@ def test_predictions_are_judged_and_scored(take, tmp_path):
 
 
 def test_a_query_may_be_named_by_its_question(take, tmp_path):
-    from ke_core.testing.toy import Toy
-
     question = next(Toy().cases()).probes[0].queries[0].texts[0]
     assert take(line(query=question))[0] == 0
     (reply,) = [record for record in RunFolder.open(tmp_path / "run").read() if isinstance(record, Replied)]
     assert list(reply.replies) == ["hop-1"]
+
+
+@pytest.mark.usefixtures("_spaced")
+@pytest.mark.parametrize("outer", ["", " "])
+def test_a_question_with_outer_white_space_is_named_by_its_text(take, tmp_path, outer):
+    question = next(Toy().cases()).probes[0].queries[0].texts[0] + outer
+    status, _out, err = take(line(query=question), dataset="spaced")
+    assert (status, err.count("error")) == (0, 0)
+    (reply,) = [record for record in RunFolder.open(tmp_path / "run").read() if isinstance(record, Replied)]
+    assert list(reply.replies) == ["hop-1"]
+
+
+@pytest.mark.usefixtures("_spaced")
+@pytest.mark.parametrize(
+    ("fold", "flip", "value"), [("false", "false", 0.0), ("true", "false", 1.0), ("true", "true", 0.0)]
+)
+def test_options_of_the_judge_and_the_metrics_are_used(take, tmp_path, fold, flip, value):
+    options = ("-o", f"folding.fold={fold}", "-o", f"flipped.flip={flip}")
+    assert take(line(text="rome"), dataset="spaced", arguments=options)[0] == 0
+    raw = json.loads((tmp_path / "run" / "scores.json").read_bytes())
+    assert raw["judge"]["options"] == {"fold": fold == "true"}
+    assert raw["metrics"][0]["component"]["options"] == {"flip": flip == "true"}
+    assert scores(tmp_path / "run")["right", "after", "own"] == (value, 1)
+
+
+def test_an_option_of_another_component_is_refused_before_anything_is_written(take, tmp_path):
+    status, _out, err = take(line(), arguments=("-o", "sayer.word=x"))
+    assert (status, "takes no part in this run" in err) == (2, True)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("editors", [("",), ("x", "y")])
+def test_a_file_of_answers_before_editing_alone_is_refused(take, tmp_path, editors):
+    lines = [line("1", "multi-hop-1", "Italy", phase="before", editor=editor) for editor in editors]
+    status, _out, err = take(*lines, line(editor="z"))
+    name = editors[0] or "imported"
+    assert status == 2
+    assert f'theirs.jsonl: every line of editor \'{name}\' has "phase": "before"' in " ".join(err.split())
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

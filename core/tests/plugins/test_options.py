@@ -159,6 +159,12 @@ def test_an_option_for_a_component_outside_the_run_is_refused():
     reject_unused({"swap": {"steps": "1"}}, [SPEC])
 
 
+def test_a_hint_offers_no_option_that_its_component_lacks():
+    with pytest.raises(BadConfig) as caught:
+        reject_unused({"swp": {"targets": "all"}}, [SPEC])
+    assert caught.value.hint == "in use: swap"
+
+
 def test_options_are_described_with_type_default_and_help():
     told = {option.name: (option.type, option.default, option.help) for option in describe(SPEC)}
     assert told["layers"] == ("whole numbers, separated by commas, or none", "derived", "which layers")

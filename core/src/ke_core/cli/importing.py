@@ -57,17 +57,15 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
     from ke_core.report.load import load  # noqa: PLC0415
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.page import page  # noqa: PLC0415
-    from ke_core.run.evaluation import judge as judge_run  # noqa: PLC0415
-    from ke_core.run.evaluation import score  # noqa: PLC0415
     from ke_core.run.importing import ImportRequest, import_file  # noqa: PLC0415
 
-    where = str(data_dir) if data_dir else ""
     request = ImportRequest(
         file=file,
         dataset=given["dataset"],
         model=given["model"],
         options=split(given["options"]),
-        data_dir=where,
+        data_dir=str(data_dir or ""),
+        judge=judge,
         edited_form=given["edited_form"],
         missing=given["missing"],
     )
@@ -77,6 +75,4 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
         told += f", {counted(run.left_out, 'question')} left out" if run.left_out else ""
         told += f", {counted(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(told, markup=False, soft_wrap=True)
-        judge_run(run.folder, app.catalog, name=judge, data_dir=where)
-        score(run.folder, app.catalog, judge=judge, data_dir=where)
     shown().print(page([load(run.folder, app.catalog) for run in runs]))

@@ -45,7 +45,8 @@ def command(
     from ke_core.report.numbers import counted  # noqa: PLC0415
     from ke_core.report.page import page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import judge, measures_of, score  # noqa: PLC0415
+    from ke_core.run.evaluation import judge, score  # noqa: PLC0415
+    from ke_core.run.measures import measures_of  # noqa: PLC0415
     from ke_core.run.recorded import recorded  # noqa: PLC0415
 
     folder = RunFolder.open(run)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from attrs import NOTHING, fields, frozen
+from attrs import NOTHING, fields, fields_dict, frozen
 
 from ke_core.data.codec import from_json, to_json
 from ke_core.errors import BadConfig
@@ -56,14 +56,15 @@ def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
 
 
 def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[Any]]) -> None:
-    """Options for a component that takes no part in this command are a mistake, not a no-op."""
-    prefixes = [spec.prefix for spec in specs]
+    """Raise BadConfig for an option of a component that is not in use. The hint names an option that exists."""
+    prefixes = list(dict.fromkeys(spec.prefix for spec in specs))
     for prefix, options in given.items():
         if prefix not in prefixes:
-            near = get_close_matches(prefix, prefixes, n=1)
+            name = next(iter(options))
+            near = get_close_matches(prefix, [spec.prefix for spec in specs if name in fields_dict(spec.config)], n=1)
             raise BadConfig(
-                f"option {prefix}.{next(iter(options))} is for {prefix!r}, which takes no part in this run",
-                hint=f"did you mean {near[0]}.{next(iter(options))}?" if near else f"in use: {', '.join(prefixes)}",
+                f"option {prefix}.{name} is for {prefix!r}, which takes no part in this run",
+                hint=f"did you mean {near[0]}.{name}?" if near else f"in use: {', '.join(prefixes)}",
             )
 
 

@@ -18,7 +18,7 @@ from ke_core.results.compare import Difference, corrected, differences, paired_s
 from ke_core.results.difference import difference
 from ke_core.results.folder import RunFolder
 from ke_core.results.verdicts import SPEC, Verdicts
-from ke_core.run.evaluation import measures_of
+from ke_core.run.measures import measures_of
 from ke_core.run.plan import groups, select
 from ke_core.run.recorded import Recorded, recorded
 from ke_core.run.scoring import records_of

@@ -21,7 +21,6 @@ from ke_core.abilities import Resting
 from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
 from ke_core.data.runspec import ModelRef, Plan, RunSpec
-from ke_core.errors import BadConfig
 from ke_core.models.absent import NO_MODEL, NoModel
 from ke_core.models.world import world
 from ke_core.plugins.catalog import Catalog
@@ -30,22 +29,21 @@ from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
-from ke_core.run.job import Finished, Job, Judging, Measure
-from ke_core.run.judges import Asking, ChosenJudge, choose_judge, metrics_of, open_judge
+from ke_core.run.job import Finished, Job, Judging
+from ke_core.run.judges import Asking, ChosenJudge, open_judge
 from ke_core.run.judging import judge_run
 from ke_core.run.log import logged, phase
+from ke_core.run.measures import NO_OPTIONS, build_metrics, dataset_judge, judge_and_metrics, measures_of
 from ke_core.run.phases import watched
 from ke_core.run.plan import Group, groups, select
-from ke_core.run.probing import asked_by, asks_of
+from ke_core.run.probing import asked_by
 from ke_core.run.recorded import Datasets, Recorded, recorded
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
 from ke_core.run.spending import FREE, Prices
 from ke_core.run.together import claimed
-from ke_core.specs import DatasetSpec, EditorSpec, MetricSpec
-
-NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+from ke_core.specs import DatasetSpec, EditorSpec
 
 
 @frozen(kw_only=True)
@@ -132,13 +130,7 @@ def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = N
     )
     assert isinstance(data.spec, DatasetSpec)
     named = data.spec.for_config(data.config)
-    judging = _judge(catalog, named, request.judge, options)
-    if judging.spec.needs_model:
-        raise BadConfig(
-            f"judge {judging.spec.name} asks a model of its own, and comes after the run",
-            hint=f"choose another with --judge now, then ke judge RUN --judge {judging.spec.name} --judge-model MODEL",
-        )
-    measures = _metrics(catalog, named, request.metrics, options)
+    judging, measures = judge_and_metrics(catalog, named, options, judge=request.judge, metrics=request.metrics)
     reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
     styles = choose_styles(data.spec, request.styles)
     dataset, cases = (read or Datasets()).open(data, request.dataset)
@@ -147,7 +139,7 @@ def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = N
         editor=editor,
         data=data,
         judging=judging,
-        measures=tuple(measures),
+        measures=measures,
         styles=styles,
         dataset=dataset,
         cases=select(cases, request.plan, request.seed),
@@ -170,7 +162,7 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
         files=found.data.files,
         hides=found.data.spec.hides(found.data.config),
         judging=Judging(component=judging.component, judge=judging.build(), scored=judging.spec.scored),
-        measures=_measures(found.measures),
+        measures=build_metrics(found.measures),
     )
     refuse(job)
     planned(job)
@@ -205,7 +197,7 @@ def judge(
     catalog: Catalog,
     *,
     name: str = "",
-    options: Options = NONE,
+    options: Options = NO_OPTIONS,
     data_dir: str = "",
     asking: Asking | None = None,
     known: Recorded | None = None,
@@ -218,7 +210,7 @@ def judge(
     all. Either way it counts as the last judge from now on. What its model's server was asked is on record too.
     """
     known = known or recorded(folder, catalog, data_dir)
-    chosen = _judge(catalog, known.spec, name, options)
+    chosen = dataset_judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
     opened = open_judge(chosen, catalog, asking)
     return judge_run(
@@ -238,7 +230,7 @@ def score(
     *,
     metrics: Sequence[str] = (),
     judge: str = "",
-    options: Options = NONE,
+    options: Options = NO_OPTIONS,
     data_dir: str = "",
     known: Recorded | None = None,
 ) -> list[Score]:
@@ -253,23 +245,6 @@ def score(
         return score_run(folder, known.cases, measures, judge=judge)
 
 
-def measures_of(
-    folder: RunFolder,
-    catalog: Catalog,
-    dataset: DatasetSpec,
-    *,
-    metrics: Sequence[str] = (),
-    judge: str = "",
-    options: Options = NONE,
-) -> tuple[Measure, ...]:
-    """The metrics that a run on record is scored with, as ``score`` says."""
-    asked = tuple(ask.component.name for ask in folder.spec.asks)
-    names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)
-    chosen = _metrics(catalog, dataset, names, options)
-    reject_unused(options, [each.spec for each in chosen])
-    return _measures(chosen)
-
-
 def _model(
     request: EvalRequest, catalog: Catalog, editor: EditorSpec, model: LanguageModel | None, progress: Progress
 ) -> tuple[LanguageModel, ModelRef]:
@@ -277,23 +252,3 @@ def _model(
         return NoModel(), NO_MODEL
     loaded = request.model.load(catalog, progress) if model is None else model
     return loaded, request.model.describe(catalog, loaded)
-
-
-def _judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> ChosenJudge:
-    if not (name or dataset.judge):
-        raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
-    return choose_judge(catalog, name or dataset.judge, options)
-
-
-def _metrics(catalog: Catalog, dataset: DatasetSpec, names: tuple[str, ...], options: Options) -> list[Chosen]:
-    if not (names or dataset.metrics):
-        raise BadConfig(f"dataset {dataset.name} names no metric", hint="choose one with --metric")
-    return [choose(catalog, "metric", name, options) for name in dict.fromkeys(names or dataset.metrics)]
-
-
-def _measures(chosen: Sequence[Chosen]) -> tuple[Measure, ...]:
-    return tuple(
-        Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each))
-        for each in chosen
-        if isinstance(each.spec, MetricSpec)
-    )

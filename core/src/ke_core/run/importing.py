@@ -1,4 +1,4 @@
-"""``ke import FILE``: others' predictions as a run on record, to be judged and scored like any other."""
+"""``ke import FILE``: write others' predictions as a run, and judge and score it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import RunFolder
 from ke_core.run.asks import OWN, aspects_of, queries
 from ke_core.run.components import DATA_DIR, Options, choose, with_flag
+from ke_core.run.judges import metrics_of
+from ke_core.run.judging import judge_run
 from ke_core.run.loop import BASE
+from ke_core.run.measures import build_metrics, judge_and_metrics
 from ke_core.run.predictions import Prediction, read_predictions
 from ke_core.run.recorded import Cases
+from ke_core.run.scoring import score_run
 from ke_core.specs import DatasetSpec
 
 MISSING = "Missing"
@@ -40,7 +44,8 @@ Unit = tuple[str, Phase, str]
 class ImportRequest:
     """``missing``: a question that the file leaves out of a case it has is left out of scores too, or wrong.
 
-    ``model``: what answered, in the user's words. ``edited_form``: how the fact of an edit was asked.
+    ``model``: what answered, in the user's words. ``edited_form``: how the fact of an edit was asked. ``judge``: empty
+    for the dataset's default. ``options``: of the dataset, the judge and its metrics.
     """
 
     file: Path
@@ -48,6 +53,7 @@ class ImportRequest:
     model: str = ""
     options: Options = field(factory=dict)
     data_dir: str = ""
+    judge: str = ""
     edited_form: Form = "question"
     missing: Literal["skip", "wrong"] = "skip"
 
@@ -63,7 +69,7 @@ class ImportedRun:
 
 
 def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[ImportedRun]:
-    """Write a run into ``out``; of several editors, one each into folders under it.
+    """Write a run into ``out``, judge it and score it; of several editors, one each into folders under it.
 
     The same file again gives the same runs, and goes on where it was cut short. Raises BadData that names file and
     line, BadRun for a folder with another run. Nothing is written before the whole file has been read.
@@ -72,8 +78,15 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
     data = choose(catalog, "dataset", request.dataset, options)
     assert isinstance(data.spec, DatasetSpec)
-    reject_unused(options, [data.spec])
-    dataset = data.build()
+    judging, metrics = judge_and_metrics(
+        catalog,
+        data.spec.for_config(data.config),
+        options,
+        judge=request.judge,
+        metrics=metrics_of(catalog, request.judge),
+    )
+    reject_unused(options, [data.spec, judging.spec, *(metric.spec for metric in metrics)])
+    dataset, judge, measures = data.build(), judging.build(), build_metrics(metrics)
     cases = {case.id: case for case in Cases(dataset, request.dataset)}
     read = read_predictions(request.file, cases, data.spec)
     known = DataRef(component=data.component, sha256=dataset.info().sha256)
@@ -88,6 +101,9 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
         if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short
             with folder.writing() as writer:
                 writer.append(records[done:])
+        judge_run(folder, cases.values(), judge, judging.component, scored=judging.spec.scored)
+        with folder.writing():
+            score_run(folder, cases.values(), measures)
         found.append(
             ImportedRun(
                 folder=folder,

@@ -5,7 +5,7 @@
     {"case": "12", "query": "multi-hop-1", "text": "Croatia"}
     {"case": "12", "query": "Which country ...?", "text": "Croatia", "phase": "after", "style": "cot", "editor": "x"}
 
-``query`` is the id of a query, or the question itself, word for word.
+``query`` is the id of a query, or the text of the question. White space around the text does not matter.
 """
 
 from __future__ import annotations
@@ -62,7 +62,19 @@ def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec
         found.append(made)
     if not found:
         raise BadData(f"{path} holds no prediction", hint='{"case": ..., "query": ..., "text": ...} on each line')
+    _require_after(path, found)
     return found
+
+
+def _require_after(path: Path, found: Sequence[Prediction]) -> None:
+    """Raise BadData for an editor whose answers are all from before editing: metrics score edited models."""
+    after = {one.editor for one in found if one.phase == "after"}
+    for one in found:
+        if one.editor not in after:
+            raise BadData(
+                f'{path}: every line of editor {one.editor!r} has "phase": "before", so no answer can be scored',
+                hint='add its answers after editing; for an unedited model: "phase": "after", "edited": false',
+            )
 
 
 def _prediction(raw: Mapping[str, Any], place: Place, cases: Mapping[str, Case], dataset: DatasetSpec) -> Prediction:
@@ -103,7 +115,7 @@ def _phase(given: str, place: Place) -> Phase:
 
 
 def _query(given: str, case: Case, phase: Phase, place: Place) -> str:
-    """The id of the query of that id, or with that text."""
+    """Return the id of the query with that id or that text. ``given`` has no white space around it."""
     asked = list(queries(case, phase))
     named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
     if len(named) == 1:
@@ -121,4 +133,4 @@ def _query(given: str, case: Case, phase: Phase, place: Place) -> str:
 
 
 def _texts(query: Query) -> Sequence[str]:
-    return (query.texts[0], *([query.cloze] if query.cloze else []))
+    return [text.strip() for text in (query.texts[0], query.cloze) if text]
