@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -63,8 +63,9 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the toy dataset be read from a published file."""
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
 
-    def publish(url: str, sha256: str = SHA256) -> None:
-        file = DataFile(family="toys", name=NAME, url=url, sha256=sha256, size=len(CONTENT) if sha256 else 0)
+    def publish(url: str, sha256: str = SHA256, blobs: Mapping[str, str] | None = None) -> None:
+        size = len(CONTENT) if sha256 else 0
+        file = DataFile(family="toys", name=NAME, url=url, sha256=sha256, size=size, blobs=blobs or {})
         about = evolve(Toy().info(), files=(file,), published={"cases": 2, "2 hops, 1 edit": 2})
         monkeypatch.setattr(Toy, "info", lambda self: about)
 
@@ -85,7 +86,7 @@ def test_a_file_is_fetched_by_checksum_once(ke, server, published, to):
     published(f"{server[0]}/file")
     for _ in range(2):
         status, out, _err = ke("datasets", "fetch", "toy")
-        assert (status, out) == (0, f"{NAME}: {to} (65,536 bytes)\n")
+        assert (status, out) == (0, f"{NAME}: {to} (65,536 bytes): this is the published file\n")
     assert to.read_bytes() == CONTENT
     assert left(to) == [NAME]
     assert len(server[1]) == 1
@@ -145,7 +146,7 @@ def test_a_file_that_lies_there_already_is_compared_with_the_published_one(ke, s
     (tmp_path / "mine" / NAME).write_bytes(b"mine")
     status, out, _err = ke("datasets", "fetch", "toy", "--data-dir", "mine")
     assert status == 1
-    assert out.startswith(f"{NAME}: mine/{NAME} (4 bytes), which is not the published file: sha256 ")
+    assert out == f"{NAME}: mine/{NAME} (4 bytes): this differs from the published file\n"
     assert server[1] == []
 
 
@@ -162,7 +163,34 @@ def test_info_shows_size_published_counts_and_where_the_file_is_looked_for(ke, s
     assert f"looked   {to.parents[1] / NAME}\n         {to}\n" in out
     assert server[1] == []
     ke("datasets", "fetch", "toy")
-    assert f"         {to} (65,536 bytes)\n" in ke("datasets", "info", "toy")[1]
+    out = ke("datasets", "info", "toy")[1]
+    assert f"         {to} (65,536 bytes): this is the published file\nsha256   {SHA256}\n" in out
+    assert out.count("sha256") == 1
+
+
+BLOB = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT, usedforsecurity=False).hexdigest()[:8]
+VERSIONS = {BLOB: "one/repository", "0" * 8: "another/repository"}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        (CONTENT, 0, "this is the published file (one/repository)"),
+        (CONTENT + b"\n", 1, "this differs from the published file (one/repository or another/repository)"),
+    ],
+)
+def test_a_published_version_is_recognized_by_its_git_blob_id(ke, published, tmp_path, content, status, said):
+    published("https://nowhere.invalid/file", sha256="", blobs=VERSIONS)
+    (tmp_path / NAME).write_bytes(content)
+    assert ke("datasets", "fetch", "toy", "--data-dir", ".")[0] == status
+    out = ke("datasets", "fetch", "toy", "--data-dir", ".")[1]
+    assert out == f"{NAME}: {NAME} ({len(content):,} bytes): {said}\n"
+
+
+def test_of_an_unknown_file_nothing_is_said_but_its_place(ke, published, tmp_path):
+    published("https://nowhere.invalid/file", sha256="")
+    (tmp_path / NAME).write_bytes(CONTENT)
+    assert ke("datasets", "fetch", "toy", "--data-dir", ".")[:2] == (0, f"{NAME}: {NAME} (65,536 bytes)\n")
 
 
 def test_list_fits_100_columns_whatever_the_names(ke, monkeypatch):

@@ -61,7 +61,7 @@ def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
                 err().print(f"fetching {file.url}", markup=False, soft_wrap=True)
             found = get(file, data_dir)
             out().print(fetched(file, found), soft_wrap=True)
-            status = FAILED if found.differs else status
+            status = FAILED if found.is_published is False else status
     return status
 
 

@@ -30,9 +30,10 @@ class Variant:
     """One published file of a family.
 
     ``sha256`` is of the file as published; empty where nobody could check it, and then nothing is fetched, but a line
-    says that it is published at ``url``. ``size`` in bytes, 0 where unknown. ``published``: counts that the publishers
-    print, by the names of ``ke datasets stats`` (``ke_core.data.statistics.count``). ``audit``: what others
-    found wrong with it, for ``ke audit``.
+    says that it is published at ``url``. ``size`` in bytes, 0 where unknown. ``blobs``: the first 8 digits of the Git
+    blob id of each published version, and who published it. ``published``: counts that the publishers print, by the
+    names of ``ke datasets stats`` (``ke_core.data.statistics.count``). ``audit``: what others found wrong with it, for
+    ``ke audit``.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Variant:
     cite: str
     sha256: str = ""
     size: int = 0
+    blobs: Mapping[str, str] = field(factory=dict)
     published: Mapping[str, int] = field(factory=dict)
     audit: PublishedAudit | None = None
 
@@ -162,7 +164,9 @@ class FileDataset(CaseDataset):
     def files(self) -> tuple[DataFile, ...]:
         """What it is read from."""
         one = self.variant
-        return (DataFile(family=one.family, name=one.file, url=one.url, sha256=one.sha256, size=one.size),)
+        return (
+            DataFile(family=one.family, name=one.file, url=one.url, sha256=one.sha256, size=one.size, blobs=one.blobs),
+        )
 
     def checksum(self) -> str:
         """SHA-256 of the file; empty while it is not here."""

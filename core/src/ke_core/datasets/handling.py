@@ -12,9 +12,12 @@ from ke_core.data.queries import Case
 from ke_core.data.soundness import Problem, Soundness
 from ke_core.datasets.case_files import CaseHeader, write_cases
 from ke_core.errors import BadData
-from ke_core.files import data_places, find_data, sha256_of
+from ke_core.files import data_places, find_data, git_blob_id, sha256_of
 from ke_core.protocols import Dataset
 from ke_core.specs import DatasetSpec
+
+BLOB_DIGITS = 8
+"""Digits of a Git blob id by which a published file is recognized."""
 
 
 def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
@@ -83,11 +86,17 @@ def readable(dataset: Dataset) -> Iterator[Case | BadData]:
 
 @frozen(kw_only=True)
 class Here:
-    """A data file on this machine. ``differs``: its SHA-256, where that is not the one of the published file."""
+    """A data file on this machine.
+
+    ``is_published``: whether it is the published file; None where nothing is known of that. ``version``: who published
+    it.
+    """
 
     path: Path
     size: int
-    differs: str = ""
+    sha256: str
+    is_published: bool | None = None
+    version: str = ""
 
 
 def here(file: DataFile, explicit: Path | None = None) -> Here | None:
@@ -95,8 +104,15 @@ def here(file: DataFile, explicit: Path | None = None) -> Here | None:
     path = next((path for path in data_places(file.family, file.name, explicit) if path.is_file()), None)
     if path is None:
         return None
-    found = sha256_of(path) if file.sha256 else ""
-    return Here(path=path, size=path.stat().st_size, differs="" if found == file.sha256 else found)
+    sha256, blob = sha256_of(path), git_blob_id(path)[:BLOB_DIGITS]
+    known = file.sha256 or file.blobs
+    return Here(
+        path=path,
+        size=path.stat().st_size,
+        sha256=sha256,
+        is_published=sha256 == file.sha256 or blob in file.blobs if known else None,
+        version=file.blobs.get(blob, ""),
+    )
 
 
 def get(file: DataFile, explicit: Path | None = None) -> Here:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
-from attrs import has
+from attrs import fields, has
 from cattrs import Converter
 from cattrs.cols import homogenous_tuple_structure_factory, is_sequence
-from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn
+from cattrs.gen import AttributeOverride, make_dict_structure_fn, make_mapping_structure_fn, override
 from cattrs.v import format_exception
 
 from ke_core.datasets.checks import NOUNS, noun
@@ -22,7 +22,8 @@ def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
     """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
 
     ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
-    knows are left alone, or are an error without ``extra``.
+    knows are left alone, or are an error without ``extra``. ``metadata={"key": NAME}`` of an attrs field is its name in
+    the file, where that is no Python name.
     """
     made = Converter(detailed_validation=detailed)
     for kind in (str, int, bool):
@@ -38,7 +39,10 @@ def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
     )
     made.register_structure_hook_factory(_is_literal, _one_of)
     made.register_structure_hook_factory(
-        has, lambda cls: _only(dict, make_dict_structure_fn(cls, made, _cattrs_forbid_extra_keys=not extra))
+        has,
+        lambda cls: _only(
+            dict, make_dict_structure_fn(cls, made, _cattrs_forbid_extra_keys=not extra, **_renamed(cls))
+        ),
     )
     return made
 
@@ -48,6 +52,11 @@ def explain(error: BaseException, expected: type | None) -> str:
     if isinstance(error, KeyError):
         return "missing"
     return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
+
+
+def _renamed(cls: Any) -> dict[str, AttributeOverride]:
+    known = fields(get_origin(cls) or cls)
+    return {one.name: override(rename=one.metadata["key"]) for one in known if "key" in one.metadata}
 
 
 def _must_be(kind: type, value: Any) -> None:

@@ -22,32 +22,34 @@ NAMED = 4
 
 
 def about(info: DatasetInfo) -> Group:
-    """Licence, source, citation, checksum and published counts."""
+    """Licence, source, citation and published counts; the checksum of a dataset that is not read from files."""
     counts = "; ".join(f"{label}: {number:,}" for label, number in info.published.items())
     lines = {
         "title": info.title,
         "licence": info.licence,
         "source": info.source,
         "cite": info.cite,
-        "sha256": info.sha256,
+        "sha256": "" if info.files else info.sha256,
         "counts": f"published: {counts}" if counts else "",
     }
     return Group(*(_line(label, text) for label, text in lines.items() if text))
 
 
 def file_sheet(file: DataFile, found: Here | None, places: Sequence[Path]) -> Group:
-    """One file of a dataset: its size as published, where it is, or where it is looked for."""
+    """One file of a dataset: its size as published, where it is and its checksum, or where it is looked for."""
     size = f", {_bytes(file.size)} as published" if file.size else ""
-    pin = "fetched by checksum" if file.pinned else "no checksum is known, so it is not fetched"
-    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", _state(found))]
+    pin = "fetched by checksum" if file.pinned else "not fetched, since no full checksum is known"
+    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", _state(file, found))]
     if found is None:
         lines += [_line("" if number else "looked", str(place)) for number, place in enumerate(places)]
+    else:
+        lines.append(_line("sha256", found.sha256))
     return Group(*lines)
 
 
 def fetched(file: DataFile, found: Here) -> Text:
     """Where a file is, and whether it is the published one."""
-    return literal(f"{file.name}: {_state(found)}")
+    return literal(f"{file.name}: {_state(file, found)}")
 
 
 def validated(name: str, found: Validated) -> Group:
@@ -75,11 +77,15 @@ def _line(label: str, text: str) -> Text:
     return literal(f"{label:8} {text}")
 
 
-def _state(found: Here | None) -> str:
+def _state(file: DataFile, found: Here | None) -> str:
     if found is None:
         return "not on this machine"
-    size = f"{found.path} ({_bytes(found.size)})"
-    return f"{size}, which is not the published file: sha256 {found.differs}" if found.differs else size
+    here = f"{found.path} ({_bytes(found.size)})"
+    if found.is_published is None:
+        return here
+    which = found.version if found.is_published else " or ".join(file.blobs.values())
+    version = f" ({which})" if which else ""
+    return f"{here}: this {'is' if found.is_published else 'differs from'} the published file{version}"
 
 
 def _bytes(size: int) -> str:

@@ -72,6 +72,33 @@ def move(number: int, labels: list[str]) -> dict[str, Any]:
     return case
 
 
+def nest(flat: dict[str, Any], split: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The same record in the layout of the authors' repository, which has a split in the file of CF-6334 only."""
+    chains = {name.removeprefix("orig_"): flat[name] for name in flat if "triples" in name}
+    edited = [(rewrite, _hop(rewrite, flat)) for rewrite in flat["requested_rewrite"]]
+    return {
+        **{name: value for name, value in flat.items() if "triples" not in name and name != "split"},
+        "requested_rewrite": [
+            {
+                "prompt": rewrite["prompt"],
+                "relation_id": rewrite["relation_id"],
+                "subject": rewrite["subject"],
+                "question": flat["new_single_hops"][at]["question"],
+                "target_new": {"str": rewrite["target_new_str"], "id": flat["new_triples"][at][2]},
+                "target_true": {"str": rewrite["target_true_str"], "id": flat["orig_triples"][at][2]},
+            }
+            for rewrite, at in edited
+        ],
+        "orig": {**chains, "edit_triples": [flat["new_triples"][at] for _rewrite, at in edited]},
+        **({} if split is None else {"6334_split": split}),
+    }
+
+
+def _hop(rewrite: dict[str, Any], flat: dict[str, Any]) -> int:
+    labels = [(one[0], one[2]) for one in flat["new_triples_labeled"]]
+    return labels.index((rewrite["subject"], rewrite["target_new_str"]))
+
+
 @pytest.fixture(autouse=True)
 def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds data or fetches it unless it says so."""
@@ -102,6 +129,11 @@ def stored(tmp_path: Path) -> Callable[..., Remastered]:
 @pytest.fixture
 def made() -> Callable[..., dict[str, Any]]:
     return make
+
+
+@pytest.fixture
+def nested() -> Callable[..., dict[str, Any]]:
+    return nest
 
 
 @pytest.fixture

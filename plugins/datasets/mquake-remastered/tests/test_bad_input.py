@@ -80,6 +80,24 @@ def test_a_wrong_field_is_named_with_what_it_should_be(record, stored, path, val
     assert said in refused(stored([record]))
 
 
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        (None, "CF6334.json, case 7: 6334_split: missing"),
+        ({"100": ["edited"]}, "CF6334.json, case 7: 6334_split.100: 'edited' is none of test_edited"),
+        ({"100": "train_edited"}, "case 7: split['100']: must be a list, not a text"),
+    ],
+)
+def test_a_wrong_split_of_the_repositorys_file_is_refused(record, stored, nested, split, said) -> None:
+    assert said in refused(stored([nested(record, split)], variant="CF6334"))
+
+
+def test_a_wrong_field_of_the_repositorys_layout_is_named(record, stored, nested) -> None:
+    wrong = nested(record)
+    del wrong["orig"]["triples"]
+    assert refused(stored([wrong])).endswith(", case 7: orig.triples: missing")
+
+
 def test_the_word_unedited_is_not_taken_for_a_list_that_holds_edited(record, stored) -> None:
     record["split"]["100"] = "unedited"
     assert "must be a list, not a text" in refused(stored([record]))

@@ -42,6 +42,45 @@ class TestFixed(DatasetContract):
         return stored([made(1, TRAIN_AND_TEST, "CF6334"), made(2, ["test_unedited"], "CF6334")], variant="CF6334")
 
 
+class TestNested(DatasetContract):
+    name = "mquake-remastered-cf3k"
+    whole = False
+
+    @pytest.fixture
+    def dataset(self, stored, made, moved, nested) -> Dataset:
+        return stored([nested(made(1, [])), nested(moved(2, [])), nested(made(3, []))])
+
+
+def test_the_layout_of_the_repository_gives_the_same_cases(stored, made, nested) -> None:
+    two = [made(1, ["edited"]), made(2, ["unedited"])]
+    flat = list(stored(two).cases())
+    assert list(stored([nested(one) for one in two]).cases()) == flat
+
+
+def test_a_file_without_a_split_edits_the_cases_that_its_authors_drew(stored, made, nested) -> None:
+    """Acceptance check 1 of the protocol: the first ids of the published lists."""
+    dataset = stored([nested(made(number, [])) for number in range(1, 3001)])
+    for k, first in {1: {"597"}, 100: {"597", "1883", "1864", "716", "2890", "2999"}}.items():
+        split = dataset.split(k, 0)
+        edited = {case for case, side in split.items() if side == "edited"}
+        assert (len(split), len(edited)) == (3000, k)
+        assert first <= edited
+    assert dataset.split(100, 7) == dataset.split(100, 0)
+    assert set(dataset.split(3000, 0).values()) == {"edited"}
+
+
+def test_a_shortened_file_without_a_split_has_no_published_split(stored, made, nested) -> None:
+    assert stored([nested(made(1, [])), nested(made(2, []))]).split(1, 0) is None
+
+
+def test_the_repositorys_file_of_cf_6334_has_its_split_under_another_name(stored, made, nested) -> None:
+    labels = [TRAIN_AND_TEST, ["test_unedited"], []]
+    records = [nested(made(n, []), {"100": of, "6334": []}) for n, of in enumerate(labels, start=1)]
+    dataset = stored(records, variant="CF6334")
+    assert dataset.split(100, 0) == {"1": "edited", "2": "unedited"}
+    assert [case.tags.get("part-100") for case in dataset.cases()] == ["shared", "unedited", None]
+
+
 def test_a_case_reads_like_one_of_mquake(record, stored) -> None:
     (case,) = stored([record]).cases()
     (edit,) = case.edits

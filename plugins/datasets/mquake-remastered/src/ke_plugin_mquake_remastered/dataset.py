@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -10,7 +11,7 @@ from attrs import evolve, frozen
 from ke_core.plugin import BadData, Case
 from ke_plugin_mquake.cases import cases
 from ke_plugin_mquake.dataset import Mquake
-from ke_plugin_mquake_remastered.records import FlatRecord
+from ke_plugin_mquake_remastered.records import SPLIT_6334, FlatRecord, Layout, NestedRecord
 from ke_plugin_mquake_remastered.variants import (
     EDITED,
     TEST,
@@ -20,6 +21,9 @@ from ke_plugin_mquake_remastered.variants import (
     UNEDITED,
     RemasteredVariant,
 )
+
+SEED = 100
+"""Of the published lists of edited cases; the flat layout holds the lists themselves."""
 
 
 @frozen(kw_only=True)
@@ -33,47 +37,70 @@ class Remastered(Mquake):
 
         Whatever the seed: the published split was drawn once. In CF-6334 the edits of all ``train_edited`` and
         ``test_edited`` cases are in force, ``test_unedited`` cases are asked without theirs, and the rest is left out.
+        None too for a file without a split that lacks some of the published cases.
         """
         del seed
         if k not in self.variant.sizes or self.config.view == "edits":
             return None
         parts = {case_id: _side(labels[k]) for case_id, labels in self._labels.items()}
-        return {case_id: side for case_id, side in parts.items() if side}
+        return {case_id: side for case_id, side in parts.items() if side} or None
 
     def chains(self) -> tuple[Case, ...]:
         """Every case; those of CF-6334 say for each k in a tag ``part-K`` which bucket of its tables they are in."""
-        found = cases([flat.record for flat in self._flat])
+        found = cases([one.record for one in self._records])
         if self.variant.masked:
             return found
         labels = self._labels
         return tuple(evolve(case, tags={**case.tags, **_buckets(labels[case.id])}) for case in found)
 
-    @property
-    def _labels(self) -> dict[str, dict[int, frozenset[str]]]:
-        return {str(flat.case_id): {k: flat.labels(k) for k in self.variant.sizes} for flat in self._flat}
-
     @cached_property
-    def _flat(self) -> tuple[FlatRecord, ...]:
-        """The hub writes one record a line; a list is as good."""
-        found = tuple(self.records(FlatRecord, lines=True))
-        for flat in found:
-            self._check(flat)
+    def _labels(self) -> dict[str, dict[int, frozenset[str]]]:
+        """Each case's labels for each published k, as the file gives them, else as the authors drew them."""
+        drawn = self._drawn()
+        found: dict[str, dict[int, frozenset[str]]] = {}
+        for one in self._records:
+            given = None if one.split is None else {k: frozenset(one.split.get(str(k)) or ()) for k in drawn}
+            found[str(one.case_id)] = given or {k: drawn[k].get(one.case_id, frozenset()) for k in drawn}
         return found
 
-    def _check(self, flat: FlatRecord) -> None:
-        """A split that says something else than this file's may is of another file."""
-        for k in self.variant.sizes:
-            labels = flat.labels(k)
-            if wrong := sorted(labels - self.variant.labels):
-                self._refuse(flat, f"split.{k}: {wrong[0]!r} is none of {', '.join(sorted(self.variant.labels))}")
-            if len({_SIDES[label] for label in labels}) > 1:
-                self._refuse(flat, f"split.{k}: both edited and unedited")
-            if self.variant.masked and not labels:
-                self._refuse(flat, f"split.{k}: neither edited nor unedited")
+    def _drawn(self) -> dict[int, dict[int, frozenset[str]]]:
+        """The published lists of a masked set, drawn anew; empty for a file with another number of cases."""
+        ids = [one.case_id for one in self._records]
+        found: dict[int, dict[int, frozenset[str]]] = {k: {} for k in self.variant.sizes}
+        if self.variant.masked and len(ids) == max(self.variant.sizes):
+            for k, labels in found.items():
+                edited = set(random.Random(SEED).sample(ids, k))  # noqa: S311  not a secret
+                labels.update({one: frozenset({EDITED if one in edited else UNEDITED}) for one in ids})
+        return found
 
-    def _refuse(self, flat: FlatRecord, problem: str) -> None:
+    @cached_property
+    def _records(self) -> tuple[FlatRecord | NestedRecord, ...]:
+        """Every record, in whichever published layout; one record a line is as good as a list."""
+        nested = next(self.records(Layout, key="", lines=True)).nested
+        found = tuple(self.records(NestedRecord if nested else FlatRecord, lines=True))
+        for one in found:
+            self._check(one)
+        return found
+
+    def _check(self, record: FlatRecord | NestedRecord) -> None:
+        """Raise BadData for a split that is not of this file."""
+        name = SPLIT_6334 if isinstance(record, NestedRecord) else "split"
+        if record.split is None:
+            if not self.variant.masked:
+                self._refuse(record, f"{name}: missing")
+            return
+        for k in self.variant.sizes:
+            labels = frozenset(record.split.get(str(k)) or ())
+            if wrong := sorted(labels - self.variant.labels):
+                self._refuse(record, f"{name}.{k}: {wrong[0]!r} is none of {', '.join(sorted(self.variant.labels))}")
+            if len({_SIDES[label] for label in labels}) > 1:
+                self._refuse(record, f"{name}.{k}: both edited and unedited")
+            if self.variant.masked and not labels:
+                self._refuse(record, f"{name}.{k}: neither edited nor unedited")
+
+    def _refuse(self, record: FlatRecord | NestedRecord, problem: str) -> None:
         raise BadData(
-            f"{self.variant.file}, case {flat.case_id}: {problem}",
+            f"{self.variant.file}, case {record.case_id}: {problem}",
             hint=f"get {self.variant.file} again where it is published",
         )
 

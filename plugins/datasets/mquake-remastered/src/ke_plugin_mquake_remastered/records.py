@@ -1,16 +1,48 @@
-"""The published record, flatter than MQuAKE's, checked field by field and turned into MQuAKE's.
+"""The two published layouts, checked field by field and turned into MQuAKE's record.
 
-It names objects of edits by label alone; their ids stand in the chains beside it.
+The Hugging Face dataset is flat (``FlatRecord``): it names the objects of edits by label only; their ids are in the
+chains. The files of the authors' repository have MQuAKE's own nested layout (``NestedRecord``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import field, frozen, validators
 
 from ke_core.plugin import all_said, labelled, one_slot, said
 from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
+
+
+SPLIT_6334 = "6334_split"
+"""The name of the split in the repository's file of CF-6334."""
+Split = Mapping[str, tuple[str, ...] | None]
+"""A number of edited cases to the labels of a case then; null for none."""
+
+
+@frozen(kw_only=True)
+class Layout:
+    """What tells the two layouts apart: only the nested one has ``orig``."""
+
+    orig: Any = None
+
+    @property
+    def nested(self) -> bool:
+        """Whether the record has the nested layout."""
+        return self.orig is not None
+
+
+@frozen(kw_only=True)
+class NestedRecord(Record):
+    """One case of a file of the authors' repository. Only the file of CF-6334 has a split."""
+
+    split: Split | None = field(default=None, metadata={"key": SPLIT_6334})
+
+    @property
+    def record(self) -> Record:
+        """Itself."""
+        return self
 
 
 @frozen(kw_only=True)
@@ -26,7 +58,7 @@ class FlatRewrite:
 
 @frozen(kw_only=True)
 class FlatRecord:
-    """One case of the file. ``split`` maps a number of edited cases to what this case is then; null is nothing."""
+    """One case of the Hugging Face dataset."""
 
     case_id: int
     requested_rewrite: tuple[FlatRewrite, ...] = field(validator=validators.min_len(1))
@@ -42,16 +74,12 @@ class FlatRecord:
     new_triples: tuple[Triple, ...]
     new_triples_labeled: tuple[Triple, ...]
     answer_extended: tuple[str, ...] = ()
-    split: Mapping[str, tuple[str, ...] | None]
+    split: Split
     record: Record = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Made here, so that whatever does not fit together is said of this record."""
         object.__setattr__(self, "record", self._record())
-
-    def labels(self, k: int) -> frozenset[str]:
-        """What this case is when ``k`` cases are edited."""
-        return frozenset(self.split.get(str(k)) or ())
 
     def _record(self) -> Record:
         edited = tuple(map(self._edited, range(len(self.requested_rewrite))))

@@ -7,6 +7,7 @@ from attrs import frozen
 from ke_plugin_mquake.variants import MquakeVariant, cells
 
 HUB = "https://huggingface.co/datasets/henryzhongsc/MQuAKE-Remastered"
+REPOSITORY = "henryzhongsc/MQuAKE-Remastered on GitHub"
 CITE = """@misc{zhong2024mquakeremastered,
   title  = {{MQuAKE-Remastered}: Multi-Hop Knowledge Editing Can Only Be Advanced With Reliable Evaluations},
   author = {Zhong, Shaochen and Lu, Yifan and Shao, Lize and Bhushanam, Bhargav and Du, Xiaocong and Feng, Louis and
@@ -39,6 +40,7 @@ VARIANTS = (
         name="mquake-remastered-cf3k",
         summary="MQuAKE-CF-3k corrected: 3,000 counterfactual cases, masked",
         file="CF3k.json",
+        blobs={"6413d4b4": REPOSITORY},
         sizes=(1, 100, 1000, 3000),
         published=cells((513, 356, 224), (487, 334, 246), (0, 310, 262), (0, 0, 268)),
     ),
@@ -46,6 +48,7 @@ VARIANTS = (
         name="mquake-remastered-cf9k",
         summary="MQuAKE-CF corrected: 9,171 counterfactual cases, masked",
         file="CF9k.json",
+        blobs={"f72e6094": REPOSITORY},
         sizes=(1, 1000, 3000, 6000, 9171),
         published=cells((2446, 850, 441), (2415, 852, 463), (0, 823, 451), (0, 0, 430)),
     ),
@@ -53,6 +56,7 @@ VARIANTS = (
         name="mquake-remastered-t",
         summary="MQuAKE-T corrected: 1,864 cases of one real change each, masked",
         file="T.json",
+        blobs={"032bfcaa": REPOSITORY},
         sizes=(1, 100, 500, 1864),
         published=cells((1421, 441, 2)),
     ),
@@ -60,6 +64,7 @@ VARIANTS = (
         name="mquake-remastered-cf6334",
         summary="6,334 counterfactual cases that leave one another alone, split for training and test; not masked",
         file="CF6334.json",
+        blobs={"d1dad73f": REPOSITORY},
         sizes=(100, 1000, 3000, 6334),
         masked=False,
         labels=frozenset({TRAIN, TEST, TEST_ONLY, TEST_UNEDITED}),

@@ -95,6 +95,7 @@ VARIANTS = (
         summary="the 3,000 cases of 2024, made so that no case's edits contradict another's",
         file="MQuAKE-CF-3k-v2.json",
         url=f"{PRINCETON}datasets/MQuAKE-CF-3k-v2.json",
+        blobs={"6cf09043": "princeton-nlp/MQuAKE"},
         published={"cases": 3000},
     ),
     MquakeVariant(
@@ -102,6 +103,7 @@ VARIANTS = (
         summary="all 9,218 cases of counterfactual edits",
         file="MQuAKE-CF.json",
         url=f"{PRINCETON}datasets/MQuAKE-CF.json",
+        blobs={"86f8c0d3": "princeton-nlp/MQuAKE"},
         published=cells((2454, 855, 446), (2425, 853, 467), (0, 827, 455), (0, 0, 436)),
         audit=CF_AUDIT,
     ),
@@ -110,6 +112,7 @@ VARIANTS = (
         summary="1,868 cases of one real change of the world each",
         file="MQuAKE-T.json",
         url=f"{PRINCETON}datasets/MQuAKE-T.json",
+        blobs={"afd89d0c": "princeton-nlp/MQuAKE", "b0266d90": "DeepEdit and PokeMQA, an older version"},
         published=cells((1421, 445, 2)),
         audit=T_AUDIT,
     ),

@@ -51,7 +51,14 @@ WHAT = {
 MADE = {"swap": "swapped", "alter": "altered"}
 LICENCE = "CC BY-NC-ND 4.0: not shipped and not fetched"
 URL = "https://arxiv.org/abs/2401.17585"
-"""The paper, which leads to the release; there is no single file to pin."""
+"""The paper, which leads to the release."""
+FILE = "counterfactual_datapoints_verified_atomic.json"
+"""The name of the file of each scheme in the release, in the folder of the scheme."""
+BLOBS = {
+    "superlative": "9ad9a143", "comparative": "914eba22", "counting": "eb7b7322", "sorting": "abbc5338",
+    "aggregation": "2fa3b9aa",
+}  # fmt: skip
+"""The first digits of the Git blob ids of those files, as far as known."""
 
 
 def _variant(scheme: str, size: int) -> Variant:

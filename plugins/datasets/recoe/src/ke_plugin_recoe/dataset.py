@@ -17,6 +17,7 @@ from ke_core.graph import BuildTools, load_atlas
 from ke_core.plugin import (
     BadData,
     Case,
+    DataFile,
     Deferred,
     FileDataset,
     Material,
@@ -28,7 +29,7 @@ from ke_core.plugin import (
     own_file,
     sha256_of,
 )
-from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, prompts
+from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case
 from ke_plugin_recoe.records import Own, Record, Scheme, of_scheme
@@ -83,6 +84,19 @@ class Recoe(FileDataset):
             return ""
         return digest_of((*map(sha256_of, dict.fromkeys(paths)), prompts.sha256()))
 
+    def files(self) -> tuple[DataFile, ...]:
+        """The files of every scheme; where they are missing, by the names that the release gives them."""
+        found = []
+        for scheme in self.schemes:
+            blobs = {BLOBS[scheme]: "awslabs/ReCoE"} if scheme in BLOBS else {}
+            try:
+                names = [str(path.absolute()) for path in self.paths(scheme)]
+            except BadData:
+                names = [f"{scheme}/{FILE}"]
+            if self.config.file is None:
+                found += [DataFile(family="recoe", name=name, url=URL, blobs=blobs) for name in names]
+        return tuple(found)
+
     def published(self) -> dict[str, int]:
         """The release's counts, where it is the release that is read."""
         return {} if self.config.file is not None else dict(self.variant.published)
@@ -122,6 +136,10 @@ class RecoeAtlas(Recoe):
     def checksum(self) -> str:
         """Of the records that were made and the demonstrations together."""
         return digest_of((_digest(), prompts.sha256()))
+
+    def files(self) -> tuple[DataFile, ...]:
+        """None."""
+        return ()
 
     def published(self) -> dict[str, int]:
         """Nobody else has counted it."""

@@ -42,6 +42,7 @@ RANDOM = RippleVariant(
     summary="1,000 counterfactual edits of entities drawn evenly by how much is known of them",
     file="random.json",
     url=f"{PUBLISHED_AT}random.json",
+    blobs={"9da7717e": "edenbiran/RippleEdits"},
     published={"cases": 1000},
 )
 POPULAR = RippleVariant(
@@ -49,6 +50,7 @@ POPULAR = RippleVariant(
     summary="1,000 counterfactual edits of entities with much-read Wikipedia pages",
     file="popular.json",
     url=f"{PUBLISHED_AT}popular.json",
+    blobs={"67a707cc": "edenbiran/RippleEdits"},
     published={"cases": 1000},
 )
 VARIANTS = (RECENT, RANDOM, POPULAR)
