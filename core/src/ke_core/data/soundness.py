@@ -54,8 +54,12 @@ def problems(cases: Iterable[Case]) -> tuple[Problem, ...]:
 
 @define
 class Soundness:
-    """Takes cases one by one: ``add`` each, then ask for ``problems``."""
+    """Takes cases one by one: ``add`` each, then ask for ``problems``.
 
+    ``known_flaws``: rules whose errors are warnings (``DatasetInfo``).
+    """
+
+    known_flaws: frozenset[str] = frozenset()
     _found: dict[Found, dict[str, None]] = field(factory=dict)
     _seen: set[str] = field(factory=set)
     _statements: dict[str, str] = field(factory=dict)
@@ -91,7 +95,8 @@ class Soundness:
         )
 
     def _note(self, found: Found, case: Case) -> None:
-        self._found.setdefault(found, {})[case.id] = None
+        level, rule, what = found
+        self._found.setdefault(("warning" if rule in self.known_flaws else level, rule, what), {})[case.id] = None
 
     def _shared_names(self) -> Iterator[tuple[Found, dict[str, None]]]:
         """One thing may be written with an id here and without there: its own label is no other thing's."""

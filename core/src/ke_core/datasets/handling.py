@@ -59,9 +59,9 @@ class Validated:
         return sum(problem.level == "error" for problem in self.problems)
 
 
-def validate(found: Iterable[Case | BadData]) -> Validated:
-    """Check every case; what could not be read as one is an error too."""
-    check, unread, number = Soundness(), list[Problem](), 0
+def validate(found: Iterable[Case | BadData], *, known_flaws: frozenset[str] = frozenset()) -> Validated:
+    """Check every case; what could not be read as one is an error too. ``known_flaws``: as in ``DatasetInfo``."""
+    check, unread, number = Soundness(known_flaws=known_flaws), list[Problem](), 0
     for one in found:
         if isinstance(one, BadData):
             unread.append(Problem(level="error", rule="record", what=str(one)))

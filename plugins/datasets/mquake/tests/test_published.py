@@ -39,6 +39,18 @@ def test_the_pinned_checksum_is_of_the_file_as_git_has_it(raw) -> None:
     assert hashlib.sha256(text).hexdigest() == CF_3K_SHA256
 
 
+def test_published_versions_are_known_by_their_git_blob_ids() -> None:
+    known = {variant.name: set(variant.blobs) for variant in VARIANTS if variant.blobs}
+    assert known == {
+        "mquake-cf-3k-v2": {"6cf09043"},
+        "mquake-cf": {"86f8c0d3"},
+        "mquake-t": {"afd89d0c", "b0266d90"},
+    }
+    versions = next(variant.blobs for variant in VARIANTS if variant.name == "mquake-t")
+    assert versions["afd89d0c"] == "princeton-nlp/MQuAKE"
+    assert "DeepEdit and PokeMQA" in versions["b0266d90"]
+
+
 def test_case_ids_and_hop_counts_stand_in_the_published_order(cases) -> None:
     assert [case.id for case in cases] == [str(n) for n in range(1, 3001)]
     assert [case.tags["hops"] for case in cases] == ["2"] * 1000 + ["3"] * 1000 + ["4"] * 1000

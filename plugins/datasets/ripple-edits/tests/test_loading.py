@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ke_core.cli.app import App
+from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
@@ -129,6 +132,35 @@ def test_x7_a_bare_id_names_nothing(loaded: Any, record: dict[str, Any], toy: An
     (case,) = loaded(record)
     assert case.probes[0].queries[0].gold.entities == ()
     assert probes(case, "relation-specificity")[0].queries[0].gold.entities == ()
+
+
+def validated(path: Path) -> object:
+    """The exit status of ``ke datasets validate`` on a file."""
+    app = App(discover())
+    return invoke(build(app), ["datasets", "validate", "ripple-edits", "-o", f"ripple-edits.file={path}"], app)
+
+
+def test_real_records_validate_with_warnings_only(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert validated(sample) == 0
+    assert capsys.readouterr().out.rstrip().endswith("ripple-edits: 4 cases, 0 errors, 10 warnings")
+
+
+def test_a_test_without_answers_and_a_target_without_label_are_warnings(
+    toy: Any, record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record["edit"]["prompt"] = "The name of the spouse of Al Dun is Q2."
+    record["Subject_Aliasing"] = []
+    record["Relation_Specificity"] = [toy.grouped(toy.query("The child of Al is"))]
+    (tmp_path / "own.json").write_text(json.dumps([record]))
+    assert validated(tmp_path / "own.json") == 0
+    out = capsys.readouterr().out
+    assert "has no right answer" in out
+    assert "'Q2' has no label, only its id" in out
+    assert " 0 errors, " in out
+
+
+def test_the_embedded_dataset_has_no_known_flaws(toy: Any) -> None:
+    assert toy.made("ripple-edits-atlas").info().known_flaws == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from attrs import field, frozen, validators
 from ke_core.plugin import all_said, labelled, one_slot, said
 from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
 
-
 SPLIT_6334 = "6334_split"
 """The name of the split in the repository's file of CF-6334."""
 Split = Mapping[str, tuple[str, ...] | None]

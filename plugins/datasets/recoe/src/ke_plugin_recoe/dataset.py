@@ -85,17 +85,19 @@ class Recoe(FileDataset):
         return digest_of((*map(sha256_of, dict.fromkeys(paths)), prompts.sha256()))
 
     def files(self) -> tuple[DataFile, ...]:
-        """The files of every scheme; where they are missing, by the names that the release gives them."""
-        found = []
-        for scheme in self.schemes:
-            blobs = {BLOBS[scheme]: "awslabs/ReCoE"} if scheme in BLOBS else {}
-            try:
-                names = [str(path.absolute()) for path in self.paths(scheme)]
-            except BadData:
-                names = [f"{scheme}/{FILE}"]
-            if self.config.file is None:
-                found += [DataFile(family="recoe", name=name, url=URL, blobs=blobs) for name in names]
-        return tuple(found)
+        """The user's own file, or the files of every scheme."""
+        if self.config.file is not None:
+            return tuple(DataFile(family="recoe", name=str(path)) for path in self.paths(self.schemes[0]))
+        return tuple(file for scheme in self.schemes for file in self._released(scheme))
+
+    def _released(self, scheme: Scheme) -> list[DataFile]:
+        """The released files of a scheme; a missing one by the name that the release gives it."""
+        blobs = {BLOBS[scheme]: "awslabs/ReCoE"} if scheme in BLOBS else {}
+        try:
+            names = [str(path.absolute()) for path in self.paths(scheme)]
+        except BadData:
+            names = [f"{scheme}/{FILE}"]
+        return [DataFile(family="recoe", name=name, url=URL, blobs=blobs) for name in names]
 
     def published(self) -> dict[str, int]:
         """The release's counts, where it is the release that is read."""

@@ -15,6 +15,7 @@ from ke_core.plugin import (
     BadData,
     Case,
     DataFile,
+    DatasetInfo,
     Decoding,
     FileDataset,
     Parse,
@@ -32,6 +33,8 @@ from ke_plugin_ripple_edits.variants import RippleVariant
 AS_PUBLISHED = Decoding(max_tokens=20)
 """Section 5.1: greedy, at most 20 tokens; the answer is looked for in all of them."""
 WHOLE = Parse(until="")
+KNOWN_FLAWS = frozenset({"answer", "edit", "label"})
+"""Published records have tests without answers and targets without labels; two targets may share a label."""
 AGAIN = "compare with the published format in the plugin's README"
 
 
@@ -50,6 +53,10 @@ class RippleEdits(FileDataset):
             except ValueError as wrong:
                 where = self.variant.find(self.data_dir)
                 raise BadData(f"{where}, record {number}: {wrong}", hint=AGAIN) from wrong
+
+    def info(self) -> DatasetInfo:
+        """Return the usual facts, and for a file in the published format the rules that its records may break."""
+        return evolve(super().info(), known_flaws=KNOWN_FLAWS if self.files() else frozenset())
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """The bare sentence; no demonstrations, no context."""

@@ -1,0 +1,45 @@
+"""Files of the release are recognized where they are on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ke_core.datasets.handling import here
+from ke_plugin_recoe import BLOBS, FILE, VARIANTS, WHOLE, RecoeConfig
+from ke_plugin_recoe.dataset import Recoe
+
+
+@pytest.mark.parametrize("scheme", BLOBS)
+def test_a_released_file_is_recognized(scheme: str, ke_data_dir: Path) -> None:
+    if not (ke_data_dir / "recoe" / scheme / FILE).is_file():
+        pytest.skip(f"no recoe/{scheme}/{FILE}")
+    (file,) = Recoe(variant=VARIANTS[scheme], config=RecoeConfig(data_dir=str(ke_data_dir))).files()
+    found = here(file, ke_data_dir)
+    assert found is not None
+    assert (found.is_published, found.version) == (True, "awslabs/ReCoE")
+
+
+def test_another_file_in_its_place_differs(tmp_path: Path) -> None:
+    (tmp_path / "sorting").mkdir()
+    (tmp_path / "sorting" / FILE).write_text("[]")
+    (file,) = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path))).files()
+    found = here(file, tmp_path)
+    assert found is not None
+    assert (found.is_published, found.version) == (False, "")
+
+
+def test_missing_files_are_listed_by_their_released_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KE_DATA_DIR", raising=False)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+    names = [file.name for file in Recoe(variant=WHOLE, config=RecoeConfig()).files()]
+    assert names == [f"{scheme}/{FILE}" for scheme in VARIANTS]
+
+
+def test_a_file_of_ones_own_is_not_compared_with_the_release(tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_text("[]")
+    (file,) = Recoe(variant=WHOLE, config=RecoeConfig(file=str(tmp_path / "own.json"))).files()
+    found = here(file)
+    assert found is not None
+    assert found.is_published is None
