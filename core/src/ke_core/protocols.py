@@ -229,8 +229,7 @@ class DatasetInfo:
 
     ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
     what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
-    others found wrong with it, for ``ke audit``. ``known_flaws``: rules of ``ke datasets validate`` that the published
-    records break, and that the dataset can handle; what breaks them is a warning.
+    others found wrong with it. ``known_flaws``: rules of ``ke datasets validate`` that are warnings for this dataset.
     """
 
     title: str

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.queries import Case, Gold, Probe
-from ke_core.data.soundness import problems
+from ke_core.data.soundness import Soundness, problems
 from ke_core.testing.toy import Toy
 
 CASE, OTHER = Toy().cases()
@@ -182,3 +182,10 @@ def test_a_query_id_that_stands_for_two_questions() -> None:
     query = evolve(CASE.probes[0].queries[0], texts=("Something else?",))
     probes = (*CASE.probes, Probe(id="more", aspect="instance", queries=(query,)))
     assert ("error", "id", "query 'hop-1' stands for two questions") in found(evolve(CASE, probes=probes))
+
+
+def test_errors_of_a_known_flaw_are_warnings_and_others_stay_errors() -> None:
+    check = Soundness(known_flaws=frozenset({"answer"}))
+    check.add(with_gold(Gold(entities=())))
+    check.add(with_gold(Gold(entities=())))
+    assert {(problem.level, problem.rule) for problem in check.problems()} == {("warning", "answer"), ("error", "id")}

@@ -175,3 +175,14 @@ def test_a_file_of_100_mb_is_gone_through_in_memory_for_a_few_records(hundred_me
     _now, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4_000_000
+
+
+@frozen(kw_only=True)
+class Renamed:
+    id: str
+    parts: tuple[str, ...] = field(default=(), metadata={"key": "2nd-parts"})
+
+
+def test_a_field_may_have_another_name_in_the_file(tmp_path) -> None:
+    path = write(tmp_path / "renamed.json", [{"id": "a", "2nd-parts": ["x"]}, {"id": "b", "parts": ["y"]}])
+    assert [one.parts for one in read_records(path, Renamed, key="id")] == [("x",), ()]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from attrs import fields, has
 from cattrs import Converter
 from cattrs.cols import homogenous_tuple_structure_factory, is_sequence
-from cattrs.gen import AttributeOverride, make_dict_structure_fn, make_mapping_structure_fn, override
+from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
 from cattrs.v import format_exception
 
 from ke_core.datasets.checks import NOUNS, noun
@@ -54,7 +54,8 @@ def explain(error: BaseException, expected: type | None) -> str:
     return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
 
 
-def _renamed(cls: Any) -> dict[str, AttributeOverride]:
+def _renamed(cls: Any) -> dict[str, Any]:
+    """The fields whose names in the file are not their Python names."""
     known = fields(get_origin(cls) or cls)
     return {one.name: override(rename=one.metadata["key"]) for one in known if "key" in one.metadata}
 

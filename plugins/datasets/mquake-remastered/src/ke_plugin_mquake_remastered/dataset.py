@@ -77,7 +77,8 @@ class Remastered(Mquake):
     def _records(self) -> tuple[FlatRecord | NestedRecord, ...]:
         """Every record, in whichever published layout; one record a line is as good as a list."""
         nested = next(self.records(Layout, key="", lines=True)).nested
-        found = tuple(self.records(NestedRecord if nested else FlatRecord, lines=True))
+        layout: type[FlatRecord | NestedRecord] = NestedRecord if nested else FlatRecord
+        found = tuple(self.records(layout, lines=True))
         for one in found:
             self._check(one)
         return found
