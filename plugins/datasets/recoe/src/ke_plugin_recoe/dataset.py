@@ -62,7 +62,7 @@ class Recoe(FileDataset):
                 for number, raw in enumerate(one.records(dict[str, Any], key="", lines=True), start=1):
                     try:
                         yield record_of(raw, named)
-                    except ValueError as wrong:
+                    except (TypeError, ValueError) as wrong:
                         raise BadData(f"{path}, record {number}: {wrong}", hint=WRONG_RECORD) from wrong
 
     def material(self) -> Mapping[str, Material]:

@@ -31,7 +31,7 @@ UNEVEN = "triples not used: not as many as atomic facts"
 def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> Record:
     """Return the record. ``scheme``: None if the record names its own.
 
-    Raises ValueError that names the key for a record without question, answers or facts.
+    Raises ValueError or TypeError that names the key, for a record without question, answers or facts.
     """
     notes: dict[str, None] = {}
     sides: dict[str, dict[str, Group]] = {"facts": {}, "counterfactuals": {}}
@@ -75,31 +75,40 @@ def _groups(value: Any, key: str, notes: dict[str, None]) -> dict[str, Group]:
 
 
 def _facts(value: Any, key: str, notes: dict[str, None]) -> Iterator[Stated]:
-    """Yield every fact, however deep the lists around it are. Raises ValueError."""
-    if value is None:
-        return
+    """Yield every fact, however deep the lists around it are. Raises TypeError."""
+    for raw in _flat(value):
+        if not isinstance(raw, dict):
+            raise TypeError(f"{key}: {raw!r} is no fact (an object with a sentence and atomic facts)")
+        fact = _fact(raw, key)
+        if fact is None:
+            notes[EMPTY_FACT] = None
+        else:
+            notes |= dict.fromkeys(_repairs(fact))
+            yield fact
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Yield what lists, and objects that are no facts, hold at any depth."""
     if isinstance(value, dict) and not _is_fact(value):
         value = list(value.values())
     if isinstance(value, list):
         for item in value:
-            yield from _facts(item, key, notes)
-        return
-    if not isinstance(value, dict):
-        raise ValueError(f"{key}: {value!r} is no fact (an object with a sentence and atomic facts)")
-    fact = _fact(value, key)
-    if fact is None:
-        notes[EMPTY_FACT] = None
-        return
+            yield from _flat(item)
+    elif value is not None:
+        yield value
+
+
+def _repairs(fact: Stated) -> Iterator[str]:
+    """Yield what is wrong with the triples of a fact."""
     if len(fact.atomic_facts) != len(fact.atomic_triples):
-        notes[UNEVEN] = None
+        yield UNEVEN
     for text in fact.atomic_triples:
         try:
             note = parse_triple(text).note
         except ValueError:
             note = UNREADABLE
         if note:
-            notes[note] = None
-    yield fact
+            yield note
 
 
 def _is_fact(value: dict[str, Any]) -> bool:
@@ -133,7 +142,7 @@ def _texts(value: Any, key: str) -> Iterator[str]:
     elif _is_number(value):
         yield str(value)
     else:
-        raise ValueError(f"{key}: {value!r} is no text")
+        raise TypeError(f"{key}: {value!r} is no text")
 
 
 def _text(raw: Mapping[str, Any], key: str, notes: dict[str, None]) -> str:
@@ -145,7 +154,7 @@ def _text(raw: Mapping[str, Any], key: str, notes: dict[str, None]) -> str:
         notes[NUMBER_READ] = None
         return str(value)
     if not isinstance(value, str):
-        raise ValueError(f"{key}: {value!r} is no text")
+        raise TypeError(f"{key}: {value!r} is no text")
     return value.strip()
 
 
