@@ -212,6 +212,16 @@ def test_several_objects_of_one_subject_and_relation_are_one_edit(read: Read, co
     assert [entity.label for entity in edit.after.objects] == ["Quay", "Pier"]
 
 
+def test_a_sentence_with_two_triples_is_two_edits(read: Read, count_record: dict[str, Any]) -> None:
+    """One edit id is one statement, so the second triple states itself."""
+    fact = count_record["counterfactual_facts"][1]
+    fact["atomic_facts"] = ["Mia left Quay in 1999 for Pier"] * 2
+    fact["atomic_triples"] = ["(Mia; left; Quay)", "(Mia; left for; Pier)"]
+    (case,) = read(count_record, scheme="counting")
+    assert statements(case) == ["Mia left Quay in 1999 for Pier", "Mia left for Pier"]
+    assert [edit.after.objects[0].label for edit in case.edits if edit.after] == ["Quay", "Pier"]
+
+
 UNEDITABLE: dict[str, tuple[Spoil, str]] = {
     "nothing changes": (lambda r: r.update(counterfactual_facts=r["facts"]), "the edit changes nothing"),
     "no counterfactual": (lambda r: r.update(counterfactual_facts=[]), "there are no counterfactual facts"),

@@ -61,7 +61,7 @@ def cloze_of(atom: Atom) -> Cloze | None:
 def _from_triples(record: Record) -> tuple[Edit, ...]:
     before, after = _by_place(record.facts()), _by_place(record.counterfactuals())
     said = _said(record)
-    made = []
+    made: dict[str, Edit] = {}
     for place, held in after.items():
         old = before.get(place, {})
         new = [
@@ -70,8 +70,11 @@ def _from_triples(record: Record) -> tuple[Edit, ...]:
             if name not in old and plain(atom.sentence) not in said and atom.triple.note != JOINED
         ]
         if new:
-            made.append(_edit(new, [atom for name, atom in old.items() if name not in held]))
-    return distinct(made)
+            statement = _statement(new)
+            if statement in made:  # a sentence that states two triples: one statement is one edit
+                statement = _in_words(new[0].triple)
+            made[statement] = _edit(statement, new, [atom for name, atom in old.items() if name not in held])
+    return tuple(made.values())
 
 
 def _from_sentences(record: Record) -> tuple[Edit, ...]:
@@ -85,8 +88,15 @@ def _said(record: Record) -> frozenset[str]:
     return frozenset(plain(text) for fact in record.facts() for text in fact.sentences)
 
 
-def _edit(new: Sequence[Atom], old: Sequence[Atom]) -> Edit:
-    statement = " ".join(_ended(atom.sentence) for atom in new) if len(new) > 1 else new[0].sentence
+def _statement(atoms: Sequence[Atom]) -> str:
+    return " ".join(_ended(atom.sentence) for atom in atoms) if len(atoms) > 1 else atoms[0].sentence
+
+
+def _in_words(triple: Triple) -> str:
+    return f"{triple.subject} {triple.relation} {triple.object}"
+
+
+def _edit(statement: str, new: Sequence[Atom], old: Sequence[Atom]) -> Edit:
     return Edit(
         id=statement,
         statement=statement,
