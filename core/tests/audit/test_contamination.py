@@ -1,8 +1,11 @@
 """Contamination, conflicts and duplicates on cases made by hand."""
 
 import pytest
+from attrs import evolve
 
-from ke_core.audit import RULES, as_rule, conflicts, contamination, draw, duplicates, tally
+from ke_core.audit import RULES, as_rule, conflicts, contamination, draw, duplicates, fix, select, tally
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Gold, Probe, Query
 from ke_core.errors import BadConfig
 
 TOWER = [("Tower", "country", "France"), ("France", "capital", "Paris")]
@@ -85,6 +88,49 @@ def test_duplicates_share_edits_and_chains_but_not_wording(make):
     again = make("again", start, after, 1, asked="Boot's country's capital?")
     one, other = capital(make), make("other", TOWER, TOWER)
     assert duplicates([one, other, again]) == (("capital", "again"),)
+
+
+def reasoning(make, name, *, text="How many towers are there?", old="2"):
+    """A case with a path whose question has no hops."""
+    case = capital(make, name)
+    query = Query(
+        id="question",
+        texts=(text,),
+        gold=Gold(entities=(Entity(label="3"),)),
+        stale=Gold(entities=(Entity(label=old),)),
+    )
+    return evolve(case, probes=(Probe(id="reasoning", aspect="reasoning", queries=(query,)),))
+
+
+def test_duplicates_have_one_question_and_the_same_answers_before_and_after(make):
+    one, again = reasoning(make, "one"), reasoning(make, "again")
+    others = [reasoning(make, "asks", text="How many bridges are there?"), reasoning(make, "old", old="4")]
+    assert duplicates([one, *others, again]) == (("one", "again"),)
+    assert [change.case for change in fix([one, *others, again]).changes] == ["again"]
+
+
+def adding(make, name, *objects):
+    """A case that adds objects to one subject and relation, each by an edit without an old object."""
+    start = [("Ann", "mayor", "Rome")]
+    edits = tuple(edit for new in objects for edit in make(name, start, [("Ann", "mayor", new)], 0).edits)
+    case = make(name, start, [("Ann", "mayor", objects[0])], 0)
+    return evolve(case, edits=tuple(evolve(edit, before=None) for edit in edits), facts_after=())
+
+
+def test_several_objects_of_a_multi_valued_relation_are_no_conflict(make):
+    cases = [adding(make, "both", "Oslo", "Bergen"), adding(make, "one", "Oslo"), adding(make, "other", "Narvik")]
+    for rule in RULES:
+        assert conflicts(cases, rule) == ()
+    assert fix(cases).changes == ()
+    assert len(select(cases).cases) == 3
+
+
+def test_an_edit_that_replaces_an_object_is_in_conflict_with_one_that_adds_another(make):
+    start = [("Ann", "mayor", "Rome")]
+    cases = [adding(make, "adds", "Oslo"), make("replaces", start, [("Ann", "mayor", "Bergen")], 0)]
+    (found,) = conflicts(cases)
+    assert found.cases == ("adds", "replaces")
+    assert len(select(cases).cases) == 1
 
 
 def test_samples_are_those_of_python_with_that_seed(make):

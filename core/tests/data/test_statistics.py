@@ -37,6 +37,14 @@ def test_a_tag_that_is_no_number_stands_alone() -> None:
     assert (found["part: test"], found["part: train"], found["1 hop"]) == (2, 1, 2)
 
 
+def test_cases_that_cannot_be_edited_are_counted_by_reason() -> None:
+    bad = [evolve(case(name, n="1"), edits=(), not_editable=why) for name, why in (("2", "b"), ("3", "a"), ("4", "b"))]
+    found = count([case("1", "a is x"), *bad])
+    assert list(found.items())[:4] == [
+        ("cases", 4), ("cannot be edited", 3), ("cannot be edited: a", 1), ("cannot be edited: b", 2),
+    ]  # fmt: skip
+
+
 def test_edits_without_a_question_are_not_called_questions() -> None:
     bare = evolve(case("1", "a is x"), edits=(Edit(id="e", statement="a is x"),))
     assert "distinct edited questions" not in count([bare])

@@ -136,6 +136,14 @@ def test_a_case_with_a_refused_edit_is_a_record_with_its_reason(fakes, tmp_path)
     assert refused not in dict(job.session.model.log)["edit"]
 
 
+def test_a_case_that_cannot_be_edited_is_skipped_with_the_reason_of_its_dataset(fakes, tmp_path):
+    cases = (fakes.tower(1), evolve(fakes.tower(2), edits=(), not_editable="the edit changes nothing"))
+    finished, records = done(fakes.make_job(2, cases=cases, plan=Plan(size=None)), tmp_path)
+    (batch,) = batches(records)
+    assert (batch.cases, batch.skipped) == (("1",), {"2": "the edit changes nothing"})
+    assert finished.skipped == 1
+
+
 def test_a_batch_without_a_possible_edit_makes_none(fakes, tmp_path):
     refused = frozenset(fakes.tower(n).edits[0].id for n in (1, 2))
     job = fakes.make_job(2, fakes.Overwrite(refuses=refused))

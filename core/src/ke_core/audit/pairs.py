@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
-from ke_core.audit.bank import Bank, Objects, Rule, edits_with_facts, objects_of
+from ke_core.audit.bank import Objects, Rule, by_id, by_question, edits_with_facts, objects_of
 from ke_core.data.facts import Fact
 from ke_core.data.masking import Place
-from ke_core.data.queries import Case
+from ke_core.data.queries import Case, Gold, Query
 
 
 @frozen(kw_only=True)
@@ -30,21 +30,28 @@ class Conflict:
 
 
 def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[Conflict, ...]:
-    """Facts with several targets: the same question, or the same ids with the rule ``id``."""
-    key = Bank.of((), "id" if rule == "id" else "question").key
+    """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
+
+    Edits without an old object add one: several objects of a multi-valued relation are no conflict, unless an edit
+    replaces one of them.
+    """
+    key = by_id if rule == "id" else by_question
     found: dict[Place, dict[Objects, list[tuple[str, Fact]]]] = {}
+    replaced: set[Place] = set()
     for case in cases:
-        for _edit, fact in edits_with_facts(case):
+        for edit, fact in edits_with_facts(case):
             found.setdefault(key(fact), {}).setdefault(objects_of(fact), []).append((case.id, fact))
+            if edit.before is not None:
+                replaced.add(key(fact))
     return tuple(
         Conflict(targets=tuple((held[0][1], tuple(case for case, _fact in held)) for held in by_target.values()))
-        for by_target in found.values()
-        if len(by_target) > 1
+        for place, by_target in found.items()
+        if len(by_target) > 1 and place in replaced
     )
 
 
 def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:
-    """Groups of ids of cases that are one and the same: equal edits, chains and answers, whatever their wording."""
+    """Return groups of ids of cases with the same edits, the same questions and the same answers."""
     found: dict[object, list[str]] = {}
     for case in cases:
         found.setdefault(identity(case), []).append(case.id)
@@ -52,12 +59,17 @@ def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:
 
 
 def identity(case: Case) -> object:
-    """What makes two cases the same. Where no chain is known, the wordings of their questions tell them apart."""
-    paths = tuple(tuple(map(_triple, path)) for path in (case.facts_before, case.facts_after))
-    queries = [(probe.aspect, query) for probe in case.probes for query in probe.queries]
-    answers = frozenset((aspect, frozenset(entity.key for entity in query.gold.entities)) for aspect, query in queries)
-    texts = frozenset() if any(paths) else frozenset(text for _aspect, query in queries for text in query.texts)
-    return frozenset(edit.id for edit in case.edits), paths, answers, texts
+    """Return what two duplicates have in common: edits, and questions with their answers before and after the edits.
+
+    A multi-hop question is the same whatever its wording if its hops are the same.
+    """
+    asked = frozenset(
+        (probe.aspect, _question(query), _answer(query.gold), _answer(query.stale))
+        for probe in case.probes
+        for query in probe.queries
+        if not query.continuations
+    )
+    return frozenset(edit.id for edit in case.edits), asked
 
 
 def named(fact: Fact) -> str:
@@ -65,5 +77,13 @@ def named(fact: Fact) -> str:
     return ", ".join(entity.label for entity in fact.objects) or "nothing"
 
 
-def _triple(fact: Fact) -> tuple[str, str, Objects]:
-    return fact.subject.key, fact.relation.key, objects_of(fact)
+def _question(query: Query) -> object:
+    if not query.hops:
+        return frozenset(query.texts)
+    return tuple(tuple(frozenset(hop.texts) for hop in hops) for hops in (query.hops_before, query.hops))
+
+
+def _answer(gold: Gold | None) -> object:
+    """Return the keys of the right answer, in order where the order counts."""
+    keys = [entity.key for entity in gold.entities] if gold else []
+    return tuple(keys) if gold and gold.require == "ordered" else frozenset(keys)

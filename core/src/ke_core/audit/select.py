@@ -9,7 +9,8 @@ same cases give the same set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import combinations
 from typing import Literal
 
 from attrs import frozen
@@ -63,14 +64,22 @@ def exclusions(cases: Sequence[Case]) -> Graph:
     for rule in IDENTITIES:
         bank = Bank.of(cases, rule)
         for at, case in enumerate(cases):
-            edits = [fact for _edit, fact in edits_with_facts(case)]
-            own = {bank.key(fact) for fact in edits}
-            for fact in (*edits, *(hop for hop in case.facts_after if bank.key(hop) not in own)):
-                for other in {places[name] for names in bank.against(fact).values() for name in names}:
-                    graph[at].add(other)
-                    graph[other].add(at)
+            own = {bank.key(fact) for _edit, fact in edits_with_facts(case)}
+            for fact in (hop for hop in case.facts_after if bank.key(hop) not in own):
+                _exclude(graph, {at}, {places[name] for names in bank.against(fact).values() for name in names})
+        for conflict in conflicts(cases, rule):
+            for (_fact, ours), (_other, theirs) in combinations(conflict.targets, 2):
+                _exclude(graph, {places[case] for case in ours}, {places[case] for case in theirs})
     for group in duplicates(cases):
         members = {places[case] for case in group}
         for member in members:
             graph[member].update(members - {member})
     return graph
+
+
+def _exclude(graph: Graph, these: Iterable[int], those: Collection[int]) -> None:
+    """Record that none of ``these`` can be edited together with any of ``those``."""
+    for one in these:
+        graph[one].update(those)
+        for other in those:
+            graph[other].add(one)

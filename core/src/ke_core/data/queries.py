@@ -95,6 +95,8 @@ class Case:
     A query id stands for one question in the whole case: two probes that share it are answered once.
     ``sentences_before`` and ``sentences_after``: everything that the data say is true then, for judges, where that is
     more than a chain of functional facts can hold; without them, judges are given the edits and the chain.
+    ``not_editable``: why the case has no edits although its source record should have some; runs skip it with that
+    reason.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -105,6 +107,7 @@ class Case:
     tags: Mapping[str, str] = field(factory=dict)
     sentences_before: tuple[str, ...] = field(default=(), metadata=OMITTED)
     sentences_after: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    not_editable: str = field(default="", metadata=OMITTED)
 
 
 def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query:

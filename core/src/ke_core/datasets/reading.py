@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
 from ke_core.datasets.stream import again, json_values
@@ -43,7 +44,7 @@ def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool
 def _name(item: Any, into: type[Any], key: str, index: int) -> str:
     """The record's own name where that at least is right, else its place in the file."""
     case = item.get(key) if isinstance(item, dict) else None
-    usable = type(case) is get_type_hints(into).get(key) and str(case).strip()
+    usable = has(into) and type(case) is get_type_hints(into).get(key) and str(case).strip()
     return f"case {case}" if usable else f"record {index}"
 
 

@@ -18,6 +18,8 @@ def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Grou
     """Edits, probes and right answers of ``case``; ``styles``: also the whole prompts in these styles."""
     tags = ", ".join(f"{name} {value}" for name, value in case.tags.items())
     lines: list[Text | Padding] = [literal(f"case {case.id}" + (f" ({tags})" if tags else ""), "bold")]
+    if case.not_editable:
+        lines.append(literal(f"  cannot be edited: {case.not_editable}"))
     for edit in case.edits:
         before = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
         lines.append(literal(f"  edit {edit.id}: {edit.statement}" + (f"  [was: {before}]" if before else "")))

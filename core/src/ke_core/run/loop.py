@@ -185,7 +185,7 @@ class Loop:
         for case in group.edited:
             reasons = [f"edit {edit.id} refused: {refused[edit.id]}" for edit in case.edits if edit.id in refused]
             if reasons or not case.edits:
-                skipped[case.id] = reasons[0] if reasons else "the case has no edits"
+                skipped[case.id] = reasons[0] if reasons else case.not_editable or "the case has no edits"
         edits = distinct(edit for case in group.edited if case.id not in skipped for edit in case.edits)
         if not edits:
             controls = (case.id for case in group.controls if case.id in group.asked)

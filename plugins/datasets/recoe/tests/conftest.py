@@ -23,6 +23,12 @@ def fact(sentence: str, *atoms: tuple[str, str], links: bool = False) -> dict[st
     return {**made, "atomic_facts": [text for text, _ in atoms], "atomic_triples": [triple for _, triple in atoms]}
 
 
+def published(sentence: str, *atoms: tuple[str, str]) -> dict[str, Any]:
+    """A fact as counting, aggregation and subtraction have it."""
+    made = fact(sentence, *atoms)
+    return {"original_output": f"- {sentence}", "sentence": made.pop("fact"), **made}
+
+
 def singer() -> dict[str, Any]:
     """A superlative: three atomic counterfactuals, one for the first choice and two for the second (check 3)."""
     return {
@@ -68,15 +74,19 @@ def singer() -> dict[str, Any]:
 
 
 def total() -> dict[str, Any]:
-    """An aggregation of the release: nothing marks its direct fact but the number."""
+    """An aggregation in the layout of the release: a group of facts for each component."""
 
-    def count(band: str, number: int) -> dict[str, Any]:
+    def count(band: str, number: int) -> list[dict[str, Any]]:
         text = f"{band} has {number} singers."
-        return fact(text, (text, f"({band}; number of singers; {number})"))
+        return [published(text, (text, f"({band}; number of singers; {number})"))]
 
-    def both(number: int) -> dict[str, Any]:
-        text = f"Quay and Pier have {number} singers together."
-        return fact(text, (text, f"(Quay and Pier; number of singers together; {number})"))
+    def direct(band: str, number: int) -> dict[str, Any]:
+        text = f"The number of singers of {band} is {number}."
+        return {
+            "fact": text,
+            "atomic_facts": text,
+            "atomic_triples": f"(The number of singers of {band}; is; {number})",
+        }
 
     return {
         "question": "How many singers do Quay and Pier have together?",
@@ -84,8 +94,12 @@ def total() -> dict[str, Any]:
         "counterfactual_answer": "9",
         "answer_alias": ["seven"],
         "counterfactual_answer_alias": ["nine"],
-        "facts_per_choice": {"choice_1_facts": [both(7), count("Quay", 3), count("Pier", 4)]},
-        "counterfactuals_per_choice": {"choice_1_counterfactuals": [both(9), count("Quay", 5), count("Pier", 4)]},
+        "indirect_fact": [count("Quay", 3), count("Pier", 4)],
+        "indirect_counterfactual_fact": [count("Quay", 5), count("Pier", 4)],
+        "direct_fact": [direct("Quay", 3), direct("Pier", 4)],
+        "direct_counterfactual_fact": [direct("Quay", 5), direct("Pier", 4)],
+        "extended_facts": [[*count("Quay", 3), *count("Dock", 8)], count("Pier", 4)],
+        "domain": "music",
     }
 
 
@@ -109,6 +123,32 @@ def order() -> dict[str, Any]:
             "unchanged_facts": [sold("Leo Park", 2)],
         },
     }
+
+
+def counted() -> dict[str, Any]:
+    """A counting in the layout of the release."""
+    return {
+        "question": "How many singers does the band Quay have?",
+        "answer": "2",
+        "answer_alias": ["two"],
+        "counterfactual_answer": "1",
+        "counterfactual_answer_alias": ["one"],
+        "domain": "music",
+        "facts": [
+            published("Ada sings in Quay.", ("Ada sings in Quay", "(Ada; sings in; Quay)")),
+            published("Mia sings in Quay.", ("Mia sings in Quay", "(Mia; sings in; Quay)")),
+        ],
+        "counterfactual_facts": [
+            published("Ada sings in Quay.", ("Ada sings in Quay", "(Ada; sings in; Quay)")),
+            published("Mia has never sung in Quay.", ("Mia has never sung in Quay", "(Mia; has never sung in; Quay)")),
+        ],
+        "extended_facts": [],
+    }
+
+
+@pytest.fixture
+def count_record() -> dict[str, Any]:
+    return counted()
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def follows(record: Record) -> Iterator[tuple[str, str]]:
         ((*record.facts(), *record.unchanged()), record.answer),
         ((*record.counterfactuals(), *record.unchanged()), record.counterfactual_answer),
     ):
-        value = {t.subject: float(number_of(t.object)) for fact in facts for _s, t in fact.atoms()}
+        value = {a.triple.subject: float(number_of(a.triple.object)) for fact in facts for a in fact.atoms()}
         names = list(value)
         question = record.question
         match record.scheme:
@@ -164,7 +164,7 @@ def test_numbers_that_are_compared_differ_by_the_margin(graph: Graph) -> None:
     for record in built(graph, margin=4):
         if GROUPS[record.scheme or ""] == "swap":
             facts = (*record.facts(), *record.unchanged())
-            numbers = sorted(float(number_of(t.object)) for fact in facts for _s, t in fact.atoms())
+            numbers = sorted(float(number_of(atom.triple.object)) for fact in facts for atom in fact.atoms())
             assert all(high >= 4 * low for low, high in pairwise(numbers))
 
 

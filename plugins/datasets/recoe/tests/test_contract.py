@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ke_core.plugin import Dataset
 from ke_core.testing.dataset import DatasetContract
+from ke_plugin_recoe import RecoeConfig
 
 
 class TestAtlas(DatasetContract):
@@ -38,7 +40,22 @@ class TestOwn(DatasetContract):
         )
 
 
-class TestSorting(DatasetContract):
-    """Skipped where the release is not at hand."""
+class PublishedContract(DatasetContract):
+    """Skipped where the published file is missing."""
 
+    @pytest.fixture
+    def config(self, ke_data_dir: Path) -> RecoeConfig:
+        folder = ke_data_dir / "recoe"
+        return RecoeConfig(data_dir=str(folder) if folder.is_dir() else None)
+
+
+class TestCounting(PublishedContract):
+    name = "recoe-counting"
+
+
+class TestAggregation(PublishedContract):
+    name = "recoe-aggregation"
+
+
+class TestSorting(PublishedContract):
     name = "recoe-sorting"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import ke_plugin_alias
 from ke_core.plugin import Answer, Case, Item, Query
 from ke_core.run.judging import held
@@ -22,37 +20,26 @@ def judged(query: Query, *answers: str) -> list[str]:
     return [found.verdict.value for found in judge.judge(None, items)]
 
 
-def gap(ours: tuple[int, int], theirs: tuple[int, int], *, direct: bool) -> dict[str, Any]:
-    """A subtraction whose answer is the second number, before and after."""
+def test_facts_marked_as_direct_are_not_edited(read: Read, total_record: dict[str, Any]) -> None:
+    """In the format of the README they are a group of their own."""
+    text = "Quay and Pier have {} singers together."
 
-    def side(first: int, second: int) -> list[dict[str, Any]]:
-        said = [
-            ("Quay has {} singers.", "(Quay; number of singers; {})", first),
-            ("Pier has {} singers.", "(Pier; number of singers; {})", second),
-            ("Quay has {} singers more than Pier.", "(Quay; number of singers more than Pier; {})", first - second),
-        ]
+    def direct(number: int) -> list[dict[str, Any]]:
+        said = text.format(number)
         return [
-            {"fact": text.format(n), "atomic_facts": [text.format(n)], "atomic_triples": [triple.format(n)]}
-            for text, triple, n in (said if direct else said[:2])
+            {"fact": said, "atomic_facts": [said], "atomic_triples": [f"(Quay and Pier; number of singers; {number})"]}
         ]
 
-    return {
-        "question": "How many singers more than Pier does Quay have?",
-        "answer": str(ours[0] - ours[1]),
-        "counterfactual_answer": str(theirs[0] - theirs[1]),
-        "answer_alias": [],
-        "counterfactual_answer_alias": [],
-        "facts_per_choice": {"choice_1_facts": side(*ours)},
-        "counterfactuals_per_choice": {"choice_1_counterfactuals": side(*theirs)},
+    own = {
+        **{key: value for key, value in total_record.items() if "fact" not in key or "answer" in key},
+        "facts_per_choice": {"choice_1_facts": total_record["indirect_fact"], "direct_facts": direct(7)},
+        "counterfactuals_per_choice": {
+            "choice_1_counterfactuals": total_record["indirect_counterfactual_fact"],
+            "direct_counterfactuals": direct(9),
+        },
     }
-
-
-@pytest.mark.parametrize("direct", [True, False], ids=["with the direct fact", "without one"])
-def test_a_component_that_equals_the_difference_is_edited(read: Read, direct: bool) -> None:  # noqa: FBT001
-    """10 and 5 become 12 and 6: the difference is the second number in both worlds."""
-    (case,) = read(gap((10, 5), (12, 6), direct=direct), scheme="subtraction")
-    assert [edit.statement for edit in case.edits] == ["Quay has 12 singers.", "Pier has 6 singers."]
-    assert [edit.before.objects[0].label for edit in case.edits if edit.before] == ["10", "5"]
+    (case,) = read(own, scheme="aggregation")
+    assert [edit.statement for edit in case.edits] == ["Quay has 5 singers."]
 
 
 def test_judges_are_given_every_fact_and_masking_the_functional_ones(read: Read, record: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from ke_core.plugin import Answer, Entity, Gold, Item, Query, Verdict
 from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
+from ke_plugin_alias.numbers import number
 
 RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 EXACT, CASE, TEXT = {}, {"normalise": "case"}, {"normalise": "text"}
@@ -173,8 +174,9 @@ ALIASES = {
     "an alias with a unit": ("21 moons", EXACT, RIGHT),
     "an alias in another notation": ("XXI", EXACT, RIGHT),
     "exact: more text is wrong": ("21 moons of ice", EXACT, WRONG),
-    "exact: case matters as for names": ("Twenty-one", EXACT, WRONG),
-    "case: it does not": ("Twenty-one", CASE, RIGHT),
+    "exact: case matters as for names": ("21 Moons", EXACT, WRONG),
+    "case: it does not": ("21 Moons", CASE, RIGHT),
+    "a number in words, in any case": ("Twenty-One", EXACT, RIGHT),
     "contains: an alias in a sentence": ("It has twenty-one of them", CONTAINS, RIGHT),
     "contains: not inside a number in digits": ("It has 121 moons", CONTAINS, WRONG),
     "contains: not behind thousands": ("It has 1,121 moons", CONTAINS, WRONG),
@@ -211,6 +213,18 @@ def test_a_number_inside_another_is_not_that_number(answer) -> None:
 @pytest.mark.parametrize("answer", ["one or two", "two and one", "the one", "number one.", "1-2", "1 2 3", "one-eyed"])
 def test_a_number_beside_another_is_itself(answer) -> None:
     assert verdict(answer, ask(Gold(entities=(entity("1"),), require="number")), **CONTAINS) is RIGHT
+
+
+WRITTEN = {
+    "seventeen": 17, "forty": 40, "ninety-nine": 99, "one hundred": 100, "One hundred and one": 101,
+    "two hundred fifty-three": 253, "twelve thousand, ": None, "twelve thousand": 12000, "one million two": 1_000_002,
+    "one two": None, "twenty eleven": None, "hundred": None, "zero five": None, "one thousand million": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value"), WRITTEN.items(), ids=WRITTEN)
+def test_a_number_in_words_has_its_value(text, value) -> None:
+    assert number(text) == value
 
 
 @pytest.mark.parametrize("answer", ["3", "three", "Three.", "3.0", "03"])

@@ -95,8 +95,7 @@ def _shares(schemes: Schemes, tools: BuildTools) -> list[Record]:
 def _recalled(records: Iterator[Record], tools: BuildTools) -> Iterator[Record]:
     """Those that the model answers with A: only these can ever flip."""
     for record in records:
-        assert record.scheme is not None
-        gold = golds(record, record.scheme)[0]
+        gold = golds(record)[0]
         cloze = f"{record.question} The answer is"
         if all(tools.recalls([Asked(question=record.question, cloze=cloze, gold=gold)])):
             yield record

@@ -19,53 +19,66 @@ from typing import Literal
 
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query, perplexity_probes
 from ke_plugin_recoe import GROUPS, REASONING
-from ke_plugin_recoe.edits import edits_of, paths_of
-from ke_plugin_recoe.records import Record, Scheme, Stated, number_of, plain
+from ke_plugin_recoe.edits import edits_of, paths_of, reason_not_editable
+from ke_plugin_recoe.records import Record, Stated, folded, number_of, plain
 
 SEPARATOR = re.compile(r"\s*[,;\n]\s*(?:and\s+)?")
 Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "False")}
 
 
-def case(record: Record, scheme: Scheme, number: int, *, perplexity: bool = True) -> Case:
-    """One record; ``number`` is its place among those of its scheme.
+def case(record: Record, number: int, *, perplexity: bool = True) -> Case:
+    """Return the case of a record; ``number`` is its place among those of its scheme.
 
-    ``perplexity``: ask how probable its facts and counterfactuals are too. Direct facts and facts that stay are in
-    neither: the one are never edited, the other are no side's.
+    ``perplexity``: ask how probable its facts and counterfactuals are too. Direct facts and unchanged facts are in
+    neither: the former are never edited, the latter belong to no side. The tag ``edited as`` is set where no triple
+    changes, so that only editors that take a sentence can make the edit; the tag ``note`` says what was repaired.
     """
-    edits = edits_of(record)
+    reason = reason_not_editable(record)
+    edits = () if reason else edits_of(record)
     before, after = paths_of(record)
-    old, new = golds(record, scheme)
-    asked = Query(id="question", texts=(record.question,), gold=new, stale=old)
+    old, new = golds(record)
+    asked = Query(id="question", texts=(record.question,), gold=new, stale=None if record.answers_equal else old)
     names = tuple(edit.id for edit in edits)
     sides = (_sentences(record.facts()), _sentences(record.counterfactuals()))
     return Case(
-        id=f"{scheme}-{number}",
+        id=f"{record.scheme}-{number}",
         edits=edits,
         probes=(
             *(
                 Probe(id=f"{EFFICACY}-{at}", aspect=EFFICACY, queries=(_own(edit, at),), edits=(edit.id,))
                 for at, edit in enumerate(edits, start=1)
+                if edit.after is not None
             ),
             Probe(id=REASONING, aspect=REASONING, queries=(asked,), phase="both", edits=names),
             *(perplexity_probes(*sides, edits=names) if perplexity else ()),
         ),
         facts_before=before,
         facts_after=after,
-        tags={"scheme": scheme, "group": GROUPS[scheme]},
+        tags={
+            "scheme": record.scheme,
+            "group": GROUPS[record.scheme],
+            **(
+                {"edited as": "sentences only, since no triple changes"}
+                if any(edit.after is None for edit in edits)
+                else {}
+            ),
+            **({"note": "; ".join(record.notes)} if record.notes else {}),
+        },
+        not_editable=reason,
         sentences_before=_whole(record.facts(), record.unchanged()),
         sentences_after=_whole(record.counterfactuals(), record.unchanged()),
     )
 
 
-def golds(record: Record, scheme: Scheme) -> tuple[Gold, Gold]:
-    """A and CA. A name that both have is A's: CA wins only where A does not match."""
+def golds(record: Record) -> tuple[Gold, Gold]:
+    """Return A and CA. A name that both have is A's: CA wins only where A does not match."""
     a, ca = record.answer, record.counterfactual_answer
-    if scheme == "sorting":
+    if record.scheme == "sorting":
         orders = ordered(a), ordered(ca)
         if sorted(map(plain, orders[0])) == sorted(map(plain, orders[1])) and len(orders[0]) > 1:
             return _order(orders[0], record.answer_alias), _order(orders[1], record.counterfactual_answer_alias)
-    own = _entity(a, record.answer_alias, {_same(ca)})
-    other = _entity(ca, record.counterfactual_answer_alias, set(map(_same, own.names)))
+    own = _entity(a, record.answer_alias, {folded(ca)})
+    other = _entity(ca, record.counterfactual_answer_alias, set(map(folded, own.names)))
     require: Literal["number", "any"] = "number" if number_of(a) and number_of(ca) else "any"
     return Gold(entities=(own,), require=require), Gold(entities=(other,), require=require)
 
@@ -83,7 +96,7 @@ def _whole(*sides: Iterable[Stated]) -> tuple[str, ...]:
 def _sentences(facts: Iterator[Stated]) -> Iterator[str]:
     """The atomic sentences of these facts."""
     for fact in facts:
-        yield from fact.atomic_facts
+        yield from fact.sentences
 
 
 def _own(edit: Edit, at: int) -> Query:
@@ -105,14 +118,8 @@ def _own(edit: Edit, at: int) -> Query:
 def _entity(label: str, aliases: tuple[str, ...], taken: set[str]) -> Entity:
     """Yes and no are words, not names: letters' case makes no other answer."""
     more = Truth.get(plain(label).removesuffix("."), ())
-    names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and _same(name) not in taken]
+    names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and folded(name) not in taken]
     return Entity(label=label, aliases=tuple(names))
-
-
-def _same(name: str) -> str:
-    """What two spellings of one name, or of one number, share."""
-    number = number_of(name)
-    return str(float(number)) if number else plain(name)
 
 
 def _order(members: list[str], aliases: tuple[str, ...]) -> Gold:

@@ -33,6 +33,6 @@ def world_of(record: Record) -> World:
     """What is true once the record's edits are made: subject and relation to objects."""
     found: dict[Place, set[str]] = {}
     for fact in (*record.counterfactuals(), *record.unchanged()):
-        for _sentence, triple in fact.atoms():
-            found.setdefault(triple.place, set()).add(plain(triple.object))
+        for atom in fact.atoms():
+            found.setdefault(atom.triple.place, set()).add(plain(atom.triple.object))
     return {place: frozenset(objects) for place, objects in found.items()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from attrs import evolve, frozen
 
@@ -32,10 +32,12 @@ from ke_core.plugin import (
 from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case
-from ke_plugin_recoe.records import Own, Record, Scheme, of_scheme
+from ke_plugin_recoe.layouts import record_of
+from ke_plugin_recoe.records import Record, Scheme
 from ke_plugin_recoe.words import of_the_atlas
 
 ATLAS_CASES = 360
+WRONG_RECORD = "fix the file, or get it again from its authors; the plugin's README has the format of a record"
 # Only what the graph knows in full is counted: every neighbour of a country that has any there.
 # Sources differ on the populations of cities, by half and more; of two numbers one is at least twice the other.
 ATLAS_BUILD = RecoeBuild(margin=2, relations="population,area,city-population,neighbour")
@@ -49,20 +51,20 @@ class Recoe(FileDataset):
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the files. Raises BadData that names file, record and field."""
-        seen: Counter[str] = Counter()
-        for record in self.all_records():
-            assert record.scheme is not None
-            seen[record.scheme] += 1
-            yield case(record, record.scheme, seen[record.scheme], perplexity=self.config.perplexity)
+        return _cases(self.all_records(), perplexity=self.config.perplexity)
 
     def all_records(self) -> Iterator[Record]:
-        """Every record, with its scheme. Raises BadData."""
+        """Every record, with its scheme. Raises BadData that names file, record and key."""
         own = self.config.file is not None
         for scheme in self.schemes[:1] if own else self.schemes:
-            into = Own if own and len(self.schemes) > 1 else of_scheme(scheme)
+            named = None if own and len(self.schemes) > 1 else scheme
             for path in self.paths(scheme):
                 one = evolve(self, variant=evolve(self.variant, file=str(path)))
-                yield from one.records(into, key="", lines=True)
+                for number, raw in enumerate(one.records(dict[str, Any], key="", lines=True), start=1):
+                    try:
+                        yield record_of(raw, named)
+                    except (TypeError, ValueError) as wrong:
+                        raise BadData(f"{path}, record {number}: {wrong}", hint=WRONG_RECORD) from wrong
 
     def material(self) -> Mapping[str, Material]:
         """``counterfactual-facts`` (oracle) too: case to the sentences that input augmentation gives with its question.
@@ -162,13 +164,15 @@ def atlas_records() -> tuple[Record, ...]:
 
 @cache
 def _atlas(*, perplexity: bool) -> tuple[Case, ...]:
+    return tuple(_cases(atlas_records(), perplexity=perplexity))
+
+
+def _cases(records: Iterable[Record], *, perplexity: bool) -> Iterator[Case]:
+    """Yield a case for each record, numbered by scheme."""
     seen: Counter[str] = Counter()
-    made = []
-    for record in atlas_records():
-        assert record.scheme is not None
+    for record in records:
         seen[record.scheme] += 1
-        made.append(case(record, record.scheme, seen[record.scheme], perplexity=perplexity))
-    return tuple(made)
+        yield case(record, seen[record.scheme], perplexity=perplexity)
 
 
 @cache

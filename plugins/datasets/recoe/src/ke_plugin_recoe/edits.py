@@ -1,99 +1,129 @@
-"""The edits of a record: one for each atomic counterfactual that its facts do not hold already."""
+"""The edits of a record: one for each subject and relation to which its counterfactuals give a new object."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 
 from ke_core.plugin import Cloze, Edit, Entity, Fact, Relation, distinct
-from ke_plugin_recoe.records import Record, Stated, Triple, plain
+from ke_plugin_recoe.records import JOINED, Atom, Record, Stated, Triple, plain
 
 BLANK = "___"
 Place = tuple[str, str]
+Places = dict[Place, dict[str, Atom]]
+"""Subject and relation to the atomic facts about them, by object."""
 
 
 def edits_of(record: Record) -> tuple[Edit, ...]:
-    """Every edit once, in the order of the file.
+    """Return the edits, in the order of the file; from sentences where no triple changes.
 
-    A swap can leave atoms that name neither choice: what is the same before and after is no edit (section 11 of the
-    protocol). ``before`` is what the facts say of that subject and relation; None where they say nothing of it.
+    An atomic counterfactual that is also an original fact, as a sentence or as a triple, is no edit. Several objects of
+    one subject and relation are one edit.
     """
-    before = _by_place(record.facts())
-    said = {plain(sentence) for fact in record.facts() for sentence in fact.atomic_facts}
-    made = []
-    for fact in record.counterfactuals():
-        for sentence, triple in fact.atoms():
-            old = before.get(triple.place, {})
-            if plain(sentence) not in said and plain(triple.object) not in old:
-                made.append(_edit(sentence, triple, tuple(old.values())))
-    return distinct(made)
+    return _from_triples(record) or _from_sentences(record)
+
+
+def reason_not_editable(record: Record) -> str:
+    """Return why the record cannot be edited; empty if it can."""
+    if record.answers_equal:
+        return "the counterfactual answer is the answer"
+    if not any(record.counterfactuals()):
+        return "there are no counterfactual facts"
+    return "" if edits_of(record) else "the edit changes nothing: every counterfactual fact is an original fact"
 
 
 def paths_of(record: Record) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """The facts that a record rests on, before and after: what masking and audits compare.
+    """Return the facts that a record depends on, before and after: what masking and audits compare.
 
-    Where a subject and a relation have several objects, they are no function of them, and no path goes there.
+    A subject and relation with several objects determine none of them, so they are left out.
     """
-    stay = record.unchanged()
     found = []
     for facts in (record.facts(), record.counterfactuals()):
-        places: dict[Place, dict[str, tuple[str, Triple]]] = {}
-        for fact in (*facts, *stay):
-            for sentence, triple in fact.atoms():
-                places.setdefault(triple.place, {})[plain(triple.object)] = sentence, triple
+        places = _by_place((*facts, *record.unchanged()))
         single = [next(iter(held.values())) for held in places.values() if len(held) == 1]
-        found.append(tuple(_fact(triple, (triple.object,), sentence) for sentence, triple in single))
+        found.append(tuple(_fact(atom.triple, [atom], atom.sentence) for atom in single))
     return found[0], found[1]
 
 
-def question_of(edit: Edit) -> str:
-    """The edit's own fact as a task, since the files have no questions for atomic facts."""
-    assert edit.after is not None
-    subject, relation, new = edit.after.subject.label, edit.after.relation.label, edit.after.objects[0].label
-    sentence = edit.statement.strip().removesuffix(".")
-    if subject in sentence and sentence.count(new) == 1 and new not in subject:
-        return f'Fill in the blank: "{sentence.replace(new, BLANK)}."'
-    return f'Fill in the blank: "{subject}, {relation}: {BLANK}."'
+def question_of(atom: Atom) -> str:
+    """Return the atomic fact as a task, since the files have no questions for atomic facts."""
+    triple, sentence = atom.triple, atom.sentence.strip().removesuffix(".")
+    if triple.subject in sentence and sentence.count(triple.object) == 1 and triple.object not in triple.subject:
+        return f'Fill in the blank: "{sentence.replace(triple.object, BLANK)}."'
+    return f'Fill in the blank: "{triple.subject}, {triple.relation}: {BLANK}."'
 
 
-def cloze_of(sentence: str, triple: Triple) -> Cloze | None:
-    """The sentence without its object, where the subject stands in it and the object ends it; else None."""
-    whole = sentence.strip().removesuffix(".").rstrip()
-    if not whole.casefold().endswith(triple.object.casefold().removesuffix(".")):
-        return None
-    start = whole[: len(whole) - len(triple.object.removesuffix("."))]
-    at = start.casefold().find(triple.subject.casefold())
-    if at < 0 or not start[-1:].isspace() or "{}" in start:
-        return None
-    end = at + len(triple.subject)
-    return Cloze(template=f"{start[:at]}{{}}{start[end:].rstrip()}", subject=start[at:end])
+def cloze_of(atom: Atom) -> Cloze | None:
+    """Return the cloze that the record gives, else subject and relation; None if the relation has braces."""
+    template = atom.cloze or f"{{}} {atom.triple.relation}"
+    return Cloze(template=template, subject=atom.triple.subject) if template.count("{}") == 1 else None
 
 
-def _edit(sentence: str, triple: Triple, old: tuple[Triple, ...]) -> Edit:
-    after = _fact(triple, (triple.object,), sentence)
-    before = _fact(triple, tuple(one.object for one in old), "") if old else None
-    made = Edit(id=sentence.strip(), statement=sentence.strip(), before=before, after=after)
+def _from_triples(record: Record) -> tuple[Edit, ...]:
+    before, after = _by_place(record.facts()), _by_place(record.counterfactuals())
+    said = _said(record)
+    made: dict[str, Edit] = {}
+    for place, held in after.items():
+        old = before.get(place, {})
+        new = [
+            atom
+            for name, atom in held.items()
+            if name not in old and plain(atom.sentence) not in said and atom.triple.note != JOINED
+        ]
+        if new:
+            statement = _statement(new)
+            if statement in made:  # a sentence that states two triples: one statement is one edit
+                statement = _in_words(new[0].triple)
+            made[statement] = _edit(statement, new, [atom for name, atom in old.items() if name not in held])
+    return tuple(made.values())
+
+
+def _from_sentences(record: Record) -> tuple[Edit, ...]:
+    said = _said(record)
+    texts = (text for fact in record.counterfactuals() for text in fact.sentences)
+    return distinct(Edit(id=text, statement=text) for text in texts if plain(text) not in said)
+
+
+def _said(record: Record) -> frozenset[str]:
+    """The original atomic sentences."""
+    return frozenset(plain(text) for fact in record.facts() for text in fact.sentences)
+
+
+def _statement(atoms: Sequence[Atom]) -> str:
+    return " ".join(_ended(atom.sentence) for atom in atoms) if len(atoms) > 1 else atoms[0].sentence
+
+
+def _in_words(triple: Triple) -> str:
+    return f"{triple.subject} {triple.relation} {triple.object}"
+
+
+def _edit(statement: str, new: Sequence[Atom], old: Sequence[Atom]) -> Edit:
     return Edit(
-        id=made.id,
-        statement=made.statement,
-        before=before,
-        after=after,
-        cloze=cloze_of(sentence, triple),
-        question=question_of(made),
+        id=statement,
+        statement=statement,
+        before=_fact(new[0].triple, old, "") if old else None,
+        after=_fact(new[0].triple, new, statement),
+        cloze=cloze_of(new[0]),
+        question=question_of(new[0]),
     )
 
 
-def _fact(triple: Triple, objects: Iterable[str], sentence: str) -> Fact:
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
+
+
+def _fact(about: Triple, atoms: Sequence[Atom], text: str) -> Fact:
+    """Return the fact with subject and relation of ``about`` and the objects of ``atoms``."""
     return Fact(
-        subject=Entity(label=triple.subject),
-        relation=Relation(label=triple.relation),
-        objects=tuple(Entity(label=name) for name in objects),
-        text=sentence,
+        subject=Entity(label=about.subject),
+        relation=Relation(label=about.relation),
+        objects=tuple(Entity(label=atom.triple.object) for atom in atoms),
+        text=text,
     )
 
 
-def _by_place(facts: Iterator[Stated]) -> Mapping[Place, dict[str, Triple]]:
-    found: dict[Place, dict[str, Triple]] = {}
+def _by_place(facts: Iterable[Stated]) -> Places:
+    found: Places = {}
     for fact in facts:
-        for _sentence, triple in fact.atoms():
-            found.setdefault(triple.place, {}).setdefault(plain(triple.object), triple)
+        for atom in fact.atoms():
+            found.setdefault(atom.triple.place, {}).setdefault(plain(atom.triple.object), atom)
     return found

@@ -31,6 +31,7 @@ from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, a
 from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
 from ke_plugin_recoe.cases import ordered
 from ke_plugin_recoe.consistency import consistent
+from ke_plugin_recoe.edits import reason_not_editable
 from ke_plugin_recoe.records import DIRECT, UNCHANGED, Group, Record, Scheme, Stated, number_of, parse_triple, plain
 from ke_plugin_recoe.swap import swapped
 
@@ -111,7 +112,7 @@ class Writer:
         yield from self._entails(given, turned, given.answer, new)
         old_names = yield from self._aliases(given.answer)
         new_names = yield from self._aliases(new)
-        return Record(
+        record = Record(
             scheme=given.scheme,
             question=given.question,
             answer=given.answer,
@@ -121,6 +122,9 @@ class Writer:
             facts_per_choice=facts,
             counterfactuals_per_choice=turned,
         )
+        if reason := reason_not_editable(record):
+            raise Dropped(reason)
+        return record
 
     # --- group 1 --------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ke_core.graph import KnowledgeGraph
 from ke_plugin_recoe.records import DIRECT, UNCHANGED, Record, Scheme, Stated, Triple
-from ke_plugin_recoe.words import WORDS, Wording, a, written
+from ke_plugin_recoe.words import SLOT, WORDS, Wording, a, written
 from ke_plugin_recoe.world import Counts, Swaps, World, interleaved
 
 T = TypeVar("T")
@@ -281,7 +281,8 @@ def _mixed(draw: random.Random, these: Sequence[T]) -> list[T]:
 
 
 def _fact(sentence: str, triple: Triple) -> Stated:
-    return Stated(fact=sentence, atomic_facts=(sentence,), atomic_triples=(str(triple),))
+    cloze = sentence.removesuffix(f" {triple.object}.").replace(triple.subject, SLOT, 1)
+    return Stated(fact=sentence, atomic_facts=(sentence,), atomic_triples=(str(triple),), atomic_clozes=(cloze,))
 
 
 def _number(value: int) -> Answer:

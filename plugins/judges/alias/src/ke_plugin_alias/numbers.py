@@ -1,4 +1,4 @@
-"""Numbers in answers: digits with or without thousands separators, or an English word up to twelve.
+"""Numbers in answers: digits with or without thousands separators, or English words ("twenty-one").
 
 A number is read whole: 21 stands neither in "1,021" nor in "21 million", and 1 not in "twenty-one".
 """
@@ -10,11 +10,15 @@ from decimal import Decimal
 
 from ke_plugin_alias import Rule
 
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+SMALL = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 SCALES = ("hundred", "thousand", "million", "billion", "trillion")
-WORD, SCALE = (rf"\b(?:{'|'.join(some)})\b" for some in ((*WORDS, *TEENS, *TENS, *SCALES), SCALES))
+VALUES = {word: at for at, word in enumerate(SMALL)} | {word: 10 * at for at, word in enumerate(TENS, start=2)}
+POWERS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+WORD, SCALE = (rf"\b(?:{'|'.join(some)})\b" for some in ((*VALUES, *SCALES), SCALES))
 AND = rf"(?:{'|'.join(f'(?<={scale})' for scale in SCALES)}) +and +"  # "three and five" are two numbers
 NUMERAL = re.compile(
     rf"(?:(?<!\w)[+-])?(?:(?<![\w.])\.)?\d+(?:[.,]\d+)*(?:(?: +|-){SCALE})*|{WORD}(?:(?: +|-|{AND}){WORD})*",
@@ -60,9 +64,27 @@ def _alone(text: str, match: re.Match[str]) -> bool:
 
 
 def _value(text: str) -> Decimal | None:
-    """What it is; None for a numeral that is not read ("twenty-one", "3,5")."""
-    text = text.lower()
-    if text not in WORDS and not DIGITS.match(text):
-        return None
-    value = Decimal(WORDS.index(text)) if text in WORDS else Decimal(text.replace(",", ""))
+    """Return the value; None for a numeral that is not read ("3,5", "21 million")."""
+    if not DIGITS.match(text):
+        return _in_words(text.lower())
+    value = Decimal(text.replace(",", ""))
     return value.to_integral_value() if value == value.to_integral_value() else value.normalize()
+
+
+def _in_words(text: str) -> Decimal | None:
+    """Return the value of a number in words; None if the words make no number, as "one two" do not."""
+    whole = part = 0
+    below, power = 1000, 10**15  # what comes next must be smaller
+    for word in re.split(r" +and +|[ -]+", text):
+        value = VALUES.get(word, 0)
+        if word in VALUES and value < below and (value or text == word):
+            part += value
+            below = 10 if word in TENS else 0
+        elif word == "hundred" and 0 < part < 10:
+            part, below = 100 * part, 100
+        elif part and POWERS.get(word, power) < power:
+            power = POWERS[word]
+            whole, part, below = whole + part * power, 0, 1000
+        else:
+            return None
+    return Decimal(whole + part)
