@@ -193,10 +193,10 @@ def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):
 
 
 def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fakes, tmp_path, monkeypatch):
-    from ke_core.results import lines
+    from ke_core.results import redaction
 
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
-    lines._secrets.cache_clear()
+    redaction._secrets.cache_clear()
     try:
         reply = lambda ask: fakes.Failure(error="HTTPError", message=f"401 for {ask.case}: Bearer hf_abcdefghijkl")
         job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
@@ -209,7 +209,7 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
             RunFolder.create(tmp_path / "other", job.spec)
         assert not (tmp_path / "other").exists()
     finally:
-        lines._secrets.cache_clear()
+        redaction._secrets.cache_clear()
 
 
 def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
