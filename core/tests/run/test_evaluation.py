@@ -240,7 +240,7 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
 
     spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
     offer = Offer(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
-    assert _chosen(offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
+    assert _chosen(catalog.catalog, offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
     seen = []
     for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / folder).mkdir()
