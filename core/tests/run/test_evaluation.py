@@ -245,11 +245,11 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
     for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "decompose.txt").write_text(text)
-        options = _chosen(offer, Config(prompts=str(tmp_path / folder))).component.options
+        options = _chosen(catalog.catalog, offer, Config(prompts=str(tmp_path / folder))).component.options
         assert str(tmp_path) not in options["prompts"]
         seen.append(options["prompts"])
     assert seen[0] == seen[1] != seen[2]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "decompose.txt").write_text("nobody's")
-    assert _chosen(offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"
+    assert _chosen(catalog.catalog, offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"
