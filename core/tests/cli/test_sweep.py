@@ -224,6 +224,8 @@ def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
     assert values == sorted(values, reverse=True)
     assert table["places"][0]["name"] == "sayer sayer.word=Rome"
     assert all(place["n"] for place in table["places"])
+    assert {place["measure"] for place in table["places"]} == {"fraction"}
+    assert all(0 <= value <= 1 for value in values)
     status, _out, err = ke("leaderboard", "runs/words", "--by", "beauty")
     assert status == 2
     assert err.startswith("error: no run has a number for beauty\nhint:  there are: accuracy.efficacy, accuracy.other")

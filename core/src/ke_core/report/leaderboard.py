@@ -10,7 +10,7 @@ from attrs import field, frozen
 from rich.console import Group, RenderableType
 
 from ke_core.data.codec import to_json
-from ke_core.data.results import SHARE, Score
+from ke_core.data.results import Score
 from ke_core.data.runspec import DataRef, ModelRef
 from ke_core.errors import BadConfig, BadRun
 from ke_core.models.absent import NO_MODEL
@@ -20,7 +20,7 @@ from ke_core.report.footer import WARNING, warnings
 from ke_core.report.grid import AFTER
 from ke_core.report.load import load
 from ke_core.report.naming import names
-from ke_core.report.numbers import interval, number
+from ke_core.report.numbers import interval, number, shown_unit
 from ke_core.report.run import Column, Reported, columns
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.results.aggregate import TESTED
@@ -223,7 +223,7 @@ def _drawn(found: Table) -> Group:
         count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
         cells = (rank, place.name, place.style, number(place.score), interval(place.score) or "none", count)
         shown.add_row(*map(literal, cells))
-    values = " in ".join(filter(None, ("value", "%" if measure == SHARE else measure)))
+    values = " in ".join(filter(None, ("value", shown_unit(measure))))
     better = ", less is better" if found.less else ""
     model = "no model" if found.model == NO_MODEL else found.model.id
     return titled(f"{found.dataset.component.name} on {model}: {found.column.heading}, {values}{better}", shown)
