@@ -24,7 +24,7 @@ from ke_core.report.numbers import interval, number, shown_unit
 from ke_core.report.run import Column, Reported, columns
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.results.aggregate import TESTED
-from ke_core.results.folder import runs_in
+from ke_core.results.folder import SCORES, runs_in
 from ke_core.results.ranking import Rank, ranks
 from ke_core.run.summary import failed_in
 
@@ -76,7 +76,10 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
         raise BadRun(
             f"there is no finished run in {root}",
             hint=f"ke runs {root} lists what there is" if damaged or unfinished else "ke sweep and ke eval make runs",
-            details=tuple(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
+            details=(
+                *(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
+                *(f"{name} {_waits_for(root / name)}" for name in unfinished),
+            ),
         )
     tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
     if not tables:
@@ -155,6 +158,12 @@ def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str],
         except BadRun as error:
             damaged[name] = str(error)
     return runs, damaged, unfinished
+
+
+def _waits_for(path: Path) -> str:
+    """Why a run is not ranked, and what to do."""
+    scored = (path / SCORES).exists()
+    return "is not finished: start the same run again" if scored else f"has not been scored: ke score {path}"
 
 
 def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[Reported]]]:
