@@ -145,7 +145,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
 
     ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
-    ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; a fraction, shown as a percentage, where none is named.
+    ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; without one, a fraction, shown as a percentage.
     ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
     its n counts what the bootstrap draws.
     ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's

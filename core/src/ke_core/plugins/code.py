@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from ke_core.data.codec import digest
-from ke_core.files import sha256_of
 from ke_core.plugins.manager import Installed
 
 LENGTH = 16
@@ -44,7 +44,9 @@ def _package_digest(module: str) -> str:
     root = _root(module)
     if root is None:
         return ""
-    return digest([[path.relative_to(root.parent).as_posix(), sha256_of(path)] for path in _files(root)])
+    return digest(
+        [[path.relative_to(root.parent).as_posix(), sha256(path.read_bytes()).hexdigest()] for path in _files(root)]
+    )
 
 
 def _root(module: str) -> Path | None:

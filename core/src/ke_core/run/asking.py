@@ -72,9 +72,7 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # what the other processes recorded
         asker = Asker.of(job.spec, job.editor_spec, job.dataset)
-        refuse_gaps(
-            Planned(spec=job.spec, editor=job.editor_spec, asker=asker, groups=to_do, asked=asked), folder
-        )
+        refuse_gaps(Planned(spec=job.spec, editor=job.editor_spec, asker=asker, groups=to_do, asked=asked), folder)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 

@@ -1,7 +1,7 @@
 """Whether everything that was planned is recorded.
 
-Each of several processes asks its share and trusts the others to ask theirs, and a run may be scored without the command
-that made it. In both cases a number could be of fewer questions than it says.
+Each of several processes asks its share and trusts the others to ask theirs, and a run may be scored without the
+command that made it. In both cases a number could be of fewer questions than it says.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
 def test_the_unedited_model_is_compared_with_the_new_answers_as_an_editor_without_effect_is(
     before, new, old, case, record
 ) -> None:
-    """Before editing, judges call the pre-edit answer right and the new one stale; after editing the other way round."""
+    """Before editing, judges call the pre-edit answer right and the new one stale; after editing it is reversed."""
     turned = [{R: S, S: R}.get(verdict, verdict) for verdict in before]
     unedited = record(case("a", 1, 2), hops=[W, W], multi=turned, before=before, old=[R, R])
     for aspect, value in (("multi-hop", new), ("multi-hop-stale", old)):

@@ -164,7 +164,11 @@ def _point(score: Score | None) -> Point | None:
         return None
     scale = 100.0 if score.measure == SHARE else 1.0
     ends = score.interval
-    words = f"{number(score)} {shown_unit(score.measure)}".strip() + (f" ({interval(score)})" if ends else "") + f", n {score.n:,}"
+    words = (
+        f"{number(score)} {shown_unit(score.measure)}".strip()
+        + (f" ({interval(score)})" if ends else "")
+        + f", n {score.n:,}"
+    )
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
     return Point(value=score.value * scale, low=low, high=high, words=words)
 

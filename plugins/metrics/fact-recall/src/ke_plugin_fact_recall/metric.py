@@ -9,8 +9,8 @@ consistency-of-related the same, of those they speak of
 pre-edit-...           the same of the unedited model, whose facts are compared with the pre-edit ones
 ====================== ============================================================================
 
-The case's facts are the counterfactual ones. An edit's own fact, asked for by itself, takes no thoughts: those replies are
-left out.
+The case's facts are the counterfactual ones. An edit's own fact, asked for by itself, needs no thoughts: those replies
+are left out.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ pre-edit-...       edit-wise, instance-wise and multi-hop of the unedited model,
 ================== ============================================================================================
 
 Without ``pre-edit-``, right is what is right after the edits, also for the unedited model: every row of a column is
-compared with the same answers. The single-hop questions of the new chain are not put to the unedited model, so it has no
-``instance-wise``.
+compared with the same answers. The single-hop questions of the new chain are not put to the unedited model, so it has
+no ``instance-wise``.
 
 MQuAKE's cases were filtered by what GPT-J recalls; the last line is that filter for the model at hand. Of a control
 only the multi-hop question is scored after editing: its single-hop questions are of its new chain, which is not its

@@ -23,8 +23,8 @@ pre-edit-... recall (\|P & A\| / \|A\|) and exact (1 if P is A), of the       A 
 
 The first three are recalls: an extra thing costs nothing, and repeating what an edit injects looks like success. The
 next three are not in the paper, and say so. Without ``pre-edit-``, the unedited model is compared with the same sets as
-the edited one. For a control the old world stays right: there A* is A, so that ``ret`` is how much of the answer is known,
-and nothing is added or deleted.
+the edited one. For a control the old world stays right: there A* is A, so that ``ret`` is how much of the answer is
+known, and nothing is added or deleted.
 """
 
 from __future__ import annotations
