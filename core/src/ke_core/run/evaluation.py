@@ -213,9 +213,8 @@ def judge(
 ) -> int:
     """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
 
-    ``known``: the run's dataset, where it has been read already. Returns how many lines were written; none where this
-    judge, with these options and this model, has judged them all. Either way it counts as the last judge from now on.
-    What its model's server was asked is on record too.
+    ``known``: the run's dataset, where it has been read already. Returns how many lines were written; 0 if this judge,
+    with these options and this model, has judged them all. It then counts as the last judge all the same.
     """
     known = known or recorded(folder, catalog, data_dir)
     chosen = _judge(catalog, known.spec, name, options)
