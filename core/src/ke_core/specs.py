@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from attrs import evolve, field, frozen, has, validators
 
 from ke_core.data.queries import Form
+from ke_core.data.results import no_percentage
 from ke_core.hyper import ModelFacts, Setting, Shape
 from ke_core.protocols import Ask, Dataset, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress
 from ke_core.trainers import Trainer
@@ -144,7 +145,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
 
     ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
-    ``measures``: aspect to what it is measured in (``s``, ``MiB``); a share, shown in per cent, where none is named.
+    ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; without one, a fraction, shown as a percentage.
     ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
     its n counts what the bootstrap draws.
     ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's
@@ -159,7 +160,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
-    measures: Mapping[str, str] = field(factory=dict)
+    measures: Mapping[str, str] = field(factory=dict, validator=validators.deep_mapping(value_validator=no_percentage))
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     shared: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True

@@ -142,7 +142,29 @@ def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
         "",
         "error: nowhere does not exist\nhint:  ke runs lists the runs there are\n",
     )
-    assert ke("report", ".")[2].startswith("error: . is not a run folder: it has no run.json\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "note.txt").write_text("x")
+    assert ke("report", "empty", "note.txt")[2].endswith(
+        "error: there is no run in empty, note.txt\nhint:  ke runs lists the runs there are\n"
+    )
+
+
+def test_report_takes_a_folder_of_runs_and_skips_files_and_damaged_runs(ke, evaluated, tmp_path):
+    (tmp_path / "sweep").mkdir()
+    ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--seed", "1", "--out", "sweep/two")
+    evaluated.rename(tmp_path / "sweep" / "done")
+    (tmp_path / "sweep" / "sweep.json").write_text('{"cells": []}')
+    alone = ke("report", "sweep/done", "sweep/two", "--csv", "-")[1]
+    assert len({row.split(",")[1] for row in alone.splitlines()[1:]}) == 2
+    for given in (("sweep/done", "sweep/sweep.json", "sweep/two"), ("sweep",), ("sweep", "sweep/two")):
+        status, out, _err = ke("report", *given, "--csv", "-")
+        assert (status, out) == (0, alone)
+    assert "skipped: sweep/sweep.json is a file" in ke("report", "sweep/done", "sweep/sweep.json")[2]
+    (tmp_path / "sweep" / "two" / "run.json").write_text("{")
+    status, _out, err = ke("report", "sweep")
+    assert status == 0
+    assert "skipped: sweep/two/run.json is not JSON" in err
+    assert ke("report", "sweep/two")[0] == 2
 
 
 def test_report_of_damaged_scores_says_how_to_mend_them(ke, evaluated):

@@ -156,6 +156,17 @@ def test_apply_gives_what_edit_gives_and_revert_gives_the_base_back(ke, base, fo
         assert weights_digest(open_model(str(folder)).module) in out
 
 
+def test_a_checkpoint_is_not_written_into_the_folder_of_the_model(ke, base, folder, tmp_path):
+    assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
+    before = listing(folder)
+    for out in (folder / "edited", folder / "deep" / "edited"):
+        for words in (("patch", "apply", "p.safetensors"), ("edit", LINE, *SUBJECT)):
+            status, _out, err = ke(*words, *base, "--out", str(out))
+            assert status == 2
+            assert f"--out {out} lies in the model's own folder {folder}" in err
+    assert listing(folder) == before
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_reverts_bit_for_bit(ke, base, folder, tmp_path, dtype):
     assert ke("edit", LINE, *SUBJECT, *base, "--dtype", dtype, "--patch", "p.safetensors")[0] == 0

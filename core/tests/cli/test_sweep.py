@@ -224,6 +224,8 @@ def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
     assert values == sorted(values, reverse=True)
     assert table["places"][0]["name"] == "sayer sayer.word=Rome"
     assert all(place["n"] for place in table["places"])
+    assert {place["measure"] for place in table["places"]} == {"fraction"}
+    assert all(0 <= value <= 1 for value in values)
     status, _out, err = ke("leaderboard", "runs/words", "--by", "beauty")
     assert status == 2
     assert err.startswith("error: no run has a number for beauty\nhint:  there are: accuracy.efficacy, accuracy.other")
@@ -258,3 +260,35 @@ def test_models_whose_names_end_alike_are_told_apart(sweep):
     assert sweep(text)[0] == 0
     cells = json.loads(Path("runs/words/sweep.json").read_text())["cells"]
     assert len({cell["name"] for cell in cells}) == len({cell["folder"] for cell in cells}) == 2
+
+
+def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_scored(sweep, ke):
+    sweep(HEAD + "seeds = [0, 1]\n")
+    first, second = sorted(path for path, _found in runs_in(Path("runs/words")))
+    for path in (first, second):
+        for name in ("scores.json", "records.seal.json"):
+            (path / name).unlink()
+    status, _out, err = ke("leaderboard", "runs/words")
+    assert status == 2
+    assert f"{first.name} has not been scored: ke score runs/words/{first.name}" in " ".join(err.split())
+    assert ke("score", str(first))[0] == 0
+    status, out, _err = ke("leaderboard", "runs/words", "--json")
+    assert status == 0
+    assert {place["run"] for place in json.loads(out)["tables"][0]["places"]} == {str(first)}
+    assert json.loads(out)["not_finished"] == [second.name]
+
+
+def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke):
+    sweep(HEAD + "seeds = [0, 1]\n")
+    first = min(path for path, _found in runs_in(Path("runs/words")))
+    lines = (first / "records.jsonl").read_bytes().splitlines(keepends=True)
+    after = [line for line in lines if b'"phase":"after"' in line]
+    gone = json.loads(after[-1])["case"].encode()
+    kept = [line for line in lines if line not in after or b'"case":"%s"' % gone not in line]
+    (first / "records.jsonl").write_bytes(b"".join(kept))
+    for name in ("scores.json", "records.seal.json"):
+        (first / name).unlink()
+    assert ke("score", str(first))[0] == 0
+    status, out, _err = ke("leaderboard", "runs/words")
+    assert status == 0
+    assert f"not finished: {first.name}" in out

@@ -1,5 +1,6 @@
 """Edited checkpoints: what is applied can be taken back bit for bit, in any order, in every dtype."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,17 @@ from attrs import evolve
 from safetensors.torch import load_file, save_file
 
 from ke_core.errors import BadConfig, BadPatch
-from ke_core.patches import applied, read_history, reverted, stacked, weights_digest, whole_folder, write_checkpoint
+from ke_core.patches import (
+    applied,
+    read_history,
+    read_patch,
+    reverted,
+    stacked,
+    weights_digest,
+    whole_folder,
+    write_checkpoint,
+    write_patch,
+)
 from ke_core.patches.apply import add
 from ke_core.patches.compare import compare, order_effects
 
@@ -133,6 +144,48 @@ def test_damaged_originals_are_noticed(opened, kit, tmp_path):
     file.write_bytes(content[:50])
     with pytest.raises(BadPatch, match="is damaged"):
         read_history(tmp_path / "edited")
+
+
+@pytest.mark.parametrize("file", ["../outside.safetensors", "/outside.safetensors", "a/b", "..\\x"])
+def test_a_history_that_names_a_file_outside_its_folder_is_refused(opened, kit, tmp_path, file):
+    base = opened("llama")
+    patch = both_kinds(base, kit)
+    written(base, patch, kit, tmp_path / "edited")
+    about = tmp_path / "edited" / "ke_patches"
+    (about / f"1-{patch.id}.safetensors").rename(tmp_path / "edited" / "outside.safetensors")
+    raw = json.loads((about / "history.json").read_text())
+    raw["patches"][0]["file"] = file
+    (about / "history.json").write_text(json.dumps(raw))
+    with pytest.raises(BadPatch, match="names a file outside its folder"):
+        read_history(tmp_path / "edited")
+
+
+def test_a_history_with_another_patch_than_it_names_is_refused(opened, kit, tmp_path):
+    base = opened("llama")
+    patch, other = both_kinds(base, kit), both_kinds(base, kit, seed=7)
+    written(base, patch, kit, tmp_path / "edited")
+    file = tmp_path / "edited" / "ke_patches" / f"1-{patch.id}.safetensors"
+    write_patch(other, file)
+    with pytest.raises(BadPatch, match=f"is patch {other.id}, and history.json says {patch.id}"):
+        read_history(tmp_path / "edited")
+
+
+def test_the_same_patch_gives_the_same_bytes_each_time(opened, kit, tmp_path):
+    base = opened("llama")
+    patch = both_kinds(base, kit)
+    files = set()
+    for number in range(8):
+        write_patch(patch, tmp_path / "p.safetensors")
+        written(base, patch, kit, tmp_path / f"edited-{number}")
+        files.add((tmp_path / "p.safetensors").read_bytes())
+        files.add((tmp_path / f"edited-{number}" / "ke_patches" / f"1-{patch.id}.safetensors").read_bytes())
+    assert len(files) == 1
+    assert read_patch(tmp_path / "p.safetensors").id == patch.id
+    content = [
+        {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        for folder in sorted(tmp_path.glob("edited-*"))
+    ]
+    assert all(one == content[0] for one in content)
 
 
 def test_a_patch_made_on_top_of_another_cannot_stay_without_it(opened, kit, tmp_path):

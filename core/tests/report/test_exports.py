@@ -133,7 +133,16 @@ def test_csv_has_a_row_for_each_score_and_no_formula():
     assert rows[0]["tag_value"] == '\'=HYPERLINK("x"), 2'
     assert {row["editor"] for row in rows} == {"'@sum"}
     assert rows[1]["edited_together"] == "1"
-    assert {row["measure"] for row in rows} == {"%"}
+    assert {row["measure"] for row in rows} == {"fraction"}
+
+
+def test_csv_values_and_intervals_are_in_the_unit_of_their_measure():
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(0.412))])))
+    assert (row["measure"], row["value"]) == ("fraction", "0.412")
+    assert (float(row["low"]), float(row["high"])) == pytest.approx((0.312, 0.512))
+    assert "| memit | direct | 41.2 (31.2-51.2) |" in markdown([reported(score(0.412))])
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(41.2, measure="s"))])))
+    assert (row["measure"], row["value"]) == ("s", "41.2")
 
 
 @pytest.mark.parametrize("name", ["\uff1dHYPERLINK(1)", "|calc", "%0A=1", "\u00a0=1", "-1+2"])

@@ -30,10 +30,10 @@ def test_a_log_that_cannot_be_written_stops_nobody():
 
 
 def test_no_secret_stands_in_a_log(tmp_path, monkeypatch):
-    from ke_core.results import lines
+    from ke_core.results import redaction
 
     monkeypatch.setenv("MY_TOKEN", "very-secret-value")
-    lines._secrets.cache_clear()
+    redaction._secrets.cache_clear()
     write_log(tmp_path / "log", "failure", message="rejected: very-secret-value")
-    lines._secrets.cache_clear()
+    redaction._secrets.cache_clear()
     assert "very-secret-value" not in (tmp_path / "log").read_text()

@@ -193,10 +193,10 @@ def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):
 
 
 def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fakes, tmp_path, monkeypatch):
-    from ke_core.results import lines
+    from ke_core.results import redaction
 
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
-    lines._secrets.cache_clear()
+    redaction._secrets.cache_clear()
     try:
         reply = lambda ask: fakes.Failure(error="HTTPError", message=f"401 for {ask.case}: Bearer hf_abcdefghijkl")
         job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
@@ -209,7 +209,7 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
             RunFolder.create(tmp_path / "other", job.spec)
         assert not (tmp_path / "other").exists()
     finally:
-        lines._secrets.cache_clear()
+        redaction._secrets.cache_clear()
 
 
 def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
@@ -240,16 +240,16 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
 
     spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
     offer = Offer(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
-    assert _chosen(offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
+    assert _chosen(catalog.catalog, offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
     seen = []
     for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "decompose.txt").write_text(text)
-        options = _chosen(offer, Config(prompts=str(tmp_path / folder))).component.options
+        options = _chosen(catalog.catalog, offer, Config(prompts=str(tmp_path / folder))).component.options
         assert str(tmp_path) not in options["prompts"]
         seen.append(options["prompts"])
     assert seen[0] == seen[1] != seen[2]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "decompose.txt").write_text("nobody's")
-    assert _chosen(offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"
+    assert _chosen(catalog.catalog, offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"

@@ -183,7 +183,7 @@ def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
     }
     assert found["nll", "before"].note == "one model, no interval"
     assert (found["seconds", "after"].measure, found["nll", "after"].measure) == ("s", "")
-    assert {score.measure for score in end.scores if score.metric == "share"} == {"%"}
+    assert {score.measure for score in end.scores if score.metric == "share"} == {"fraction"}
 
 
 @pytest.mark.parametrize("evaluate", [None, 1])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+
+if TYPE_CHECKING:
+    from ke_core.results.folder import RunFolder
 
 STDOUT = "-"
 file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
@@ -25,26 +30,27 @@ file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
     """Print the table of one run, or of several side by side; write HTML, LaTeX, CSV, Markdown.
 
-    A file called - is printed.
+    RUN is a run folder, or a folder that contains runs, such as that of a sweep. Files are skipped. An output file
+    called - is printed.
 
     Runs that have not been scored yet are scored from their records.
 
     \b
     Example: ke report runs/none-atlas-* runs/memit-atlas-*
              ke report runs/memit-atlas-* --html memit.html --csv memit.csv
+             ke report runs/layers
     """
     from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
     from ke_core.files import write_atomic  # noqa: PLC0415  only here
     from ke_core.report.export import read, render  # noqa: PLC0415  as above
     from ke_core.report.page import page  # noqa: PLC0415
     from ke_core.report.text import literal  # noqa: PLC0415
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
 
     wanted = {kind: path for kind, path in files.items() if path is not None}
     if len(set(wanted.values())) < len(wanted):
         raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
     where = str(data_dir) if data_dir else ""
-    found = read([RunFolder.open(path) for path in runs], app.catalog, data_dir=where)
+    found = read(_opened(runs), app.catalog, data_dir=where)
     for kind, path in wanted.items():
         text = render(found, kind, app.catalog, data_dir=where, slices=not short)
         if str(path) == STDOUT:
@@ -55,3 +61,26 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
         out().print(page(found.reported, slices=not short))
+
+
+def _opened(paths: Sequence[Path]) -> list[RunFolder]:
+    """The runs at and under ``paths``, each once. Raises BadRun where there is none, and for a damaged one by name."""
+    from ke_core.cli.console import err  # noqa: PLC0415  as above
+    from ke_core.errors import BadRun  # noqa: PLC0415  as above
+    from ke_core.report.text import literal  # noqa: PLC0415
+    from ke_core.results.folder import RunFolder, runs_in  # noqa: PLC0415
+
+    found: dict[Path, RunFolder] = {}
+    for path in paths:
+        if path.is_file():
+            err().print(literal(f"skipped: {path} is a file, not a run folder", "dim"), soft_wrap=True)
+            continue
+        under = [(path, RunFolder.open(path))] if RunFolder.is_one(path) or not path.is_dir() else [*runs_in(path)]
+        for place, run in under:
+            if isinstance(run, BadRun):
+                err().print(literal(f"skipped: {run.message}", "yellow"), soft_wrap=True)
+            else:
+                found.setdefault(place.resolve(), run)
+    if not found:
+        raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint="ke runs lists the runs there are")
+    return [*found.values()]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.data.records import Spent
 from ke_core.data.runspec import Plan, RunSpec
+from ke_core.errors import BadRun
 from ke_core.models.world import world
 from ke_core.plugins.options import split
 from ke_core.protocols import Progress
@@ -23,6 +25,7 @@ from ke_core.report.page import page
 from ke_core.report.run import plan_words, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
+from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.job import Finished, Job
@@ -103,6 +106,8 @@ def evaluate(app: App, asked: Asked) -> int:
         finished: list[Finished] = []
         for job, folder in zip(jobs, folders, strict=True):
             console.print(literal(_intention(job, folder)), soft_wrap=True)
+            for words in _other_code(folder) if asked.out is None else ():
+                console.print(literal(words, "yellow"), soft_wrap=True)
             here = RunFolder.create(folder.path, job.spec, job.files)  # while others ran, somebody may have pruned it
             finished.append(run(job, here, prices=asked.prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
@@ -144,6 +149,16 @@ def _intention(job: Job, folder: RunFolder) -> str:
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
     how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, {model}"
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
+
+
+def _other_code(folder: RunFolder) -> Iterator[str]:
+    """Say which earlier run is not resumed because the code of a plugin changed; nothing once this one has begun."""
+    if any(True for _record in folder.read()):
+        return
+    for path in sorted(folder.path.parent.glob(f"{folder.path.name.rpartition('-')[0]}-*")):
+        with suppress(BadRun):
+            if changed := code_difference(RunFolder.open(path).spec, folder.spec):
+                yield f"  starting a new run: {changed} since {path}"
 
 
 LOADING = (

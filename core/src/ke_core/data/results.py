@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Case, Phase, Probe, Query
@@ -247,15 +247,21 @@ class Interval:
     level: float = 0.95
 
 
-SHARE = "%"
-"""The measure of a share of 1, which is shown in per cent."""
+SHARE = "fraction"
+"""The measure of a number between 0 and 1. Files hold it as it is; tables show it as a percentage."""
+
+
+def no_percentage(_instance: object, attribute: Attribute[Any], value: str) -> None:
+    """Raise ValueError for a measure of percent: a reader could not tell 0.5 % from a half."""
+    if value == "%":
+        raise ValueError(f"{attribute.name} cannot be '%': fractions are stored as numbers from 0 to 1 ({SHARE!r})")
 
 
 @frozen(kw_only=True)
 class Score:
     """A metric's value over n observations. ``tags`` names the slice; empty for all.
 
-    ``measure``: what the value is measured in (``s``, ``MiB``); a share of 1 where it is ``SHARE``.
+    ``measure``: the unit of the value and of its interval (``s``, ``MiB``, ``fraction``); empty for a plain number.
     """
 
     metric: str
@@ -269,7 +275,7 @@ class Score:
     interval: Interval | None = None
     note: str = ""
     tags: Mapping[str, str] = field(factory=dict)
-    measure: str = SHARE
+    measure: str = field(default=SHARE, validator=no_percentage)
 
 
 QUERY_TAG = "query"

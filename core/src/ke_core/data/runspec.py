@@ -25,12 +25,14 @@ def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> N
 class Component:
     """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks.
 
-    ``rests_on``: digests, by name, of what an editor's options do not say whole (``Resting``).
+    ``code``: a digest of the source files of its package; empty if there are none. ``rests_on``: digests, by name, of
+    what an editor's options do not say whole (``Resting``).
     """
 
     name: str
     distribution: str
     version: str
+    code: str = field(default="", metadata=OMITTED)
     options: Mapping[str, Any] = field(factory=dict)
     model: ModelRef | None = field(default=None, metadata=OMITTED)
     rests_on: Mapping[str, str] = field(factory=dict, metadata=OMITTED)

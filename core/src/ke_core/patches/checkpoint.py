@@ -60,8 +60,21 @@ def read_history(folder: Path) -> Past | None:
     if not isinstance(raw, dict) or raw.get("schema", 0) > PATCH_SCHEMA:
         raise BadPatch(f"{about / HISTORY} was written by a newer ke", hint="install a newer ke-core")
     history = from_json(raw, History, of=str(about / HISTORY), error=BadPatch, hint=AGAIN)
-    patches = tuple(read_patch(about / step.file) for step in history.patches)
+    patches = tuple(_recorded_patch(about, step) for step in history.patches)
     return Past(history=history, originals=originals, patches=patches)
+
+
+def _recorded_patch(about: Path, step: Applied) -> StoredPatch:
+    """Read a patch of the history. Raises BadPatch for a file outside ``about``, and for another patch than recorded.
+
+    A checkpoint may come from somebody else: its history must not name files elsewhere on this machine.
+    """
+    if Path(step.file).name != step.file or "\\" in step.file:
+        raise BadPatch(f"{about / HISTORY} names a file outside its folder: {step.file!r}", hint=AGAIN)
+    patch = read_patch(about / step.file)
+    if patch.id != step.id:
+        raise BadPatch(f"{about / step.file} is patch {patch.id}, and {HISTORY} says {step.id}", hint=AGAIN)
+    return patch
 
 
 def write_checkpoint(

@@ -61,7 +61,22 @@ def write_patch(patch: StoredPatch, to: Path) -> None:
     tensors = {key: one for name, delta in patch.deltas.items() for key, one in tensors_of(name, delta).items()}
     text = canonical(to_json(patch.info))
     about = {"format": FORMAT, "patch": text, "sha256": _hash(text.encode())}
-    write_atomic(to, lambda path: save_file(tensors, path, metadata=about))
+    write_atomic(to, lambda path: _save(tensors, about, path))
+
+
+def _save(tensors: Mapping[str, Tensor], about: Mapping[str, str], path: Path) -> None:
+    """Write a safetensors file whose bytes depend on nothing but its content.
+
+    safetensors writes the metadata in random order, so the header is written again with sorted keys.
+    """
+    save_file(dict(tensors), path, metadata=dict(about))
+    with path.open("r+b") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        header = json.loads(stream.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        stream.seek(8)
+        stream.write(text.ljust(size))
 
 
 def read_patch(path: Path) -> StoredPatch:

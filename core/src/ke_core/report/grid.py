@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from ke_core.data.queries import Phase
 from ke_core.data.results import SHARE, Score
 from ke_core.report.effort import CORE
+from ke_core.report.numbers import shown_unit
 from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 from ke_core.results.aggregate import BUCKET, PART, TESTED
 
@@ -246,10 +247,10 @@ def _common_n(rows: Sequence[Row], column: Column) -> int | None:
 
 
 def _measure(rows: Sequence[Row], column: Column) -> str:
-    """What a column is measured in; nothing for plain numbers, nor for shares where the title says so."""
+    """The unit of a column; empty for plain numbers, and for percentages where the title says so."""
     found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
     said = {"", SHARE} if column.metric != CORE else {""}
-    return ", ".join(sorted(found - said))
+    return ", ".join(sorted(map(shown_unit, found - said)))
 
 
 def _headed(rows: Sequence[Row], column: Column) -> str:

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from rich.console import Group, RenderableType
 
 from ke_core.data.codec import to_json
-from ke_core.data.results import SHARE, Score
+from ke_core.data.results import Score
 from ke_core.data.runspec import DataRef, ModelRef
 from ke_core.errors import BadConfig, BadRun
 from ke_core.models.absent import NO_MODEL
@@ -20,11 +20,11 @@ from ke_core.report.footer import WARNING, warnings
 from ke_core.report.grid import AFTER
 from ke_core.report.load import load
 from ke_core.report.naming import names
-from ke_core.report.numbers import interval, number
+from ke_core.report.numbers import interval, number, shown_unit
 from ke_core.report.run import Column, Reported, columns
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.results.aggregate import TESTED
-from ke_core.results.folder import runs_in
+from ke_core.results.folder import SCORES, runs_in
 from ke_core.results.ranking import Rank, ranks
 from ke_core.run.summary import failed_in
 
@@ -76,7 +76,10 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
         raise BadRun(
             f"there is no finished run in {root}",
             hint=f"ke runs {root} lists what there is" if damaged or unfinished else "ke sweep and ke eval make runs",
-            details=tuple(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
+            details=(
+                *(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
+                *(f"{name} {_waits_for(root / name)}" for name in unfinished),
+            ),
         )
     tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
     if not tables:
@@ -157,6 +160,12 @@ def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str],
     return runs, damaged, unfinished
 
 
+def _waits_for(path: Path) -> str:
+    """Why a run is not ranked, and what to do."""
+    scored = (path / SCORES).exists()
+    return "is not finished: start the same run again" if scored else f"has not been scored: ke score {path}"
+
+
 def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[Reported]]]:
     """The runs that can be ranked together; those without a model stand beside every model."""
     seen: list[tuple[DataRef, ModelRef]] = []
@@ -223,7 +232,7 @@ def _drawn(found: Table) -> Group:
         count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
         cells = (rank, place.name, place.style, number(place.score), interval(place.score) or "none", count)
         shown.add_row(*map(literal, cells))
-    values = " in ".join(filter(None, ("value", "%" if measure == SHARE else measure)))
+    values = " in ".join(filter(None, ("value", shown_unit(measure))))
     better = ", less is better" if found.less else ""
     model = "no model" if found.model == NO_MODEL else found.model.id
     return titled(f"{found.dataset.component.name} on {model}: {found.column.heading}, {values}{better}", shown)

@@ -17,6 +17,11 @@ def number(score: Score | None) -> str:
     return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value, score.measure)
 
 
+def shown_unit(measure: str) -> str:
+    """The unit in which ``number`` shows a measure."""
+    return "%" if measure == SHARE else measure
+
+
 def interval(score: Score | None) -> str:
     """``38.1-44.3`` or ``95.2-100``, in per cent, or quantities; empty where there is none (one unit alone)."""
     if score is None or score.interval is None:

@@ -23,7 +23,7 @@ LONG = 10_000  # of a text in one line: nothing is cut
 
 
 def scores_csv(runs: Sequence[Reported]) -> str:
-    """Text of a CSV file with a line of headings; values as they are (shares of 1, not per cent), empty where none.
+    """Text of a CSV file with a line of headings; ``value``, ``low`` and ``high`` are in the unit ``measure``.
 
     The last column warns of a judge that agrees too little with labels written by hand, or was never checked.
     A score over a slice has its tag and the tag's value, one over everything has neither. A text that a spreadsheet

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from ke_core.data.codec import from_json, to_json
@@ -141,4 +141,6 @@ def warning(judge: Component) -> str:
 
 
 def _path(judge: Component) -> Path:
-    return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": to_json(judge)}, ".json")
+    """A check holds for a judge of that version, whatever its code: a comment that changed would undo it otherwise."""
+    same = to_json(evolve(judge, code=""))
+    return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": same}, ".json")

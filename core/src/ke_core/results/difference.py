@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ke_core.data.codec import to_json
-from ke_core.data.runspec import RunSpec
+from ke_core.data.runspec import Component, RunSpec
 
 NAMED = 3
 """As many differences of runs as are named: of two with nothing in common all would fill a page."""
@@ -17,6 +17,11 @@ NAMES = {"editor.name": "editor", "dataset.component.name": "dataset", "model.id
 """What each part of a run is called by; where that differs, nothing else of the part is compared."""
 CHOSEN = ("editor.options", "dataset.component.options", "plan", "seed", "styles")
 """What people chose in the command, before what followed from it."""
+CODE: Mapping[str, Callable[[RunSpec], Component]] = {
+    "editor.code": lambda spec: spec.editor,
+    "dataset.component.code": lambda spec: spec.dataset.component,
+}
+"""Digests of plugins' code, and the component that each is of."""
 
 Differing = tuple[str, Any, Any]
 """A field by its path, and what each of the two has there."""
@@ -33,10 +38,26 @@ def run_difference(there: RunSpec, here: RunSpec) -> str:
     found = [*_differing(to_json(there), to_json(here))]
     others = {_part(path) for path, _old, _new in found if path in NAMES}
     told = [one for one in found if one[0] in NAMES or _part(one[0]) not in others]
+    told = [one for one in told if one[0] not in CODE or CODE[one[0]](there).version == CODE[one[0]](here).version]
     told.sort(key=lambda one: _rank(one[0]))  # of one rank in the order of the specification
-    return ", ".join(
-        f"{_called(path, there)} {_said(path, old)} (here {_said(path, new)})" for path, old, new in told[:NAMED]
-    )
+    return ", ".join(_told(one, there, here) for one in told[:NAMED])
+
+
+def code_difference(there: RunSpec, here: RunSpec) -> str:
+    """Which plugins' code changed between two runs that differ in nothing else; empty for any other two."""
+    found = [*_differing(to_json(there), to_json(here))]
+    if any(path not in CODE for path, _old, _new in found):
+        return ""
+    return ", ".join(_told(one, there, here) for one in found)
+
+
+def _told(one: Differing, there: RunSpec, here: RunSpec) -> str:
+    path, old, new = one
+    if path in CODE:
+        component = CODE[path](here)
+        what = f"the code of {component.distribution} {component.version} changed"
+        return f"{what} (digest {_said(path, old)}, here {_said(path, new)})"
+    return f"{_called(path, there)} {_said(path, old)} (here {_said(path, new)})"
 
 
 def _rank(path: str) -> int:

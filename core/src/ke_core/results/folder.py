@@ -24,8 +24,9 @@ from ke_core.data.runspec import IMPORTED, RunSpec
 from ke_core.errors import BadRun
 from ke_core.files import explained, write_atomic
 from ke_core.results.difference import run_difference
-from ke_core.results.lines import from_line, refuse_other, refuse_secrets, to_bytes, whole_lines
+from ke_core.results.lines import from_line, refuse_other, to_bytes, whole_lines
 from ke_core.results.log import LOG, read_log, write_log
+from ke_core.results.redaction import refuse_secrets
 from ke_core.results.seal import SEAL, Seal
 from ke_core.results.writer import Writer, writing
 

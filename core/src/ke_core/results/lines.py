@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import canonical, from_json, tag_of, to_json
 from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
 from ke_core.data.runspec import SCHEMA
-from ke_core.errors import BadConfig, BadRun, PluginBroken
+from ke_core.errors import BadRun, PluginBroken
+from ke_core.results.redaction import redacted
 
 KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged, Probed, Spent)}
-SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
-SHORTEST = 8  # a shorter value is a switch, not a secret, and could stand in any text
 
 
 def to_line(record: Record) -> bytes:
@@ -28,17 +24,15 @@ def to_line(record: Record) -> bytes:
 def to_bytes(raw: Any) -> bytes:
     """Canonical JSON with a line end.
 
-    A lone surrogate, which UTF-8 has no bytes for, is written as JSON's own escape. The value of an
-    environment variable that is named like a secret is blacked out: libraries quote them in error messages.
+    A lone surrogate, which UTF-8 has no bytes for, is written as JSON's own escape. Secrets of the environment are
+    replaced in string values.
     """
     try:
-        text = canonical(raw)
+        text = canonical(redacted(raw))
     except (TypeError, ValueError) as error:
         raise PluginBroken(
             f"a plugin returned what a record cannot hold: {error}", hint="numbers, texts, lists and mappings of them"
         ) from error
-    for secret, name in _secrets().items():
-        text = text.replace(secret, f"[{name}]")
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -90,25 +84,3 @@ def refuse_other(schema: object, *, of: str) -> None:
 
 AGAIN = "start the same run again: a last line is set aside and asked again; of any other, take the file from a backup"
 MEND = "records are only ever appended: take the file from a backup, or start again with another --out"
-
-
-def refuse_secrets(raw: Any, *, of: str) -> None:
-    """Raise BadConfig if ``raw`` holds the value of an environment variable that is named like a secret."""
-    text = canonical(raw)
-    for secret, name in _secrets().items():
-        if secret in text:
-            raise BadConfig(
-                f"{of} would hold the value of the environment variable {name}",
-                hint="leave it out of the options: whatever needs it reads the variable itself",
-            )
-
-
-@cache
-def _secrets() -> Mapping[str, str]:
-    """Value to variable, longest value first, so that one that begins like another is blacked out whole."""
-    found = {
-        canonical(value)[1:-1]: name  # as it stands inside a JSON string
-        for name, value in os.environ.items()
-        if SECRET.search(name) and len(value) >= SHORTEST
-    }
-    return dict(sorted(found.items(), key=lambda pair: (-len(pair[0]), pair)))

@@ -33,5 +33,5 @@ def read_scores(folder: RunFolder) -> Scored:
     return Scored(
         judge=from_json(judge, Component, of=where, error=BadRun),
         metrics=tuple(metrics),
-        scores=tuple(from_json(scores, list[Score], of=where, error=BadRun)),
+        scores=tuple(from_json(scores, list[Score], of=where, error=BadRun, hint=f"ke score {folder.path}")),
     )

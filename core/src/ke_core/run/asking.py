@@ -25,7 +25,8 @@ from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.results.writer import Writer
 from ke_core.run.abreast import ask_groups
-from ke_core.run.gaps import refuse_gaps
+from ke_core.run.asks import Asker
+from ke_core.run.gaps import Planned, refuse_gaps
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
 from ke_core.run.loop import BASE, Loop
@@ -70,7 +71,8 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
     if here.size > 1 and here.leads:
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # what the other processes recorded
-        refuse_gaps(loop, folder, to_do, asked)
+        asker = Asker.of(job.spec, job.editor_spec, job.dataset)
+        refuse_gaps(Planned(spec=job.spec, editor=job.editor_spec, asker=asker, groups=to_do, asked=asked), folder)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 

@@ -9,7 +9,9 @@ from attrs import evolve, frozen
 from ke_core.data.facts import Edit
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import CONDITION, Case, Form, Phase, Query
+from ke_core.data.runspec import RunSpec
 from ke_core.protocols import Ask, Dataset, Likelihood, Question
+from ke_core.specs import EditorSpec
 
 OWN = "own"
 """The style of an editor that brings its own prompts."""
@@ -34,6 +36,17 @@ class Asker:
     edited_form: Form
     own_prompt: bool = False
     hides: bool = False
+
+    @classmethod
+    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> Asker:
+        """For the run of that specification."""
+        return cls(
+            dataset=dataset,
+            styles=spec.styles,
+            edited_form=spec.edited_form,
+            own_prompt=editor.own_prompt,
+            hides=hides,
+        )
 
     def before(self, case: Case) -> list[Unit]:
         """What the unedited model is asked: conditions too, in the dataset's styles."""

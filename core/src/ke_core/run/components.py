@@ -14,6 +14,7 @@ from ke_core.errors import BadConfig, BadRun
 from ke_core.files import sha256_of
 from ke_core.plugins.built import built
 from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.plugins.code import code_digest
 from ke_core.plugins.options import configure, kind_of, resolved
 from ke_core.specs import Spec
 
@@ -42,7 +43,7 @@ class Chosen:
 def choose(catalog: Catalog, kind: str, name: str, options: Options) -> Chosen:
     """The component of that kind and name, with the options under its prefix."""
     offer = catalog.offer(kind, name)
-    return _chosen(offer, configure(offer.spec, options.get(offer.spec.prefix)))
+    return _chosen(catalog, offer, configure(offer.spec, options.get(offer.spec.prefix)))
 
 
 def choose_again(
@@ -68,7 +69,7 @@ def choose_again(
         error=BadRun,
         hint=f"the run was made with {recorded.distribution} {recorded.version}: install that version",
     )
-    return _chosen(offer, config)
+    return _chosen(catalog, offer, config)
 
 
 def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[str, dict[str, str]]:
@@ -89,7 +90,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
     return found
 
 
-def _chosen(offer: Offer, config: Any) -> Chosen:
+def _chosen(catalog: Catalog, offer: Offer, config: Any) -> Chosen:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):
@@ -98,9 +99,13 @@ def _chosen(offer: Offer, config: Any) -> Chosen:
             options[name] = _content(path) or options[name]  # else a name that the component itself knows
             if str(options[name]).startswith(CONTENT):
                 files[str(options[name])] = str(path.resolve())
-    plugin = offer.plugin
+    plugin, kind = offer.plugin, kind_of(offer.spec)
     component = Component(
-        name=offer.spec.name, distribution=plugin.distribution, version=plugin.version, options=options
+        name=offer.spec.name,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        code=code_digest(plugin, (other.plugin for other in catalog.offers[kind].values())),
+        options=options,
     )
     return Chosen(spec=offer.spec, config=config, component=component, files=files)
 

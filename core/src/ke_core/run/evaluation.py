@@ -29,6 +29,7 @@ from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
 from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
+from ke_core.run.gaps import close_if_complete
 from ke_core.run.job import Finished, Job, Judging
 from ke_core.run.judges import Asking, ChosenJudge, open_judge
 from ke_core.run.judging import judge_run
@@ -204,10 +205,8 @@ def judge(
 ) -> int:
     """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
 
-    ``known``: the run's dataset, where it has been read already.
-
-    Returns how many lines were written; none where this judge, with these options and this model, has judged them
-    all. Either way it counts as the last judge from now on. What its model's server was asked is on record too.
+    ``known``: the run's dataset, where it has been read already. Returns how many lines were written; 0 if this judge,
+    with these options and this model, has judged them all. It then counts as the last judge all the same.
     """
     known = known or recorded(folder, catalog, data_dir)
     chosen = dataset_judge(catalog, known.spec, name, options)
@@ -242,7 +241,9 @@ def score(
     known = known or recorded(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
     with folder.writing():
-        return score_run(folder, known.cases, measures, judge=judge)
+        scores = score_run(folder, known.cases, measures, judge=judge)
+        close_if_complete(folder, catalog, known)
+    return scores
 
 
 def _model(

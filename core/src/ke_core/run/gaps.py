@@ -1,38 +1,89 @@
-"""Whether all that was planned is on record, once the processes that shared a run have put their parts together.
+"""Whether everything that was planned is recorded.
 
-Each process asks its share and trusts the others to ask theirs. Where one did not, a number would be of fewer questions
-than it says: so the first one looks, before it judges.
+Each of several processes asks its share and trusts the others to ask theirs, and a run may be scored without the
+command that made it. In both cases a number could be of fewer questions than it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from attrs import frozen
+
 from ke_core.data.queries import Case
 from ke_core.data.records import Batch, Probed, Replied
+from ke_core.data.runspec import RunSpec
 from ke_core.errors import BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Dataset
 from ke_core.results.folder import RECORDS, RunFolder
-from ke_core.run.asks import Unit
-from ke_core.run.loop import BASE, Loop
-from ke_core.run.plan import Group
+from ke_core.run.asks import Asker, Unit
+from ke_core.run.loop import BASE
+from ke_core.run.plan import Group, groups, select, stages
+from ke_core.run.recorded import Recorded
+from ke_core.specs import EditorSpec
+
+Place = tuple[str, ...]
+"""Where a record belongs: batch, case, phase and style, or batch and metric."""
 
 
-def refuse_gaps(loop: Loop, folder: RunFolder, groups: Sequence[Group], asked: Sequence[Group]) -> None:
-    """Raise BadRun where something is not on record of what the plan asks.
+@frozen(kw_only=True)
+class Planned:
+    """What a run asks: the unedited model about the cases of ``groups``, edited models about those of ``asked``."""
 
-    Of the unedited model it asks the cases of ``groups``, of edited ones those of ``asked``.
-    """
-    batches: dict[str, Batch] = {}
-    places: set[tuple[str, ...]] = set()
-    for record in folder.read():
-        if isinstance(record, Batch):
-            batches[record.batch] = record
-        elif isinstance(record, Replied | Probed):
-            places.add(record.place)
-    base = [case for group in groups for case in group.cases] if loop.job.editor_spec.needs_model else []
-    planned = [_unedited(loop, base), *(_edited(loop, group, batches.get(group.id)) for group in asked)]
-    gaps = [place for each in planned for place in each if place not in places]
-    if gaps:
+    spec: RunSpec
+    editor: EditorSpec
+    asker: Asker
+    groups: Sequence[Group]
+    asked: Sequence[Group]
+
+    @classmethod
+    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, cases: Sequence[Case]) -> Planned:
+        """From the specification of a run and all cases of its dataset."""
+        made = groups(select(cases, spec.plan, spec.seed), spec.plan, spec.seed, dataset.split)
+        asked = [stage.asked for stage in stages(made, spec.plan)] if spec.plan.sequential else made
+        asker = Asker.of(spec, editor, dataset)
+        return cls(spec=spec, editor=editor, asker=asker, groups=made, asked=asked)
+
+    def missing(self, folder: RunFolder) -> list[Place]:
+        """Return the places of what is planned and not recorded."""
+        batches: dict[str, Batch] = {}
+        places: set[Place] = set()
+        for record in folder.read():
+            if isinstance(record, Batch):
+                batches[record.batch] = record
+            elif isinstance(record, Replied | Probed):
+                places.add(record.place)
+        planned = [self._unedited(), *(self._edited(group, batches.get(group.id)) for group in self.asked)]
+        return [place for each in planned for place in each if place not in places]
+
+    def _unedited(self) -> Iterator[Place]:
+        cases = [case for group in self.groups for case in group.cases] if self.editor.needs_model else []
+        for case in cases:
+            control = self.asker.control(case) if self.editor.own_before else []
+            yield from _places(BASE, [*self.asker.before(case), *control])
+        if cases:
+            yield from self._probed(BASE)
+
+    def _edited(self, group: Group, batch: Batch | None) -> Iterator[Place]:
+        """The same for the model that the edits of ``batch`` left; a step after which nothing is asked has no reply."""
+        if batch is None:
+            yield (group.id,)  # the place of no record
+            return
+        open_ = {*batch.cases, *batch.controls}.difference(batch.skipped)
+        for case in group.cases:
+            if case.id in open_:
+                yield from _places(group.id, self.asker.after(case, {}, edited=group.edits(case)))
+        if group.asked if self.spec.plan.sequential else batch.edits:
+            yield from self._probed(group.id)
+
+    def _probed(self, batch: str) -> Iterator[Place]:
+        return ((batch, ask.component.name) for ask in self.spec.asks)
+
+
+def refuse_gaps(planned: Planned, folder: RunFolder) -> None:
+    """Raise BadRun if something that is planned is not recorded."""
+    if gaps := planned.missing(folder):
         raise BadRun(
             f"{folder.path / RECORDS} does not hold all that was to be asked: {len(gaps)} are not there, the first of "
             f"them {', '.join(gaps[0])}",
@@ -40,26 +91,17 @@ def refuse_gaps(loop: Loop, folder: RunFolder, groups: Sequence[Group], asked: S
         )
 
 
-def _unedited(loop: Loop, cases: Sequence[Case]) -> Iterator[tuple[str, ...]]:
-    """What is asked of the unedited model, by the places of its records."""
-    for case in cases:
-        yield from _places(BASE, loop.before_edits(case))
-    if cases:
-        yield from ((BASE, measure.component.name) for measure in loop.job.asking)
+def close_if_complete(folder: RunFolder, catalog: Catalog, known: Recorded) -> None:
+    """Mark a scored run as finished if its records hold everything that it asks.
 
-
-def _edited(loop: Loop, group: Group, batch: Batch | None) -> Iterator[tuple[str, ...]]:
-    """The same of the model that the edits of ``batch`` left; a step of which nothing is asked leaves no reply."""
-    if batch is None:
-        yield (group.id,)  # no record has it for its place
+    What it asks depends on its editor: without that plugin, the run stays as it is.
+    """
+    offer = catalog.offers["editor"].get(folder.spec.editor.name)
+    if folder.complete or offer is None or not isinstance(offer.spec, EditorSpec):
         return
-    open_ = {*batch.cases, *batch.controls}.difference(batch.skipped)
-    for case in group.cases:
-        if case.id in open_:
-            yield from _places(group.id, loop.after_edits(group, {}, case))
-    if group.asked if loop.job.spec.plan.sequential else batch.edits:
-        yield from ((group.id, measure.component.name) for measure in loop.job.asking)
+    if not Planned.of(folder.spec, offer.spec, known.dataset, [*known.cases]).missing(folder):
+        folder.close()
 
 
-def _places(batch: str, units: Iterable[Unit]) -> Iterator[tuple[str, ...]]:
+def _places(batch: str, units: Iterable[Unit]) -> Iterator[Place]:
     return ((batch, unit.case, unit.phase, unit.style) for unit in units if unit.questions)

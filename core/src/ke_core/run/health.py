@@ -24,7 +24,7 @@ from ke_core.errors import KEError
 from ke_core.files import CACHE, DATA, cache_dir
 from ke_core.plugins.manager import DISABLE, Installed, disabled_by_environment
 from ke_core.results.folder import environment
-from ke_core.results.lines import SECRET
+from ke_core.results.redaction import SECRET
 
 GIB = 2**30
 LITTLE_MEMORY, LITTLE_DISK = GIB, 2 * GIB

@@ -47,8 +47,7 @@ class Keep:
             )
         if self.out is not None:
             refuse_existing(self.out, force=self.force)
-            if self.out.resolve() == Path(model.reference.removeprefix("hf:")).expanduser().resolve():
-                raise BadConfig(f"{self.out} is the model itself", hint="write the edited one elsewhere")
+            _refuse_inside(self.out, model)
         if self.patch is not None:
             if self.patch.is_dir():
                 raise BadConfig(
@@ -85,6 +84,15 @@ class Keep:
         with whole_folder(to, force=self.force) as folder:
             rank = write_adapter(patch, loaded.model.module, folder, every_layer=self.every_layer)
         return f"adapter of rank {rank}: {to}"
+
+
+def _refuse_inside(out: Path, model: ModelChoice) -> None:
+    """Raise BadConfig where ``out`` is the folder that the model is loaded from, or a place in it."""
+    folder = Path(model.reference.removeprefix("hf:")).expanduser().resolve()
+    if out.resolve() == folder:
+        raise BadConfig(f"{out} is the model itself", hint="write the edited one elsewhere")
+    if folder.is_dir() and out.resolve().is_relative_to(folder):
+        raise BadConfig(f"--out {out} lies in the model's own folder {folder}", hint="write the edited one elsewhere")
 
 
 def _overlap(one: Path, other: Path) -> bool:

@@ -94,11 +94,6 @@ class Loop:
             for units in self._chunks(BASE, cases, self._asker.control, "unedited model, own prompts"):
                 self._ask(BASE, control, units)
 
-    def before_edits(self, case: Case) -> list[Unit]:
-        """What the unedited model is asked of ``case``."""
-        control = self._asker.control(case) if self.job.editor_spec.own_before else []
-        return [*self._asker.before(case), *control]
-
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
         begun = self.begin(group)
@@ -150,14 +145,7 @@ class Loop:
 
     @property
     def _asker(self) -> Asker:
-        spec, editor = self.job.spec, self.job.editor_spec
-        return Asker(
-            dataset=self.job.dataset,
-            styles=spec.styles,
-            edited_form=spec.edited_form,
-            own_prompt=editor.own_prompt,
-            hides=self.job.hides,
-        )
+        return Asker.of(self.job.spec, self.job.editor_spec, self.job.dataset, hides=self.job.hides)
 
     def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
         """The metrics whose own asks are for this process and not on record; a batch without edits has no model."""

@@ -33,9 +33,13 @@ def asks_of(chosen: Chosen) -> tuple[Ask, ...]:
 
 
 def asked_by(chosen: Chosen) -> DataRef | None:
-    """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks."""
+    """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks.
+
+    The metric's code is left out: it also computes scores, and a run may be scored with newer code.
+    """
     asks = asks_of(chosen)
-    return DataRef(component=chosen.component, sha256=digest([_content(ask) for ask in asks])) if asks else None
+    component = evolve(chosen.component, code="")
+    return DataRef(component=component, sha256=digest([_content(ask) for ask in asks])) if asks else None
 
 
 def probe(measure: Measure, edited: Edited, *, batch: str, phase: Phase) -> Probed:

@@ -93,7 +93,8 @@ def test_the_share_is_of_facts_not_of_replies():
 
 def test_before_and_after_editing_are_apart():
     found = scores(record(before=outcome("consistent"), after=outcome("inconsistent")))
-    assert (found["consistency", "before"].value, found["consistency", "after"].value) == (1, 0)
+    assert (found["pre-edit-consistency", "before"].value, found["consistency", "after"].value) == (1, 0)
+    assert ("consistency", "before") not in found
 
 
 def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():

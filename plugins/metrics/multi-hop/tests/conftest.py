@@ -27,13 +27,14 @@ from ke_core.plugin import (
 R, W = Verdict.RIGHT, Verdict.WRONG
 
 
-def query(name: str) -> Query:
-    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)))
+def query(name: str, *, stale: str = "y") -> Query:
+    old = Gold(entities=(Entity(label=stale),)) if stale else None
+    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)), stale=old)
 
 
 def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
     hop = [query(f"hop-{n}") for n in range(1, hops + 1)]
-    before = [query(f"old-{n}") for n in range(1, hops + 1)]
+    before = [query(f"old-{n}", stale="") for n in range(1, hops + 1)]
     made = tuple(Edit(id=f"{name}-e{n}", statement="s") for n in range(1, edits + 1))
     return Case(
         id=name,

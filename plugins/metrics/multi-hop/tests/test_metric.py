@@ -44,14 +44,15 @@ def test_two_cases_by_hand(one_edit, four_edits) -> None:
     """reference/mquake.md, section 14 (10): edit-wise over 1 and 4 edits is a mean over 5 edits, not 2 cases."""
     assert scores(one_edit, four_edits) == {
         ("edit-wise", "after"): pytest.approx(4 / 5),
-        ("instance-wise", "before"): 1 / 2,
         ("instance-wise", "after"): 0.0,
-        ("multi-hop", "before"): 1 / 2,
+        ("multi-hop", "before"): 0.0,
         ("multi-hop", "after"): 1 / 2,
-        ("multi-hop-stale", "before"): 0.0,
+        ("multi-hop-stale", "before"): 1 / 2,
         ("multi-hop-stale", "after"): 1 / 2,
-        ("multi-hop-recalled", "before"): 1.0,
+        ("multi-hop-recalled", "before"): 0.0,
         ("multi-hop-recalled", "after"): 1.0,
+        ("pre-edit-instance-wise", "before"): 1 / 2,
+        ("pre-edit-multi-hop", "before"): 1 / 2,
     }
 
 
@@ -86,10 +87,42 @@ def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
     """Its gold path is its original chain; its single-hop questions are of the new one, where others' edits may be."""
     control = evolve(one_edit, edited=False)
     assert named(control, "multi-hop")[0].value == 1
-    assert named(control, "instance-wise", "before")[0].value == 1
+    assert named(control, "pre-edit-instance-wise", "before")[0].value == 1
     for aspect in ("edit-wise", "instance-wise"):
         (value,) = named(control, aspect)
         assert (value.value, value.skipped_because) == (None, EDITS_WITHHELD)
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "old"),
+    [([R, W, W], 0, 1), ([S, W, W], 1, 0), ([R, S, W], 1, 0), ([W, W, W], 0, 0)],
+)
+def test_the_unedited_model_is_compared_with_the_new_answers_as_an_editor_without_effect_is(
+    before, new, old, case, record
+) -> None:
+    """Before editing, judges call the pre-edit answer right and the new one stale; after editing it is reversed."""
+    turned = [{R: S, S: R}.get(verdict, verdict) for verdict in before]
+    unedited = record(case("a", 1, 2), hops=[W, W], multi=turned, before=before, old=[R, R])
+    for aspect, value in (("multi-hop", new), ("multi-hop-stale", old)):
+        assert [one.value for one in named(unedited, aspect, "before")] == [value]
+        assert named(unedited, aspect)[0].value == value
+    assert named(unedited, "pre-edit-multi-hop", "before")[0].value == float(R in before)
+    assert not named(unedited, "instance-wise", "before")
+
+
+def test_a_question_whose_answer_the_edit_does_not_change_is_right_before_and_after(case, record) -> None:
+    one = case("a", 1, 2, questions=1)
+    (*probes, multi) = one.probes
+    for stale in (None, multi.queries[0].gold):
+        same = evolve(multi, queries=(evolve(multi.queries[0], stale=stale),))
+        unedited = record(evolve(one, probes=(*probes, same)), hops=[W, W], multi=[R], before=[R], old=[R, R])
+        for aspect in ("multi-hop", "pre-edit-multi-hop"):
+            assert named(unedited, aspect, "before")[0].value == 1
+
+
+def test_a_control_is_compared_with_the_pre_edit_answers_before_and_after(one_edit) -> None:
+    control = evolve(one_edit, edited=False)
+    assert [value.value for phase in ("before", "after") for value in named(control, "multi-hop", phase)] == [1, 1]
 
 
 def test_of_cases_whose_facts_are_recalled_only_those_count(case, record, one_edit, four_edits) -> None:
@@ -170,6 +203,6 @@ def test_oracle_is_one_everywhere_and_anti_oracle_nowhere() -> None:
 
     rates = {"edit-wise", "instance-wise", "multi-hop"}
     for verdict, value in ((R, 1), (W, 0), (S, 0)):
-        found = [v for v in MultiHop().values(toy_record(verdict)) if v.aspect in rates]
+        found = [v for v in MultiHop().values(toy_record(verdict)) if v.aspect in rates and v.phase == "after"]
         assert {v.aspect for v in found} == rates
         assert {v.value for v in found} == {value}

@@ -163,13 +163,25 @@ def test_every_wording_counts_and_the_best_one_beside_them() -> None:
     assert found["precision"] == [1, 1, None]
 
 
-def test_before_editing_the_old_answer_is_the_right_one() -> None:
+def test_the_unedited_model_is_compared_with_both_answers_under_different_names() -> None:
     made = case({"a"}, {"b"})
     query = made.probes[1].queries[0]
     turned = Query(id=query.id, texts=query.texts, gold=named("a"), stale=named("b"))
     asked = CaseRecord(case=made, batch="-", outcomes={("before", "direct", query.id): outcome(turned, {"a"})})
     found = observed(asked, phase="before")
-    assert (found["aug"], found["ret"], found["exact"]) == ([None], [1], [1])
+    assert (found["pre-edit-recall"], found["pre-edit-exact"]) == ([1], [1])
+    assert (found["aug"], found["ret"], found["exact"], found["deletion"]) == ([0], [None], [0], [0])
+
+
+def test_the_unedited_model_has_the_scores_of_an_editor_without_effect() -> None:
+    after = record(case({"a", "k"}, {"b", "k"}), {"a", "k"})
+    (key,) = after.outcomes
+    unedited = CaseRecord(case=after.case, batch="-", outcomes={("before", *key[1:]): after.outcomes[key]})
+    found, same = observed(unedited, phase="before"), observed(after)
+    assert {aspect: found[aspect] for aspect in ("aug", "ret", "exact", "precision", "deletion", "any-aug")} == {
+        aspect: same[aspect] for aspect in ("aug", "ret", "exact", "precision", "deletion", "any-aug")
+    }
+    assert (found["aug"], found["ret"], found["pre-edit-recall"]) == ([0], [1], [1])
 
 
 def test_a_control_keeps_its_old_answer() -> None:

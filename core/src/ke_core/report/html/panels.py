@@ -12,7 +12,7 @@ from ke_core.data.runspec import RunSpec
 from ke_core.report.effort import CORE
 from ke_core.report.grid import AFTER, SPENT, UNEDITED, Row, edited, in_order, unedited
 from ke_core.report.naming import names
-from ke_core.report.numbers import interval, number
+from ke_core.report.numbers import interval, number, shown_unit
 from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
 
 GREY = -1
@@ -164,7 +164,11 @@ def _point(score: Score | None) -> Point | None:
         return None
     scale = 100.0 if score.measure == SHARE else 1.0
     ends = score.interval
-    words = f"{number(score)} {score.measure}".strip() + (f" ({interval(score)})" if ends else "") + f", n {score.n:,}"
+    words = (
+        f"{number(score)} {shown_unit(score.measure)}".strip()
+        + (f" ({interval(score)})" if ends else "")
+        + f", n {score.n:,}"
+    )
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
     return Point(value=score.value * scale, low=low, high=high, words=words)
 

@@ -7,6 +7,7 @@ from attrs import frozen
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 RELATED, CONSISTENCY, OF_RELATED = "relatedness", "consistency", "consistency-of-related"
+PRE_EDIT = "pre-edit-"
 
 
 @frozen(kw_only=True)
@@ -32,6 +33,13 @@ def ke_metrics() -> list[MetricSpec]:
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.2",
             by=("scheme",),
-            columns={RELATED: "related", CONSISTENCY: "consistent", OF_RELATED: "consistent of related"},
+            columns={
+                RELATED: "related",
+                CONSISTENCY: "consistent",
+                OF_RELATED: "consistent of related",
+                f"{PRE_EDIT}{RELATED}": "pre-edit related",
+                f"{PRE_EDIT}{CONSISTENCY}": "pre-edit consistent",
+                f"{PRE_EDIT}{OF_RELATED}": "pre-edit consistent of related",
+            },
         )
     ]

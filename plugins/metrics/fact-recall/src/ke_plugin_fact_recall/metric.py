@@ -6,10 +6,11 @@ aspect                 value, for each fact of a reply: n is of facts, and the b
 relatedness            1 if the case's facts speak of it: consistent or inconsistent
 consistency            1 if they agree with it
 consistency-of-related the same, of those they speak of
+pre-edit-...           the same of the unedited model, whose facts are compared with the pre-edit ones
 ====================== ============================================================================
 
-The case's facts are the counterfactual ones after editing, and the old ones before. An edit's own fact, asked for by
-itself, takes no thoughts: those replies are left out.
+The case's facts are the counterfactual ones. An edit's own fact, asked for by itself, needs no thoughts: those replies
+are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ke_core.plugin import (
     Value,
     observed,
 )
-from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, RELATED, FactRecallConfig
+from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, PRE_EDIT, RELATED, FactRecallConfig
 
 SILENT = "nothing was thought before the answer"
 UNJUDGED = "the judge was not asked about facts, or there were none"
@@ -60,10 +61,11 @@ def _labels(seen: Observed) -> list[str | None]:
 def _three(seen: Observed, label: str | None) -> Iterator[Value]:
     why = _missing(seen) if label is None else UNSURE if label == FACT_UNSURE else ""
     right, related = float(label == CONSISTENT), float(label != UNRELATED)
-    yield seen.value(RELATED, None if why else related, why)
-    yield seen.value(CONSISTENCY, None if why else right, why)
+    name = PRE_EDIT if seen.phase == "before" else ""
+    yield seen.value(f"{name}{RELATED}", None if why else related, why)
+    yield seen.value(f"{name}{CONSISTENCY}", None if why else right, why)
     off = why or ("" if related else NOT_RELATED)
-    yield seen.value(OF_RELATED, None if off else right, off)
+    yield seen.value(f"{name}{OF_RELATED}", None if off else right, off)
 
 
 def _missing(seen: Observed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     EDITS_WITHHELD,
@@ -15,12 +15,14 @@ from ke_core.plugin import (
     Outcome,
     Phase,
     Probe,
+    Query,
     Value,
     Verdict,
 )
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
 PHASES: tuple[Phase, ...] = ("before", "after")
+TURNED = {Verdict.RIGHT: Verdict.STALE, Verdict.STALE: Verdict.RIGHT}
 
 
 @frozen(kw_only=True)
@@ -45,6 +47,17 @@ class Asked:
             skipped_because=self.missing,
         )
 
+    def after_edits(self, *, edited: bool) -> Asked:
+        """Return the same answers of the unedited model, compared with the answers that are right after the edits.
+
+        Before editing, judges take the pre-edit answer for right and the new one for stale. For a control the pre-edit
+        answer stays right.
+        """
+        if self.missing or not edited:
+            return self
+        pairs = zip(self.probe.queries, self.outcomes, strict=True)
+        return evolve(self, outcomes=[_turned(query, outcome) for query, outcome in pairs])
+
     @property
     def right(self) -> bool:
         """Whether the probe is passed: one right answer, or all, as it requires."""
@@ -56,6 +69,14 @@ class Asked:
         """Whether the old answer was given, and never the new one."""
         verdicts = {outcome.judgement.verdict for outcome in self.outcomes}
         return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
+
+
+def _turned(query: Query, outcome: Outcome) -> Outcome:
+    """Swap right and stale, unless both stand for the same answer."""
+    if query.stale in (None, query.gold):
+        return outcome
+    found = outcome.judgement
+    return evolve(outcome, judgement=evolve(found, verdict=TURNED.get(found.verdict, found.verdict)))
 
 
 def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:

@@ -7,8 +7,13 @@ edit-wise          for each edit: 1 if its own question (or cloze) is answered r
 instance-wise      1 if every single-hop question behind the multi-hop one is answered right
 multi-hop          1 if any wording of the multi-hop question is answered right, however many there are
 multi-hop-stale    1 if none is right, and one gets the answer that was right before the edit
-multi-hop-recalled multi-hop, only of cases all of whose facts the unedited model recalls (instance-wise before)
+multi-hop-recalled multi-hop, only of cases all of whose facts the unedited model recalls (pre-edit-instance-wise)
+pre-edit-...       edit-wise, instance-wise and multi-hop of the unedited model, against the pre-edit answers
 ================== ============================================================================================
+
+Without ``pre-edit-``, right is what is right after the edits, also for the unedited model: every row of a column is
+compared with the same answers. The single-hop questions of the new chain are not put to the unedited model, so it has
+no ``instance-wise``.
 
 MQuAKE's cases were filtered by what GPT-J recalls; the last line is that filter for the model at hand. Of a control
 only the multi-hop question is scored after editing: its single-hop questions are of its new chain, which is not its
@@ -27,6 +32,7 @@ from ke_plugin_multi_hop.asked import INSTANCE, MULTI_HOP, Asked, asked
 
 HEADLINE = {EFFICACY: "edit-wise", INSTANCE: "instance-wise", MULTI_HOP: "multi-hop"}
 RECALLED = "multi-hop-recalled"
+PRE_EDIT = "pre-edit-"
 NOT_RECALLED = "the unedited model does not recall every fact of the case"
 UNKNOWN = "the unedited model was not asked for every fact of the case"
 
@@ -40,10 +46,20 @@ class MultiHop:
         put = list(asked(record, HEADLINE))
         why = _not_recalled(put)
         for one in put:
-            yield one.value(HEADLINE[one.probe.aspect], one.right)
-            if one.probe.aspect == MULTI_HOP:
-                yield one.value("multi-hop-stale", one.stale)
-                yield evolve(one, missing=one.missing or why).value(RECALLED, one.right)
+            aspect = HEADLINE[one.probe.aspect]
+            if one.phase == "before":
+                yield one.value(f"{PRE_EDIT}{aspect}", one.right)
+            if one.probe.phase != "before":
+                found = one.after_edits(edited=record.edited) if one.phase == "before" else one
+                yield from _values(found, aspect, why)
+
+
+def _values(one: Asked, aspect: str, not_recalled: str) -> Iterator[Value]:
+    """Against the answers that are right after the edits."""
+    yield one.value(aspect, one.right)
+    if one.probe.aspect == MULTI_HOP:
+        yield one.value("multi-hop-stale", one.stale)
+        yield evolve(one, missing=one.missing or not_recalled).value(RECALLED, one.right)
 
 
 def _not_recalled(put: list[Asked]) -> str:

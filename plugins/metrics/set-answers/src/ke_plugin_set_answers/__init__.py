@@ -48,6 +48,8 @@ def ke_metrics() -> list[MetricSpec]:
                 "exact": "exact",
                 "precision": "precision",
                 "deletion": "deleted",
+                "pre-edit-recall": "pre-edit recall",
+                "pre-edit-exact": "pre-edit exact",
             },
             tables={
                 "Acc by question, the best of the wordings, and how many questions have nothing to add or to retain": {

@@ -17,11 +17,14 @@ empty-ret    1 if A_ret is empty
 any-aug      for one case: the best wording's aug (any-ret, any-exact likewise)
 edit-wise    for each edit: 1 if its own question is answered by exactly its     the case is a control
              new objects
+pre-edit-... recall (\|P & A\| / \|A\|) and exact (1 if P is A), of the       A is empty (recall)
+             unedited model
 ============ =================================================================== ==================
 
 The first three are recalls: an extra thing costs nothing, and repeating what an edit injects looks like success. The
-next three are not in the paper, and say so. Of a model asked before the edits, and of a control, the old world is
-right: there A* is A, so that ``ret`` is how much of the answer is known, and nothing is added or deleted.
+next three are not in the paper, and say so. Without ``pre-edit-``, the unedited model is compared with the same sets as
+the edited one. For a control the old world stays right: there A* is A, so that ``ret`` is how much of the answer is
+known, and nothing is added or deleted.
 """
 
 from __future__ import annotations
@@ -44,11 +47,10 @@ from ke_core.plugin import (
     Query,
     Value,
     Verdict,
-    expected,
 )
 from ke_plugin_set_answers import SetAnswersConfig
 
-COMPLEX = "complex"
+COMPLEX, PRE_EDIT = "complex", "pre-edit-"
 PHASES: tuple[Phase, ...] = ("before", "after")
 NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
 EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
@@ -66,14 +68,13 @@ class Sets:
     listed: int
 
     @classmethod
-    def of(cls, query: Query, probe: Probe, phase: Phase, outcome: Outcome, *, edited: bool) -> Sets:
+    def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> Sets:
         """From a judgement of the judge ``set``, or of another whose findings name entities."""
-        now = _keys(expected(query, probe, phase, edited=edited).gold)
-        changed = edited and phase == "after"
+        old = _keys(query.stale or query.gold)
         found = outcome.judgement.findings
         return cls(
-            before=_keys(query.stale or query.gold) if changed else now,
-            after=now,
+            before=old,
+            after=_keys(query.gold) if edited else old,
             named=frozenset(f.entity for f in found if f.label in NAMED and f.entity is not None),
             listed=sum(f.label in LISTED for f in found),
         )
@@ -131,9 +132,11 @@ class SetAnswers:
             if why or outcome is None:
                 yield from made.missing(why)
                 continue
-            sets = Sets.of(query, probe, phase, outcome, edited=record.edited)
+            sets = Sets.of(query, outcome, edited=record.edited)
             seen.append(sets)
             yield from self._question(made, sets)
+            if phase == "before":
+                yield from _pre_edit(made, Sets.of(query, outcome, edited=False))
         yield from _best(made, seen, whole=len(seen) == len(probe.queries))
 
     def _question(self, made: Moment, sets: Sets) -> Iterator[Value]:
@@ -185,7 +188,14 @@ class Moment:
             outcome = self.record.outcomes.get((self.phase, self.style, query.id))
             why = self.record.skipped or withheld or _why(outcome)
             right = outcome is not None and outcome.judgement.verdict is Verdict.RIGHT
-            yield self.value("edit-wise", None if why else float(right), why, unit=",".join(probe.edits))
+            aspect = f"{PRE_EDIT if self.phase == 'before' else ''}edit-wise"  # judged with the answers of the moment
+            yield self.value(aspect, None if why else float(right), why, unit=",".join(probe.edits))
+
+
+def _pre_edit(made: Moment, sets: Sets) -> Iterator[Value]:
+    """How much of the pre-edit answer the unedited model knows."""
+    yield made.value(f"{PRE_EDIT}recall", sets.recall("ret"), WHY["ret"])
+    yield made.value(f"{PRE_EDIT}exact", float(sets.exact))
 
 
 def _best(made: Moment, seen: Sequence[Sets], *, whole: bool) -> Iterator[Value]:

@@ -1,0 +1,118 @@
+"""Remove the values of secret environment variables from what is written to a run folder.
+
+Libraries quote tokens and passwords in error messages, and error messages are recorded. Only string values are changed:
+keys and numbers identify records and must stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from attrs import fields, has
+
+from ke_core.data.codec import tag_of
+from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.results import Score
+from ke_core.data.runspec import RunSpec
+from ke_core.errors import BadConfig
+
+SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
+SHORTEST = 8
+"""Shorter values are settings rather than secrets, and occur in ordinary text."""
+WRITTEN = (Batch, Replied, Judged, Probed, Spent, Score, RunSpec)
+"""Classes of what is written to a run folder."""
+
+
+def redacted(raw: Any) -> Any:
+    """Return a copy of JSON values in which each secret is replaced by the name of its variable in brackets."""
+    secrets = _secrets()
+    return _redacted(raw, secrets) if secrets else raw
+
+
+def refuse_secrets(raw: Any, *, of: str) -> None:
+    """Raise BadConfig if a string value in ``raw`` holds a secret of the environment."""
+    for text in _strings(raw):
+        for secret, name in _secrets().items():
+            if secret in text:
+                raise BadConfig(
+                    f"{of} would hold the value of the environment variable {name}",
+                    hint="leave it out of the options: whatever needs it reads the variable itself",
+                )
+
+
+def _redacted(raw: Any, secrets: Mapping[str, str]) -> Any:
+    if isinstance(raw, str):
+        for secret, name in secrets.items():
+            raw = raw.replace(secret, f"[{name}]")
+        return raw
+    if isinstance(raw, Mapping):
+        return {key: _redacted(value, secrets) for key, value in raw.items()}
+    if isinstance(raw, list | tuple):
+        return [_redacted(value, secrets) for value in raw]
+    return raw
+
+
+def _strings(raw: Any) -> Iterator[str]:
+    if isinstance(raw, str):
+        yield raw
+    elif isinstance(raw, Mapping):
+        for value in raw.values():
+            yield from _strings(value)
+    elif isinstance(raw, list | tuple):
+        for value in raw:
+            yield from _strings(value)
+
+
+@cache
+def _secrets() -> Mapping[str, str]:
+    """Value to variable name, longest value first: a secret that contains another one is replaced as a whole."""
+    named = {
+        value: name for name, value in os.environ.items() if SECRET.search(name) and len(value.strip()) >= SHORTEST
+    }
+    found = {value: name for value, name in named.items() if not (_is_number(value) or _is_schema_word(value))}
+    return dict(sorted(found.items(), key=lambda pair: (-len(pair[0]), pair)))
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_schema_word(value: str) -> bool:
+    """Whether replacing ``value`` would change a word that readers of the files rely on (``answered``)."""
+    return any(value in word for word in _schema_words())
+
+
+@cache
+def _schema_words() -> frozenset[str]:
+    """Field names, tags, and the values of enums and literals of everything in ``WRITTEN``."""
+    seen: set[Any] = set()
+    return frozenset(word for cls in WRITTEN for word in _words(cls, seen))
+
+
+def _words(kind: Any, seen: set[Any]) -> Iterator[str]:
+    if isinstance(kind, str):  # a value of a Literal
+        yield kind
+        return
+    if kind in seen:
+        return
+    seen.add(kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        yield from (str(member.value) for member in kind)
+    elif isinstance(kind, type) and has(kind):
+        hints = get_type_hints(kind)
+        yield tag_of(kind)
+        for attribute in fields(kind):
+            yield attribute.name
+            yield from _words(hints[attribute.name], seen)
+    else:
+        for part in get_args(kind):
+            yield from _words(part, seen)

@@ -1,0 +1,53 @@
+"""A score is in the unit that it names; fractions are never called percentages."""
+
+import pytest
+
+from ke_core.data.codec import to_json
+from ke_core.data.results import SHARE, Score
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.errors import BadRun
+from ke_core.results.folder import RunFolder
+from ke_core.results.measured import read_scores
+from ke_core.specs import MetricSpec
+from ke_core.testing.toy import ToyConfig
+
+EXACT = Component(name="exact", distribution="d", version="1")
+SPEC = RunSpec(
+    ke="0.1.0",
+    model=ModelRef(source="hf", id="m"),
+    editor=EXACT,
+    dataset=DataRef(component=EXACT, sha256="0"),
+    styles=("direct",),
+    plan=Plan(),
+    edited_form="question",
+)
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write a score as it stands in scores.json, and read it back."""
+
+    def scored(**changed):
+        folder = RunFolder.create(tmp_path / "run", SPEC)
+        score = to_json(Score(metric="m", aspect="a", value=0.5, n=2)) | changed
+        metric = {"component": to_json(EXACT), "scores": [score]}
+        folder.write_scores({"schema": 1, "judge": to_json(EXACT), "metrics": [metric]})
+        return read_scores(folder).scores
+
+    return scored
+
+
+def test_a_number_from_0_to_1_is_stored_as_a_fraction(written):
+    (score,) = written()
+    assert (score.value, score.measure) == (0.5, SHARE) == (0.5, "fraction")
+
+
+def test_scores_in_percent_are_refused_with_what_to_do(written):
+    with pytest.raises(BadRun, match=r"(?s)scores.json does not fit.*measure cannot be '%'") as caught:
+        written(measure="%")
+    assert caught.value.hint.startswith("ke score ")
+
+
+def test_a_metric_cannot_declare_percent():
+    with pytest.raises(ValueError, match="measures cannot be '%'"):
+        MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, measures={"a": "%"})
