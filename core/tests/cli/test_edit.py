@@ -510,6 +510,17 @@ def test_verify_measures_what_it_says(ke, patched, tmp_path):
     assert numbers["preference"]["n"] == 1
 
 
+def test_verify_reads_an_edit_file_as_a_suite(ke, patched, tmp_path):
+    edit = {"prompt": SUITE[1]["prompt"], "subject": "Danielle Darrieux", "target_new": "never said"}
+    suite = write(tmp_path / "t.jsonl", [edit | {"paraphrases": ["Danielle Darrieux speaks"], "target_old": "French"}])
+    found = json.loads(ke(*patched, suite, "--json")[1])["facts"]
+    assert [(one["kind"], one["prompt"], one["expect"], one["not"]) for one in found] == [
+        ("changed", SUITE[1]["prompt"], ["never said"], ["French"]),
+        ("paraphrase", "Danielle Darrieux speaks", ["never said"], ["French"]),
+    ]
+    assert found[0]["before"]["text"] != found[0]["after"]["text"]
+
+
 def test_verify_asks_a_folder_that_holds_the_patch_as_it_stands(ke, base, patched, tmp_path):
     suite = write(tmp_path / "s.jsonl", SUITE)
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "edited")[0] == 0
