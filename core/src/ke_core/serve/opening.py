@@ -54,8 +54,8 @@ class Served:
     edited: Edited
     bank: Bank
     state: State | None
-    notice: str
     turns: bool
+    notice: str = ""
 
     def keep(self) -> None:
         """Save the active edits. Raises KEError."""
