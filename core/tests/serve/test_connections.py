@@ -124,7 +124,7 @@ def test_many_silent_connections_leave_a_place_for_a_client_that_asks(facts, sta
 
 
 def test_at_the_descriptor_limit_health_is_answered_and_the_log_stays_small(process, facts):
-    child, site = process("--edits", facts, descriptors=64)
+    child, site = process("--edits", facts, descriptors=40)
     with ExitStack() as opened:
         for _ in range(150):
             line = opened.enter_context(closing(socket.socket()))

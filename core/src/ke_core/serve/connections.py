@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 import h11
+from attrs import define
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+try:
+    import resource
+except ImportError:  # pragma: no cover  Windows has no such limit
+    resource = None  # type: ignore[assignment]
 
 Wait = Literal["head", "rest", "read", "body"]
 SECONDS: dict[Wait, float] = {"head": 10.0, "rest": 5.0, "read": 60.0}
@@ -20,9 +26,12 @@ until the client has read what was sent. The body of a request that is not answe
 """
 ORDER: tuple[Wait, ...] = ("head", "rest", "read", "body")
 """Which connections are closed first where there are too many."""
-WAITING = 256  # connections beyond those whose requests are answered; more than two backlogs, see `Connection`
-BACKLOG = 64
+WAITING = 256  # connections beyond those whose requests are answered
+BACKLOG = 128  # connections that the system queues until they are accepted
+ACCEPTED = 16  # connections accepted before others are read: far fewer than may be open, see `Connection`
 BURST, PERIOD = 5, 60.0  # log records of one kind, in that many seconds
+UNLIMITED = 1 << 20
+RETRY = 1.0  # seconds until asyncio accepts connections again after it ran out of descriptors
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 LOG = logging.getLogger("ke_core.serve")
 LOGGERS = ("ke_core.serve", "uvicorn.error", "asyncio")
@@ -32,8 +41,8 @@ class Connection(H11Protocol):
     """uvicorn's connection, closed when its client is too slow or when others need its place.
 
     If more than ``most`` are open, the one is closed that has waited longest for its client. New connections are always
-    accepted, so a client that sends its request at once is answered however many others are silent. asyncio accepts a
-    whole backlog, and a second one, before it reads from the first: ``most`` must leave room for that.
+    accepted, so a client that sends its request at once is answered however many others are silent. asyncio accepts
+    ``ACCEPTED`` connections, and as many again, before it reads from the first: ``most`` must leave room for that.
     """
 
     most: ClassVar[int]
@@ -47,7 +56,7 @@ class Connection(H11Protocol):
         self._watch()
         if len(self.connections) > self.most:
             waiting = [one for one in self.connections if isinstance(one, Connection) and one.wait]
-            min(waiting, key=Connection._rank).drop()
+            min(waiting, key=Connection.rank).drop()
 
     def data_received(self, data: bytes) -> None:
         """Read a piece of a request."""
@@ -99,7 +108,8 @@ class Connection(H11Protocol):
             return "rest" if self.cycle.response_complete else "body"
         return None
 
-    def _rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[int, float]:
+        """Return a key that sorts connections by how soon they are closed for others."""
         return (ORDER.index(self.wait) if self.wait else len(ORDER)), self._since
 
     def _stop(self) -> None:
@@ -110,29 +120,49 @@ class Connection(H11Protocol):
 
 
 def connection_class(answered: int) -> type[Connection]:
-    """Return the class of connections of a server that answers at most ``answered`` requests at once."""
+    """Return the class of connections of a server that answers at most ``answered`` requests at once.
+
+    They use at most half of the descriptors that the process may have: connections that asyncio has accepted, and that
+    are not counted yet, need the rest.
+    """
 
     class Limited(Connection):
-        most = answered + WAITING
+        most = min(answered + WAITING, _descriptors() // 2)
 
     return Limited
 
 
-def free_descriptors(connections: set[Any], context: dict[str, Any]) -> bool:
-    """Close silent connections if ``context``, asyncio's report of an error, says that no descriptor is left.
+def _descriptors() -> int:
+    if resource is not None:
+        found: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if found != resource.RLIM_INFINITY:
+            return found
+    return UNLIMITED
 
-    Return whether it does.
-    """
-    error = context.get("exception")
-    if not (isinstance(error, OSError) and error.errno in NO_DESCRIPTOR):
-        return False
-    silent = [one for one in connections if isinstance(one, Connection) and one.wait == "head"]
-    for one in silent:
-        one.drop()
-    LOG.warning(
-        "%s: closed %d connections without a request. Raise the limit with ulimit -n.", error.strerror, len(silent)
-    )
-    return True
+
+@define
+class DescriptorGuard:
+    """Closes connections when asyncio reports that no descriptor is left, which it does many times in a row."""
+
+    connections: set[Any]
+    _last: float = float("-inf")
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an error of the event loop. If descriptors are the reason, close the older half of the silent ones."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in NO_DESCRIPTOR):
+            loop.default_exception_handler(context)
+            return
+        if loop.time() - self._last < RETRY / 2:
+            return
+        self._last = loop.time()
+        silent = sorted(
+            (one for one in self.connections if isinstance(one, Connection) and one.wait == "head"), key=Connection.rank
+        )
+        closed = silent[: (len(silent) + 1) // 2]
+        for one in closed:
+            one.drop()
+        LOG.warning("%s: closed %d silent connections. Raise the limit with ulimit -n.", error.strerror, len(closed))
 
 
 class RateLimit(logging.Filter):

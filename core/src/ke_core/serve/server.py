@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 import uvicorn
 from attrs import field, frozen
@@ -18,7 +17,7 @@ from ke_core.errors import BadConfig, KEError
 from ke_core.serve.app import Routes, build_app
 from ke_core.serve.asked import Manner
 from ke_core.serve.batcher import Batcher
-from ke_core.serve.connections import BACKLOG, connection_class, free_descriptors, limited_logging
+from ke_core.serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
 from ke_core.serve.guarding import Limits
 from ke_core.serve.opening import Served
 from ke_core.web import is_loopback
@@ -58,12 +57,10 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, and handle errors of accepting connections."""
-        asyncio.get_running_loop().set_exception_handler(self._loop_failed)
+        asyncio.get_running_loop().set_exception_handler(DescriptorGuard(self.server_state.connections).handle)
         await super().startup(sockets)
-
-    def _loop_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not free_descriptors(self.server_state.connections, context):
-            loop.default_exception_handler(context)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -103,7 +100,7 @@ def serve(
     config = uvicorn.Config(
         build_app(routes, address.token),
         http=connection_class(limits.concurrent),
-        backlog=BACKLOG,
+        backlog=ACCEPTED,  # asyncio also uses it as the number of connections to accept at once
         lifespan="off",
         log_config=None,
         access_log=False,  # what people ask goes to no log
