@@ -1,8 +1,9 @@
-"""What those that speak HTTP have in common: which names mean this machine, and how much of an answer is read."""
+"""Helpers for HTTP clients and servers: loopback names, the Host header, bounded reads."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,24 @@ if TYPE_CHECKING:
     from urllib.error import HTTPError
 
 NAME = "localhost"
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 FIRST = 1 << 20  # bytes of an error's body
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host``, a name or an address with or without brackets, is reached from this machine alone."""
+    """Return whether only this machine reaches ``host``: a name or an address. Only IPv6 may have brackets."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        address = ipaddress.ip_address(bare)
     except ValueError:
         return host.lower() == NAME
+    return address.is_loopback and (address.version == 6 or bare == host)
+
+
+def host_name(header: str) -> str:
+    """Return the name or address in a ``Host`` header, without the port. Empty if the header is malformed."""
+    found = HOST.fullmatch(header)
+    return found[1] if found else ""
 
 
 def read_at_most(answer: HTTPResponse, limit: int) -> bytes:

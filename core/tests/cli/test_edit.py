@@ -48,7 +48,7 @@ class Toy:
     def check(self, session, edits):
         from ke_core.weights import unmakeable
 
-        nobody = {edit.id: "its subject is Nobody" for edit in edits if edit.cloze.subject == "Nobody"}
+        nobody = {edit.id: "its subject is Nobody" for edit in edits if edit.cloze and edit.cloze.subject == "Nobody"}
         return nobody or unmakeable(edits, session.model.tokenizer, 1000)
 
     @contextmanager
@@ -74,6 +74,13 @@ class Toy:
         down.copy_(found)
 
 
+class Stating(Toy):
+    """Learns statements, as qlora does."""
+
+    def check(self, session, edits):
+        return {}
+
+
 class Plugin:
     @hookimpl
     def ke_editors(self):
@@ -81,6 +88,7 @@ class Plugin:
         return [
             EditorSpec(name="toy", summary="adds noise", **common),
             EditorSpec(name="toy-each", family="toy", summary="one at a time", one_at_a_time=True, **common),
+            EditorSpec(name="toy-any", family="toy", summary="statements", **{**common, "build": Stating}),
             EditorSpec(name="memory", summary="no weights", config=Config, build=Toy),
         ]
 
@@ -519,6 +527,26 @@ def test_verify_measures_what_it_says(ke, patched, tmp_path):
     assert numbers["kept"] == {"value": (1 - lost) / 2, "n": 2}
     assert numbers["drift"] == {"value": lost, "n": 1}
     assert numbers["preference"]["n"] == 1
+
+
+def test_a_bare_statement_is_edited_or_refused_with_the_editors_reason(ke, base, tmp_path):
+    file = write(tmp_path / "s.jsonl", [{"ke_serve_state": 1}, {"statement": "Water is dry"}])
+    status, _out, err = ke("edit", "--edits", file, *base, "--editor", "toy")
+    assert (status, "s.jsonl, line 2: 'Water is dry': it has no cloze" in err) == (2, True)
+    status, out, _err = ke("edit", "--edits", file, *base, "--editor", "toy-any", "--patch", "s.safetensors")
+    assert (status, "Water is dry" in out, "new object generated: 0 of 0" in out) == (0, True, True)
+    assert ke("patch", "info", "s.safetensors")[0] == 0
+
+
+def test_verify_reads_an_edit_file_as_a_suite(ke, patched, tmp_path):
+    edit = {"prompt": SUITE[1]["prompt"], "subject": "Danielle Darrieux", "target_new": "never said"}
+    suite = write(tmp_path / "t.jsonl", [edit | {"paraphrases": ["Danielle Darrieux speaks"], "target_old": "French"}])
+    found = json.loads(ke(*patched, suite, "--json")[1])["facts"]
+    assert [(one["kind"], one["prompt"], one["expect"], one["not"]) for one in found] == [
+        ("changed", SUITE[1]["prompt"], ["never said"], ["French"]),
+        ("paraphrase", "Danielle Darrieux speaks", ["never said"], ["French"]),
+    ]
+    assert found[0]["before"]["text"] != found[0]["after"]["text"]
 
 
 def test_verify_asks_a_folder_that_holds_the_patch_as_it_stands(ke, base, patched, tmp_path):

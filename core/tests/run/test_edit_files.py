@@ -196,3 +196,29 @@ def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, p
 def test_a_sentence_that_cannot_be_cut_is_refused(sentence, subject, object_, words):
     with pytest.raises(BadData, match=words):
         from_sentence(sentence, subject, object_)
+
+
+def test_a_bare_statement_is_an_edit_without_a_subject(tmp_path):
+    (found,) = read_edits(lines(tmp_path, {"statement": " Water  is dry. ", "url": "a page", "date": "2026-01-31"}))
+    assert (found.edit.statement, found.edit.cloze, found.edit.after) == ("Water is dry", None, None)
+    assert (found.source, found.date, found.target, found.prompt) == ("a page", "2026-01-31", "", "Water is dry")
+
+
+def test_a_statement_next_to_a_prompt_is_ignored(tmp_path):
+    assert one(tmp_path, statement="whatever").edit == one(tmp_path).edit
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [({"statement": "x", "subject": "y"}, "line 1: subject does not go with a bare statement"),
+     ({"statement": " . "}, "line 1: statement is missing or empty"),
+     ({"statement": ["x"]}, "not a text")],
+)  # fmt: skip
+def test_a_bad_bare_statement_is_named(tmp_path, record, words):
+    with pytest.raises(BadData, match=words):
+        read_edits(lines(tmp_path, record))
+
+
+def test_the_header_of_a_state_file_is_no_edit(tmp_path):
+    (found,) = read_edits(lines(tmp_path, {"ke_serve_state": 1, "input_sha256": ""}, GOOD))
+    assert found.source.endswith("line 2")

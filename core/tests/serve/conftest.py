@@ -155,10 +155,12 @@ def process(tmp_path):
     """``process("--edits", ...)``: the command line, as (process, site); killed at the end of the test."""
     begun = []
 
-    def begin(*arguments, token="", editor="recall", grace=30):
+    def begin(*arguments, token="", editor="recall", grace=30, descriptors=0):
         words = (sys.executable, str(SCRIPT), "serve", "--model", "saying:one", "--editor", editor, "--port", "0")
         around = {**os.environ, "KE_SERVE_TOKEN": token, "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
         around["TOYS_GRACE"] = str(grace)
+        if descriptors:
+            around["TOYS_DESCRIPTORS"] = str(descriptors)
         child = subprocess.Popen((*words, *map(str, arguments)), env=around, stderr=subprocess.PIPE, text=True)
         begun.append(child)
         said = []

@@ -179,8 +179,8 @@ def test_a_question_whose_client_has_left_is_not_asked(facts, start, hold):
             assert held.busy.wait(20)
             with socket.create_connection((site.host, site.port), 10) as line:
                 line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-                until(lambda: site.json("GET", "/v1/models")[0] == 429)  # it is under way
-            until(lambda: site.json("GET", "/v1/models")[0] == 200)  # and no more
+                until(lambda: site.json("POST", "/v1/completions", {})[0] == 429)  # it is counted
+            until(lambda: site.json("POST", "/v1/completions", {})[0] == 400)  # and no longer
         first.join()
         assert site.said("last")
         assert held.texts == ["first", "last"]
@@ -233,7 +233,7 @@ def test_weight_editors_answer_and_refuse_changes(facts, start):
             ):
                 status, body = site.json("POST", path, {"edits": edits})
                 assert (status, body["error"]["code"]) == (409, "UnsupportedChange")
-                assert f"{editor} cannot change its edits while they are in force" in body["error"]["message"]
+                assert f"{editor} cannot change its edits while they are active" in body["error"]["message"]
             assert site.json("GET", "/edits")[1]["count"] == 2
 
 

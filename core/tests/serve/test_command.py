@@ -44,11 +44,11 @@ def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
     status, out, _err = ke("serve", "edits", "list", *url, plugins=plugins)
     assert (status, out.count("The capital of")) == (0, 2)
     status, out, _err = ke("serve", "edits", "add", "Water is dry.", "Snow is warm", *url, plugins=plugins)
-    assert (status, out.splitlines()[-1]) == (0, "4 in force")
+    assert (status, out.splitlines()[-1]) == (0, "4 active")
     assert "FACT Water is dry." in site.said("Is water dry")
     word = out.split()[1]
     status, out, _err = ke("serve", "edits", "remove", word, "Snow is warm", *url, plugins=plugins)
-    assert (status, out.splitlines()[0].split()[1], out.splitlines()[-1]) == (0, word, "2 in force")
+    assert (status, out.splitlines()[0].split()[1], out.splitlines()[-1]) == (0, word, "2 active")
     listed = json.loads(ke("serve", "edits", "list", "--json", *url, plugins=plugins)[1])
     assert listed[0]["date"] == "2026-01-02"
 
@@ -78,13 +78,13 @@ def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypa
     monkeypatch.setattr(server, "serve", listened)
     words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
     err = ke("serve", *words, plugins=toys.plugins())[2]
-    assert ("2 edits; they cannot change while it runs" in err, "changes are kept in" in err) == (not can, can)
+    assert ("2 edits; they cannot change while it runs" in err, "changes are saved to" in err) == (not can, can)
 
 
 def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monkeypatch):
     url = ("--url", site.url)
     for words, says in (
-        (("edits", "remove", "nobody", *url), "no edit in force is called 'nobody'"),
+        (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
         (("edits", "list", "--url", "http://127.0.0.1:9"), "cannot reach http://127.0.0.1:9"),
         (("edits", "list", "--url", "nonsense"), "nonsense is not the address of a server"),
         (("edits", "list", "--url", "http://[::1"), "http://[::1 is not the address of a server"),

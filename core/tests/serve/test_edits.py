@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
-from ke_core.files import write_atomic
 from ke_core.serve import app, client, opening
-from ke_core.serve import bank as banks
-from ke_core.serve.bank import kept_from, read_bank
+from ke_core.serve.bank import kept_from
 from ke_core.serve.client import Client
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
@@ -165,54 +162,6 @@ def test_another_server_that_answers_in_json_is_told_from_ke_serve(site):
         list(Client(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
 
 
-def test_a_restart_keeps_the_edits_with_their_dates_and_foreign_fields(tmp_path, start):
-    file = tmp_path / "facts.jsonl"
-    row = {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "neighborhood_prompts": ["x"]}
-    file.write_text(json.dumps(row | {"date": "2026-01-02"}) + "\n")
-    with start(edits=file) as site:
-        site.json("POST", "/edits", {"edits": [BOLIVIA]})
-        before = site.json("GET", "/edits")[1]["data"]
-    assert json.loads(file.read_text().splitlines()[0])["neighborhood_prompts"] == ["x"]
-    with start(edits=file) as site:
-        assert site.json("GET", "/edits")[1]["data"] == before
-        assert "Oruro" in site.said("The capital of Bolivia")
-
-
-def test_a_state_file_is_read_instead_of_the_edits_it_began_with(facts, tmp_path, start):
-    state, first = tmp_path / "state.jsonl", facts.read_bytes()
-    with start(edits=facts, state=state) as site:
-        site.json("POST", "/edits/remove", {"edits": ["The capital of Peru is Cusco"]})
-    with start(edits=facts, state=state) as site:
-        assert statements(site) == ["The capital of Chile is Arica"]
-    assert facts.read_bytes() == first
-    with start(state=tmp_path / "fresh.jsonl") as site:
-        assert statements(site) == []
-
-
-def test_every_edit_can_be_removed_and_a_restart_begins_empty(facts, start):
-    with start(edits=facts) as site:
-        site.json("POST", "/edits/remove", {"edits": statements(site)})
-        assert site.said("Peru?") == "<<User: Peru? / Assistant:>>"
-    with start(edits=facts) as site:
-        assert statements(site) == []
-
-
-def test_a_disk_that_takes_nothing_leaves_model_and_file_as_they_were(site, facts, monkeypatch):
-    before = facts.read_bytes()
-
-    def full(_path, _content):
-        raise KEError("cannot write it: no space left on device")
-
-    monkeypatch.setattr(banks, "write_atomic", full)
-    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True})
-    assert (status, body["error"]["type"]) == (500, "server_error")
-    assert "no space left" in body["error"]["message"]
-    monkeypatch.setattr(banks, "write_atomic", write_atomic)
-    assert facts.read_bytes() == before
-    assert sorted(statements(site)) == ["The capital of Chile is Arica", "The capital of Peru is Cusco"]
-    assert "Cusco" in site.said("The capital of Peru?")
-
-
 def test_an_encoder_that_fails_leaves_model_and_list_as_they_were(site, facts, toys, monkeypatch):
     before, listed = facts.read_bytes(), statements(site)
 
@@ -248,47 +197,6 @@ def test_edits_change_while_others_ask(site):
     assert len(statements(site)) == 2
 
 
-def test_a_file_that_is_changed_by_hand_is_not_written_over(site, facts, start):
-    site.json("POST", "/edits", {"edits": [BOLIVIA]})
-    with facts.open("a") as file:
-        file.write(json.dumps({"statement": "Water is dry"}) + "\n")
-    before = facts.read_bytes()
-    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Brazil"}]})
-    assert (status, body["error"]["code"]) == (409, "ChangedMeanwhile")
-    assert "start ke serve again" in body["error"]["message"]
-    assert facts.read_bytes() == before
-    assert len(statements(site)) == 3
-
-
-def test_a_second_server_does_not_share_the_file(site, facts, start):
-    with pytest.raises(KEError, match="another ke serve keeps its edits in"), start(edits=facts):
-        pass
-
-
-@pytest.mark.parametrize("option", ["edits", "state"])
-def test_a_link_to_the_file_is_the_file(facts, tmp_path, start, option):
-    (tmp_path / "links").mkdir()
-    link = tmp_path / "links" / "facts.jsonl"
-    link.symlink_to(facts)
-    with start(**{option: link}) as site:
-        with pytest.raises(KEError, match="another ke serve keeps its edits in"), start(edits=facts):
-            pass
-        site.json("POST", "/edits", {"edits": [BOLIVIA]})
-    assert link.is_symlink()
-    assert len(read_bank(facts)) == 3
-
-
-def test_a_csv_needs_a_state_file(tmp_path, start):
-    table = tmp_path / "facts.csv"
-    table.write_text("prompt,subject,target_new\nThe capital of Peru is,Peru,Cusco\n")
-    with pytest.raises(BadConfig, match="another kind of file"), start(edits=table):
-        pass
-    with start(edits=table, state=tmp_path / "state.jsonl") as site:
-        site.json("POST", "/edits", {"edits": [BOLIVIA]})
-        assert len(statements(site)) == 2
-    assert len(read_bank(tmp_path / "state.jsonl")) == 2
-
-
 @pytest.mark.parametrize(
     ("lines", "error", "says"),
     [
@@ -309,16 +217,6 @@ def test_a_bad_file_is_refused_before_anything_is_served(tmp_path, start, lines,
     file.write_text(lines + "\n")
     with pytest.raises(error, match=says), start(edits=file):
         pass
-
-
-def test_a_process_killed_in_the_middle_keeps_what_it_has_confirmed(process, facts):
-    child, site = process("--edits", facts)
-    for n in range(20):
-        assert site.json("POST", "/edits", {"edits": [{"statement": f"Thing {n} is a thing"}]})[0] == 200
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    _child, again = process("--edits", facts)
-    assert again.json("GET", "/edits")[1]["count"] == 22
 
 
 def test_where_nothing_is_added_the_editor_is_not_asked_whether_it_can():

@@ -186,6 +186,19 @@ def test_a_token_guards_everything_but_health(facts, start):
         assert site.json("POST", CHAT, {"messages": HI}, Authorization=right)[0] == 200
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "[::1].evil.com", "[::1].evil.com:80", "localhost:80@evil.com", "localhost@evil.com", "localhost:evil.com",
+        "localhost:80:80", "localhost.evil.com", "[localhost]", "[127.0.0.1]", "[::1%evil.com]", "[::1", "::1",
+        "localhost/evil.com", "localhost evil.com", "127.0.0.1.evil.com", "2130706433", "",
+    ],
+)  # fmt: skip
+def test_a_host_that_is_not_exactly_this_machine_is_refused(site, host):
+    status, body = site.json("GET", "/edits", Host=host)
+    assert (status, shaped(body)["code"]) == (403, "bad_host")
+
+
 def test_a_web_page_cannot_reach_a_server_without_a_token(site):
     for headers, status in (
         ({"Content-Type": "text/plain"}, 415),

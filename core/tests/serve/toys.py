@@ -149,6 +149,10 @@ def plugins():
 
 
 if __name__ == "__main__":
+    if "TOYS_DESCRIPTORS" in os.environ:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(os.environ["TOYS_DESCRIPTORS"]),) * 2)
     if "TOYS_GRACE" in os.environ:
         from ke_core.serve import server
 

@@ -1,4 +1,4 @@
-"""``ke serve``: an OpenAI-compatible endpoint with edits in force, and ``ke serve edits``, which changes them."""
+"""``ke serve``: an OpenAI-compatible endpoint with active edits, and ``ke serve edits``, which changes them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ url_option = click.option(
     "--edits",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Edits in force from the start; changes are written back to it, if it is a .jsonl file and no "
-    "--state is given.",
+    help="Edits to start with. The file is only read.",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Changes are written here, and a restart reads them from here instead of --edits.",
+    help="The server saves changes here, and a restart uses it instead of --edits. "
+    "[default: next to --edits, with .state.jsonl added to its name]",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
@@ -58,7 +58,7 @@ url_option = click.option(
     default=64,
     show_default=True,
     type=click.IntRange(1),
-    help="Requests under way at once; more are told to come again (429).",
+    help="Requests that are answered at once; further ones get 429.",
 )
 @click.option(
     "--window",
@@ -70,7 +70,7 @@ url_option = click.option(
 @click.option("--seed", default=0, show_default=True, help="Draws sampled tokens.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
-    """Answer over an OpenAI-compatible endpoint, with edits in force that change while it runs.
+    """Answer over an OpenAI-compatible endpoint, with edits that can change while it runs.
 
     The last message of a chat is the question. If KE_SERVE_TOKEN is set, clients must send it as their API key.
 
@@ -113,15 +113,16 @@ def _serve(app: App, given: dict[str, Any]) -> None:
             usual=USUAL,
         )
 
-        changes = f"changes are kept in {served.state.path}" if served.state else "changes end with this process"
+        changes = f"changes are saved to {served.state.path}" if served.state else "changes end with this process"
         if not changeable(served.edited):
             changes = "they cannot change while it runs"
 
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
             what = f"{served.spec.name} in front of {served.session.model.id}, {counted(len(served.bank), 'edit')}"
-            for line in (f"{what}; {changes}", f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
-                console.print(literal(line), soft_wrap=True)
+            for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
+                if line:
+                    console.print(literal(line), soft_wrap=True)
 
         limits = Limits(concurrent=given["max_requests"])
         ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
@@ -173,7 +174,7 @@ def _need_server() -> None:
 
 @command.group("edits")
 def edits_() -> None:
-    """Add, remove and list the edits in force in a server that runs.
+    """Add, remove and list the active edits of a running server.
 
     \b
     Example: ke serve edits add "The capital of Peru is Cusco"
@@ -192,7 +193,7 @@ def edits_() -> None:
 @click.option("--replace", is_flag=True, help="Take off what says something else of the same.")
 @url_option
 def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace: bool, url: str) -> None:
-    """Put edits in force: all of them, or none.
+    """Add edits: all of them, or none.
 
     \b
     Examples:
@@ -215,27 +216,27 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
     done = _client(url).add(raw, replace=replace)
     lines = [(label, one["id"], one["statement"]) for label in ("added", "replaced") for one in done[label]]
     _say(*(f"{label}  {name}  {statement}" for label, name, statement in lines))
-    _say(*(f"known  {name}" for name in done["known"]), f"{done['count']} in force")
+    _say(*(f"known  {name}" for name in done["known"]), f"{done['count']} active")
 
 
 @edits_.command("remove")
 @click.argument("names", nargs=-1, required=True, metavar="ID|SENTENCE...")
 @url_option
 def remove(*, names: tuple[str, ...], url: str) -> None:
-    """Take edits off, by id or by their sentence: all of them, or none.
+    """Remove edits, by id or by their sentence: all of them, or none.
 
     \b
     Example: ke serve edits remove 5f2b8c0d91aa
     """
     done = _client(url).remove(names)
-    _say(*(f"removed  {one['id']}  {one['statement']}" for one in done["removed"]), f"{done['count']} in force")
+    _say(*(f"removed  {one['id']}  {one['statement']}" for one in done["removed"]), f"{done['count']} active")
 
 
 @edits_.command("list")
 @kept.json_option
 @url_option
 def list_(*, as_json: bool, url: str) -> None:
-    """List the edits in force, in the order they came.
+    """List the active edits, in the order they came.
 
     \b
     Example: ke serve edits list --url http://127.0.0.1:8000

@@ -112,13 +112,13 @@ def _answers(told: Sequence[Told]) -> Table:
             literal(one_line(one.edit.target, 30)),
             literal(one_line(one.before.text, 40)),
             literal(one_line(one.after.text, 40), "bold" if one.generated else ""),
-            literal(f"{one.before.logprobs[0]:.2f} -> {one.after.logprobs[0]:.2f}"),
+            literal(f"{one.before.logprobs[0]:.2f} -> {one.after.logprobs[0]:.2f}" if one.edit.target else ""),
         )
     return table
 
 
 def _counts(own: Sequence[Told], others: Sequence[Told]) -> list[str]:
-    lines = [f"new object generated: {_of(one.generated for one in own)}"]
+    lines = [f"new object generated: {_of(one.generated for one in own if one.edit.target)}"]
     if any(one.preferred is not None for one in own):
         lines.append(f"more probable than the old: {_of(one.preferred for one in own if one.preferred is not None)}")
     if others:

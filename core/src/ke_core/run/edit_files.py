@@ -1,4 +1,7 @@
-"""Edits as people write them down: JSON lines, a JSON list, CSV; one sentence on the command line.
+"""Edit files: JSON lines, a JSON list, or CSV; and one sentence on the command line.
+
+``ke edit``, ``ke serve`` and ``ke verify`` read edits with this module. It also reads the state files of ``ke serve``,
+which are JSON lines after one header line.
 
 The names of fields are those in use: ``prompt``, ``subject``, ``target_new`` (EasyEdit; the old object is its
 ``ground_truth``), the same inside ``requested_rewrite`` with ``{"str": ...}`` for an object (CounterFact), ``src``,
@@ -30,6 +33,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "paraphrases": ("paraphrases", "paraphrase_prompts", "rephrase_prompt", "rephrase", "paraphrase"),
     "question": ("question",),
     "id": ("id", "case_id"),
+    "statement": ("statement",),
 }
 NAMES: Mapping[str, str] = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings}
 FOREIGN = frozenset({
@@ -38,8 +42,10 @@ FOREIGN = frozenset({
     "locality", "portability", "relation", "pred", "loc", "loc_ans", "cond",
 })  # fmt: skip
 """Fields of published files that are about measuring an edit, not about the edit."""
-HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed"
+HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed, or statement without them"
 ARROW = "=>"
+STATE = "ke_serve_state"
+"""The only field of the first line of a state file of ``ke serve``."""
 
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
@@ -58,13 +64,21 @@ def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
 
 
 def rows(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
-    """The lines of a file of edits as they stand there, of CSV by its headings. Raises BadData."""
-    return _csv(path) if path.suffix.lower() == ".csv" else records(path)
+    """Yield the records of an edit file, without the header of a state file. Raises BadData."""
+    found = _csv(path) if path.suffix.lower() == ".csv" else records(path)
+    return ((raw, place) for raw, place in found if STATE not in raw)
 
 
 def edit_from(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
     """One edit from its fields, as they stand in a line of a file. Raises BadData that names place and field."""
     return _edit(raw, place)
+
+
+def given_fields(raw: Mapping[str, Any]) -> set[str]:
+    """Return our names of the fields that a record has a value for, also inside ``requested_rewrite``."""
+    inner = raw.get("requested_rewrite")
+    flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
+    return {NAMES[name] for name, value in flat.items() if name in NAMES and value not in (None, "", [])}
 
 
 def from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
@@ -110,6 +124,8 @@ def _cut(text: str, subject: str) -> tuple[str, str]:
 
 def _edit(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
     flat = _named(_unnested(raw, place), place)
+    if "statement" in flat and "prompt" not in flat:
+        return _bare(flat, place)
     prompt = text_field(flat, "prompt", place, needed=True)
     subject = text_field(flat, "subject", place, needed=True)
     new = text_field(flat, "target_new", place, needed=True)
@@ -136,6 +152,26 @@ def _edit(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
         source=text_field(flat, "source", place) or str(place),
         date=_date(text_field(flat, "date", place), place),
         paraphrases=texts_field(flat, "paraphrases", place),
+    )
+
+
+def normalized(statement: str) -> str:
+    """Return a statement on one line, without its period."""
+    return " ".join(statement.split()).rstrip(" .")
+
+
+def _bare(flat: Mapping[str, Any], place: Place) -> SourcedEdit:
+    """Return an edit with only a statement, which editors that need no subject accept."""
+    for name in flat:
+        if name not in ("statement", "id", "source", "date"):
+            raise place.wrong(name, "does not go with a bare statement", hint="add prompt, subject and target_new")
+    statement = normalized(text_field(flat, "statement", place, needed=True))
+    if not statement:
+        raise place.wrong("statement", "is missing or empty")
+    return SourcedEdit(
+        edit=Edit(id=text_field(flat, "id", place) or digest([statement])[:12], statement=statement),
+        source=text_field(flat, "source", place) or str(place),
+        date=_date(text_field(flat, "date", place), place),
     )
 
 

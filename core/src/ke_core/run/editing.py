@@ -232,7 +232,7 @@ def questions(edits: Sequence[SourcedEdit]) -> list[Prompted]:
     """Every edit's own prompt, and its paraphrases."""
     return [
         Prompted(
-            id=f"{one.edit.id}/{number}", prompt=prompt, objects=(one.target, one.old) if one.old else (one.target,)
+            id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
         )
         for one in edits
         for number, prompt in enumerate((one.prompt, *one.paraphrases))

@@ -10,6 +10,9 @@ paraphrase  one of ``expect`` (another way to ask for a changed fact)
 kept        one of ``expect``; without ``expect``: is what the unedited model answers
 =========== ==========================================================================================
 
+A suite may also be an edit file (``prompt``, ``subject``, ``target_new``): the prompt is a ``changed`` check, and each
+paraphrase a ``paraphrase`` check. ``expect`` is the new object; ``not`` is the old one, if it is given.
+
 In all of them an answer that begins with one of ``not`` fails. Numbers:
 
 =========== ==========================================================================================
@@ -32,7 +35,8 @@ from attrs import field, frozen
 from ke_core.errors import BadConfig, BadData
 from ke_core.protocols import Session
 from ke_core.run.answers import Prompted, Said, ask
-from ke_core.run.lines import Place, records, text_field, texts_field
+from ke_core.run.edit_files import NAMES, edit_from, rows
+from ke_core.run.lines import Place, text_field, texts_field
 
 if TYPE_CHECKING:
     from ke_core.patches import StoredPatch
@@ -99,8 +103,8 @@ class Verification:
 
 
 def read_suite(path: Path) -> tuple[Check, ...]:
-    """The suite in ``path``. Raises BadData that names file, line and field."""
-    found = tuple(_check(raw, place) for raw, place in records(path))
+    """Read a suite, or an edit file as one. Raises BadData that names file, line and field."""
+    found = tuple(check for raw, place in rows(path) for check in _checks(raw, place))
     if not found:
         raise BadData(f"{path} holds no fact to check", hint=f"one JSON object a line: {', '.join(FIELDS)}")
     seen: set[str] = set()
@@ -185,6 +189,28 @@ def _both(
 def _asked_afresh(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said]:
     session.model.state()  # reads the weights afresh: the key of every answer from here on
     return ask(session, prompts)
+
+
+def _checks(raw: Mapping[str, Any], place: Place) -> list[Check]:
+    is_edit = "kind" not in raw and any(NAMES.get(name) in ("subject", "statement") for name in raw)
+    return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [_check(raw, place)]
+
+
+def _of_edit(raw: Mapping[str, Any], place: Place) -> list[Check]:
+    one = edit_from(raw, place)
+    if one.edit.cloze is None:
+        raise place.wrong("statement", "alone cannot be checked", hint="add prompt, subject and target_new")
+    prompts = (one.prompt, *one.paraphrases)
+    return [
+        Check(
+            id=f"{one.edit.id}/{number}" if number else one.edit.id,
+            kind="paraphrase" if number else "changed",
+            prompt=prompt,
+            expect=(one.target,),
+            wrong=(one.old,) if one.old else (),
+        )
+        for number, prompt in enumerate(prompts)
+    ]
 
 
 def _check(raw: Mapping[str, Any], place: Place) -> Check:

@@ -17,13 +17,13 @@ from starlette.routing import Route
 
 from ke_core.errors import BadData, KEError, UnsupportedChange, UnsupportedEdit
 from ke_core.protocols import Edited
-from ke_core.run.edit_files import NAMES
+from ke_core.run.edit_files import given_fields
 from ke_core.run.lines import Place
 from ke_core.serve import asked, replies, wire
 from ke_core.serve.asked import Asked, Manner
 from ke_core.serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_from
 from ke_core.serve.batcher import Batcher
-from ke_core.serve.guarding import HEALTH, Gate, Limits, answer, body_of, while_there
+from ke_core.serve.guarding import HEALTH, Gate, Intake, Limits, answer, while_there
 from ke_core.serve.opening import Served, check
 from ke_core.serve.state import ChangedMeanwhile
 from ke_core.serve.wire import BadRequest
@@ -54,9 +54,14 @@ class Routes:
     manner: Manner
     limits: Limits
     batcher: Batcher
+    _intake: Intake = field(init=False)
     _began: int = field(factory=lambda: int(time.time()), init=False)
     _changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
     _changeable: bool = field(init=False)
+
+    @_intake.default
+    def _of_limits(self) -> Intake:
+        return Intake(self.limits)
 
     @_changeable.default
     def _asked_once(self) -> bool:  # before questions come: the model has one thread
@@ -75,16 +80,17 @@ class Routes:
     async def _complete(
         self, request: Request, read: Callable[[Mapping[str, Any], Manner], Asked], kind: replies.Kind
     ) -> Response:
-        wanted = read(wire.parsed(await body_of(request, self.limits.body)), self.manner)
-        said = await while_there(request, self.batcher.answer(wanted.questions))
-        body = replies.response(kind, wanted, said, self.manner.model)
+        async with self._intake.body(request, self.limits.body) as body:
+            wanted = read(wire.parsed(body), self.manner)
+            said = await while_there(request, self.batcher.answer(wanted.questions))
+        found = replies.response(kind, wanted, said, self.manner.model)
         if wanted.stream:
             return StreamingResponse(
-                replies.events(body, usage=wanted.usage),
+                replies.events(found, usage=wanted.usage),
                 media_type="text/event-stream",
                 headers={"Cache-Control": "no-cache"},
             )
-        return JSONResponse(body)
+        return JSONResponse(found)
 
     async def models(self, _request: Request) -> Response:
         """``GET /v1/models``."""
@@ -117,7 +123,7 @@ class Routes:
         """``GET /health``: that somebody answers, and nothing else."""
         return JSONResponse({"status": "ok"})
 
-    # --- the edits in force ---
+    # --- active edits ---
 
     async def listed(self, request: Request) -> Response:
         """``GET /edits?offset=0&limit=1000``: in the order they came."""
@@ -139,21 +145,22 @@ class Routes:
     async def _change(
         self, request: Request, read: Callable[[bytes], Change], told: Callable[[Change], Response]
     ) -> Response:
-        """Change the model between two batches, then the file.
+        """Change the model between two batches, then the state file.
 
-        A long list takes seconds to ``read`` and to be ``told``: in a thread, for the loop has others to hear.
+        Bodies are read at the same time; one list at a time is parsed and applied. ``read`` and ``told`` take seconds
+        for a long list, so both run in a thread, and the event loop answers others meanwhile.
         """
-        async with self._changing:  # before the body is read: one long list at a time
-            body = await body_of(request, self.limits.edits)
-            if not self._changeable:  # first of all: nothing that could be mended in the list would help
+        async with self._intake.body(request, self.limits.edits) as body:
+            if not self._changeable:  # before the list is parsed: no correction of the list would help
                 raise UnsupportedChange(
-                    f"{self.served.spec.name} cannot change its edits while they are in force",
+                    f"{self.served.spec.name} cannot change its edits while they are active",
                     hint="end ke serve, and start it again with the whole list in --edits",
                 )
-            change = await asyncio.to_thread(read, body)
-            if change:
-                await self.batcher.alone(lambda: self._changed(change))
-        return await asyncio.to_thread(told, change)
+            async with self._changing:
+                change = await asyncio.to_thread(read, body)
+                if change:
+                    await self.batcher.alone(lambda: self._changed(change))
+            return await asyncio.to_thread(told, change)
 
     def _addition(self, body: bytes) -> Change:
         raw = wire.parsed(body)
@@ -173,7 +180,7 @@ class Routes:
         return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.served.bank)})
 
     def _changed(self, change: Change) -> None:
-        """In the model's thread. What the editor has taken and the disk has not is taken back."""
+        """Apply the change in the model's thread, and undo it if it cannot be saved."""
         served = self.served
         check(served.editor, served.session, [one.edit for one in change.add], name=served.spec.name)
         served.edited.change(add=_edits(change.add), remove=[one.edit.id for one in change.remove])
@@ -201,7 +208,7 @@ def build_app(routes: Routes, token: str) -> Starlette:
             Route("/edits", routes.add, methods=["POST"]),
             Route("/edits/remove", routes.remove, methods=["POST"]),
         ],
-        middleware=[Middleware(Gate, token=token, limits=routes.limits)],
+        middleware=[Middleware(Gate, token=token)],
         exception_handlers={
             BadRequest: _bad_request,
             KEError: _mendable,
@@ -215,8 +222,7 @@ def _kept(raw: object, number: int) -> Kept:
     place = Place(file=f"edits[{number}]")
     if not isinstance(raw, dict):
         raise BadData(f"{place} is not an object", hint="an edit is an object: prompt, subject, target_new")
-    told = any(NAMES.get(name) == "source" for name in raw)
-    return kept_from(raw if told else {"source": "ke serve", **raw}, place)
+    return kept_from(raw if "source" in given_fields(raw) else {**raw, "source": "ke serve"}, place)
 
 
 def _edits(kept: Sequence[Kept]) -> list[Any]:

@@ -1,10 +1,9 @@
-"""Which edits are in force, and the file that remembers them: JSON lines, written whole or not at all."""
+"""The active edits, and how a file holds them: one JSON object per line."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -12,24 +11,22 @@ from typing import Any, Self
 
 from attrs import define, field, frozen
 
-from ke_core.data.codec import digest
 from ke_core.data.facts import Edit
 from ke_core.data.patches import SourcedEdit
 from ke_core.errors import BadData, KEError
-from ke_core.files import write_atomic
-from ke_core.run.edit_files import NAMES, edit_from, rows
-from ke_core.run.lines import Place, text_field
+from ke_core.run.edit_files import edit_from, given_fields, normalized, rows
+from ke_core.run.lines import Place, records_in
+from ke_core.serve.wire import DEEPEST, nesting
 
-STATEMENT = "statement"
 LONGEST = 2000  # characters of a statement: a fact, not a page
 
 
 class Contradiction(KEError):
-    """Two edits that cannot both be in force."""
+    """Two edits that cannot both be active."""
 
 
 class UnknownEdit(KEError):
-    """An edit that is not in force."""
+    """An edit that is not active."""
 
 
 @frozen(kw_only=True)
@@ -52,20 +49,20 @@ class Kept:
 
     @cached_property
     def said(self) -> str:
-        """What an edit says, however it was given: no two edits in force say the same."""
-        return _plain(self.edit.statement)
+        """What an edit says, however it was given: no two active edits say the same."""
+        return normalized(self.edit.statement)
 
     def fields(self) -> dict[str, Any]:
         """As they were given, with source and date, so that what is read again has not come from there today."""
-        said = {NAMES.get(name) for name, value in self.raw.items() if value}
+        given = given_fields(self.raw)
         own = {"source": self.sourced.source, "date": self.sourced.date}
-        return {**self.raw, **{name: value for name, value in own.items() if name not in said}}
+        return {**self.raw, **{name: value for name, value in own.items() if name not in given}}
 
     def shown(self) -> dict[str, str]:
         """As ``GET /edits`` lists it."""
         return {
             "id": self.edit.id,
-            STATEMENT: self.edit.statement,
+            "statement": self.edit.statement,
             "source": self.sourced.source,
             "date": self.sourced.date,
         }
@@ -73,7 +70,7 @@ class Kept:
 
 @frozen(kw_only=True)
 class Change:
-    """What is to be put on, what taken off, and what was asked for but is in force already (``known``)."""
+    """Edits to add, edits to remove, and the ids of those that were to be added but are active already (``known``)."""
 
     add: tuple[Kept, ...] = ()
     remove: tuple[Kept, ...] = ()
@@ -89,7 +86,7 @@ class Change:
 
 @define
 class Bank:
-    """The edits in force by id, in the order they came. One thread at a time may change them."""
+    """The active edits by id, in the order they came. One thread at a time may change them."""
 
     edits: dict[str, Kept] = field(factory=dict)
 
@@ -130,9 +127,9 @@ class Bank:
         by_statement = {one.said: one for one in self.edits.values()}
         found: dict[str, Kept] = {}
         for name in names:
-            one = self.edits.get(name) or by_statement.get(_plain(name))
+            one = self.edits.get(name) or by_statement.get(normalized(name))
             if one is None:
-                raise UnknownEdit(f"no edit in force is called {name[:80]!r}", hint="ke serve edits list shows them")
+                raise UnknownEdit(f"no active edit is called {name[:80]!r}", hint="ke serve edits list shows them")
             found[one.edit.id] = one
         return Change(remove=tuple(found.values()))
 
@@ -147,27 +144,27 @@ class Bank:
 
 
 KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
-"""What only one of the edits in force may have."""
+"""What only one of the active edits may have."""
 
 
 class _Force:
-    """Edits in force, by each of the keys."""
+    """Active edits by each of the keys."""
 
     def __init__(self, kept: Collection[Kept]) -> None:
         self._held: list[dict[object, Kept]] = [{key(one): one for one in kept} for key in KEYS]
 
     def enter(self, one: Kept) -> None:
-        """Put an edit in force."""
+        """Add an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held[key(one)] = one
 
     def leave(self, one: Kept) -> None:
-        """Take one off."""
+        """Remove an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held.pop(key(one), None)
 
     def clashes(self, one: Kept) -> list[Kept]:
-        """The edits in force, each once, that have a key of ``one``; None is no key."""
+        """Return the active edits, each once, that have a key of ``one``; None is no key."""
         keys = [key(one) for key in KEYS]
         found = [held[key] for key, held in zip(keys, self._held, strict=True) if key is not None and key in held]
         return list({old.edit.id: old for old in found}.values())
@@ -182,30 +179,35 @@ def _may_replace(old: Kept, new: Kept, *, replace: bool) -> None:
 
 
 def kept_from(raw: Mapping[str, Any], place: Place) -> Kept:
-    """An edit from its fields: those of ``ke edit``'s files, or a bare ``statement``. Raises BadData."""
-    if STATEMENT in raw and not any(NAMES.get(name) == "prompt" for name in raw):
-        sourced = _bare(raw, place)
-    else:
-        sourced = edit_from({name: value for name, value in raw.items() if name != STATEMENT}, place)
+    """Return the edit in a record of an edit file or a request. Raises BadData if the state file could not hold it."""
+    sourced = edit_from(raw, place)
     if len(sourced.edit.statement) > LONGEST:
-        raise place.wrong(STATEMENT, f"is longer than {LONGEST} characters")
-    _check_writable(raw, place)
-    return Kept(sourced=sourced, raw=raw)
-
-
-def _check_writable(raw: Mapping[str, Any], place: Place) -> None:
-    """Raise BadData for a field that ``write_bank`` could not write: a foreign one is kept as it came."""
+        raise place.wrong("statement", f"is longer than {LONGEST} characters")
+    kept = Kept(sourced=sourced, raw=raw)
     for name, value in raw.items():
-        try:
-            _line(value)
-        except ValueError as error:
-            what = "half a character" if isinstance(error, UnicodeError) else "a number that is not finite"
-            raise place.wrong(name, f"holds {what}", hint="leave it out: edits are kept as JSON in UTF-8") from error
+        if what := _unwritable(value):
+            raise place.wrong(name, what, hint="leave it out: edits are saved as JSON in UTF-8")
+    _check_readable(kept, place)
+    return kept
 
 
-def _plain(statement: str) -> str:
-    """A statement in one line, without its full stop."""
-    return " ".join(statement.split()).rstrip(" .")
+def _unwritable(value: object) -> str:
+    """Return why ``value`` cannot be saved; empty if it can."""
+    if nesting(value) > DEEPEST:
+        return f"is nested more than {DEEPEST} levels deep"
+    try:
+        _line(value)
+    except ValueError as error:
+        return "holds half a character" if isinstance(error, UnicodeError) else "holds a number that is not finite"
+    return ""
+
+
+def _check_readable(kept: Kept, place: Place) -> None:
+    """Read the line that will be saved, as a restart does. Raises BadData if the result is another edit."""
+    ((raw, _place),) = records_in(_line(kept.fields()).decode(), of=str(place))
+    again = edit_from(raw, place)
+    if again != kept.sourced:
+        raise BadData(f"{place} would be read as another edit after a restart: {again.edit.statement[:80]!r}")
 
 
 def fields_of(sourced: SourcedEdit) -> dict[str, str]:
@@ -215,40 +217,20 @@ def fields_of(sourced: SourcedEdit) -> dict[str, str]:
     return {"prompt": cloze.template, "subject": cloze.subject, "target_new": sourced.target}
 
 
-def _bare(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
-    """A statement and nothing else: enough for a memory, not for an editor that needs a subject."""
-    strange = [name for name in raw if name not in (STATEMENT, "id", "source", "date")]
-    if strange:
-        raise place.wrong(strange[0], "does not go with a bare statement", hint="say prompt, subject and target_new")
-    statement = _plain(text_field(raw, STATEMENT, place, needed=True))
-    if not statement:
-        raise place.wrong(STATEMENT, "is missing or empty")
-    when = text_field(raw, "date", place)
-    try:
-        day = date.fromisoformat(when) if when else date.today()  # noqa: DTZ011  the day where the server is
-    except ValueError as error:
-        raise place.wrong("date", f"is {when!r}", hint="write it as 2026-01-31") from error
-    return SourcedEdit(
-        edit=Edit(id=text_field(raw, "id", place) or digest([statement])[:12], statement=statement),
-        source=text_field(raw, "source", place) or str(place),
-        date=day.isoformat(),
-    )
-
-
 # --- the file ---------------------------------------------------------------------------------------------
 
 
 def read_bank(path: Path) -> Bank:
-    """The edits in a file: JSON lines, one JSON list, or CSV. Raises BadData."""
+    """Read the edits in a file: JSON lines, one JSON list, or CSV. Raises BadData."""
     try:
         return Bank.of(kept_from(raw, place) for raw, place in rows(path))
     except Contradiction as error:
         raise BadData(f"{path}: {error.message}", hint="leave one of them out") from error
 
 
-def write_bank(path: Path, bank: Bank) -> None:
-    """Write what is in force, one JSON object a line. Raises KEError, and then the file is as it was."""
-    write_atomic(path, b"".join(_line(one.fields()) for one in bank.edits.values()))
+def lines_of(bank: Bank) -> bytes:
+    """Return the active edits as JSON lines."""
+    return b"".join(_line(one.fields()) for one in bank.edits.values())
 
 
 def _line(value: object) -> bytes:

@@ -29,15 +29,15 @@ class Client:
     token: str = field(default="", repr=False)
 
     def add(self, edits: Sequence[Mapping[str, Any]], *, replace: bool = False) -> dict[str, Any]:
-        """Put edits in force: all or none. Raises KEError with the server's own words."""
+        """Add edits: all or none. Raises KEError with the server's error message."""
         return self._send("edits", ADDED, {"edits": list(edits), "replace": replace})
 
     def remove(self, names: Sequence[str]) -> dict[str, Any]:
-        """Take edits off by id or by statement: all or none. Raises KEError."""
+        """Remove edits by id or by statement: all or none. Raises KEError."""
         return self._send("edits/remove", REMOVED, {"edits": list(names)})
 
     def edits(self) -> Iterator[dict[str, str]]:
-        """Every edit in force, in order. Raises KEError."""
+        """Yield the active edits in order. Raises KEError."""
         offset, count = 0, 1
         while offset < count:
             page = self._send(f"edits?{urlencode({'offset': offset})}", ("data", "count"))

@@ -1,10 +1,11 @@
-"""Who may ask, how much, how many at once, and for how long: while the client is there (ASGI, nothing buffered)."""
+"""Which requests are let in (host, token, content type), how large they may be, and how many are answered at once."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from attrs import define, field, frozen
@@ -14,11 +15,12 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ke_core.serve.wire import BadRequest
-from ke_core.web import is_loopback
+from ke_core.web import host_name, is_loopback
 
 T = TypeVar("T")
 HEALTH = "/health"
 PATIENCE = 30.0  # seconds for a request's body to arrive
+LARGE = 4  # bodies larger than a question's, read or handled at once
 ENDING = BadRequest(
     "the server is ending, and this answer was not there in time", 503, code="server_ending", kind="server_error"
 )
@@ -27,7 +29,7 @@ GONE = "the client has gone"
 
 @frozen(kw_only=True)
 class Limits:
-    """``concurrent``: requests under way at once. ``body``: bytes of a question; ``edits``: of a list of edits."""
+    """``concurrent``: requests answered at once. ``body``: bytes of a question; ``edits``: of a list of edits."""
 
     concurrent: int = 64
     body: int = 1 << 20
@@ -36,17 +38,16 @@ class Limits:
 
 @define
 class Gate:
-    """Lets a request pass, or answers it with the error that stands in its way.
+    """Lets a request in, or answers it with an error.
 
-    With a token every route but ``/health`` asks for it. Without one the server is on the loopback interface, and a web
-    page in a browser of the same machine must not reach it either: a strange ``Host`` (a name that was made to point
-    here) is refused, and so is a body that is not declared as JSON (the only kind that a page may send unasked).
+    With a token every route but ``/health`` needs it. Without one the server is on the loopback interface, and a web
+    page in a browser of the same machine must not reach it either: a ``Host`` that is not this machine (a name that was
+    made to point here) is refused, and so is a body that is not declared as JSON (the only kind that a page may send
+    without asking first).
     """
 
     app: ASGIApp
     token: str
-    limits: Limits
-    _under_way: int = field(default=0, init=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -65,14 +66,11 @@ class Gate:
             begun = True
             await send(message)
 
-        self._under_way += 1
         try:
             await self.app(scope, receive, sending)
         except asyncio.CancelledError:  # only the end of the server does this, when its time for answers is over
             if not begun:
                 await answer(ENDING)(scope, receive, send)
-        finally:
-            self._under_way -= 1
 
     def _check(self, headers: Headers, method: str) -> None:
         if self.token:
@@ -85,18 +83,87 @@ class Gate:
                     code="invalid_api_key",
                     kind="authentication_error",
                 )
-        elif not is_loopback(_name(headers.get("host", ""))):
+        elif not is_loopback(host_name(headers.get("host", ""))):
             raise BadRequest("this server is asked by the name of this machine only: localhost", 403, code="bad_host")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise BadRequest("send JSON, with Content-Type: application/json", 415, code="bad_content_type")
-        if self._under_way >= self.limits.concurrent:
+
+
+@define
+class Places:
+    """A number of places, and how many are taken."""
+
+    most: int
+    of: str
+    taken: int = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Take a place while the context is open. Raises BadRequest if none is free."""
+        if self.taken >= self.most:
             raise BadRequest(
-                f"{self.limits.concurrent} requests are under way, and no more are taken: try again",
+                f"the server is busy with {self.most} {self.of}: try again",
                 429,
                 code="rate_limit_exceeded",
                 kind="rate_limit_error",
                 retry_after=1,
             )
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+@define
+class Intake:
+    """Reads bodies, each on its own: a slow one delays no other, and does not count as a request that is answered.
+
+    Bodies up to ``limits.body`` are bounded in number by the connections, larger ones by ``LARGE``.
+    """
+
+    limits: Limits
+    _answered: Places = field(init=False)
+    _large: Places = field(init=False)
+
+    @_answered.default
+    def _answered_at_once(self) -> Places:
+        return Places(self.limits.concurrent, "requests")
+
+    @_large.default
+    def _large_at_once(self) -> Places:
+        return Places(LARGE, "large request bodies")
+
+    @asynccontextmanager
+    async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
+        """Read the body, at most ``most`` bytes, and count the request while the context is open. Raises BadRequest."""
+        with ExitStack() as places:
+            body = await self._read(request, most, places)
+            places.enter_context(self._answered.one())
+            yield body
+
+    async def _read(self, request: Request, most: int, places: ExitStack) -> bytes:
+        declared = request.headers.get("content-length", "")
+        if declared.isdigit() and int(declared) > most:
+            raise _too_large(most)
+        found = bytearray()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async for piece in request.stream():
+                    if len(found) <= self.limits.body < len(found) + len(piece):
+                        places.enter_context(self._large.one())
+                    found += piece
+                    if len(found) > most:
+                        raise _too_large(most)
+        except TimeoutError as error:
+            raise BadRequest("the request body did not arrive in time", 408, code="timeout") from error
+        except ClientDisconnect as error:
+            raise BadRequest(GONE, 400) from error
+        return bytes(found)
+
+
+def _too_large(most: int) -> BadRequest:
+    return BadRequest(f"the request body is larger than {most} bytes", 413, code="body_too_large")
 
 
 def answer(error: BadRequest) -> JSONResponse:
@@ -105,26 +172,6 @@ def answer(error: BadRequest) -> JSONResponse:
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error.body(), error.status, headers)
-
-
-async def body_of(request: Request, most: int) -> bytes:
-    """The body, read no further than ``most`` bytes and no longer than ``PATIENCE``. Raises BadRequest."""
-    too_large = BadRequest(f"the request body is larger than {most} bytes", 413, code="body_too_large")
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most:
-        raise too_large
-    found = bytearray()
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for piece in request.stream():
-                found += piece
-                if len(found) > most:
-                    raise too_large
-    except TimeoutError as error:
-        raise BadRequest("the request body did not arrive in time", 408, code="timeout") from error
-    except ClientDisconnect as error:
-        raise BadRequest(GONE, 400) from error
-    return bytes(found)
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
@@ -143,8 +190,3 @@ async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
 async def _left(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass  # an empty rest of the body
-
-
-def _name(host: str) -> str:
-    """``localhost:8000`` without its port; an IPv6 address keeps its brackets."""
-    return host[: host.rfind("]") + 1] if host.startswith("[") else host.partition(":")[0]

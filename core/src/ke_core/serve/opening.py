@@ -20,18 +20,17 @@ from ke_core.protocols import Edited, Editor, LanguageModel, Progress, Session
 from ke_core.run.asking import refuse_weightless
 from ke_core.run.components import Options, choose
 from ke_core.run.session import ModelChoice, open_session
-from ke_core.serve.bank import Bank, read_bank
-from ke_core.serve.state import State, held
+from ke_core.serve.bank import Bank
+from ke_core.serve.state import State, first_edits, held
 from ke_core.specs import EditorSpec
 
-WRITABLE = (".jsonl", ".ndjson")
 TRIES, PUT_OFF = 2, 20.0
 """How often a request to a model behind a server is tried, and for how many seconds in all it may be put off."""
 
 
 @frozen(kw_only=True)
 class ServeRequest:
-    """What ``ke serve`` was asked for. ``edits``: read at the start. ``state``: read instead of it once it exists."""
+    """The options of ``ke serve``. ``edits`` is only read. ``state`` is the server's own file."""
 
     editor: str
     model: ModelChoice
@@ -43,9 +42,10 @@ class ServeRequest:
 
 @frozen(kw_only=True)
 class Served:
-    """An edited model, the edits in force, and the file that changes are written to, if there is one.
+    """An edited model, its active edits, and the state file that changes are saved to, if there is one.
 
-    ``turns``: the model puts a prompt as a turn of a chat. A chat endpoint (``openai:``) is told to go on with a text.
+    ``notice``: a line for the user if the edits come from the state file. ``turns``: the model puts a prompt as a turn
+    of a chat. A chat endpoint (``openai:``) is told to go on with a text.
     """
 
     session: Session[Any]
@@ -55,9 +55,10 @@ class Served:
     bank: Bank
     state: State | None
     turns: bool
+    notice: str = ""
 
     def keep(self) -> None:
-        """Write down what is in force. Raises KEError, and then the file is as it was."""
+        """Save the active edits. Raises KEError."""
         if self.state is not None:
             self.state.write(self.bank)
 
@@ -81,10 +82,9 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
             hint=f"ke show editor {spec.name} lists its options",
         )
-    path = _state(request)
-    with held(path) if path else nullcontext() as state:
-        source = request.state if request.state is not None and request.state.exists() else request.edits
-        bank = read_bank(source) if source else Bank()
+    path = _state_file(request)
+    with held(path, request.edits) if path else nullcontext() as state:
+        bank, notice = first_edits(state, request.edits)
         editor: Editor = chosen.build()
         source_spec, how = find(request.model.reference, request.model.how, catalog)
         model = request.model.load(catalog, progress)
@@ -104,6 +104,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
                 edited=edited,
                 bank=bank,
                 state=state,
+                notice=notice,
                 turns=how.chat and not source_spec.remote,
             )
 
@@ -140,17 +141,20 @@ def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits:
         yield edited
 
 
-def _state(request: ServeRequest) -> Path | None:
-    """The file that is written to: ``--state``, else ``--edits`` if it is in the form that is written.
+def _state_file(request: ServeRequest) -> Path | None:
+    """Return ``--state``, or a file next to ``--edits``. Raises BadConfig where that would overwrite the input.
 
-    Links are followed: two names of one file are one lock, and a change replaces the file, not the link.
+    Links are resolved: two names of one file share one lock, and saving replaces the file, not the link.
     """
-    path = request.state or request.edits
-    if path is None:
-        return None
-    if request.state is None and path.suffix.lower() not in WRITABLE:
+    edits = Path(os.path.realpath(request.edits)) if request.edits else None
+    if request.state is None:
+        return edits.with_name(f"{edits.name}.state.jsonl") if edits else None
+    path = Path(os.path.realpath(request.state))
+    if path == edits:
         raise BadConfig(
-            f"changes are written as JSON lines, and {path} is another kind of file",
-            hint="say --state FILE.jsonl: it begins with these edits and keeps every change",
+            f"--edits and --state are the same file: {path}",
+            hint="leave --state out: changes then go to a file next to --edits, which is only read",
         )
-    return Path(os.path.realpath(path))
+    if path.suffix.lower() == ".csv":
+        raise BadConfig(f"the state file is JSON lines, not CSV: {path}", hint="name it --state FILE.jsonl")
+    return path

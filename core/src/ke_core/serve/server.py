@@ -1,7 +1,8 @@
-"""The socket, the signals, the end."""
+"""Run uvicorn: the socket, the signals, the end."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
@@ -16,6 +17,7 @@ from ke_core.errors import BadConfig, KEError
 from ke_core.serve.app import Routes, build_app
 from ke_core.serve.asked import Manner
 from ke_core.serve.batcher import Batcher
+from ke_core.serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
 from ke_core.serve.guarding import Limits
 from ke_core.serve.opening import Served
 from ke_core.web import is_loopback
@@ -51,7 +53,14 @@ class Ended:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, but a signal that ends it is an end like any other: it is not raised again afterwards."""
+    """uvicorn's server. It survives running out of descriptors, and does not raise the signal again that ended it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and handle errors of accepting connections."""
+        asyncio.get_running_loop().set_exception_handler(DescriptorGuard(self.server_state.connections).handle)
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -90,6 +99,8 @@ def serve(
     routes = Routes(served, manner, limits, batcher)
     config = uvicorn.Config(
         build_app(routes, address.token),
+        http=connection_class(limits.concurrent),
+        backlog=ACCEPTED,  # asyncio also uses it as the number of connections to accept at once
         lifespan="off",
         log_config=None,
         access_log=False,  # what people ask goes to no log
@@ -97,7 +108,7 @@ def serve(
         timeout_graceful_shutdown=GRACE,
         ws="none",
     )
-    with _bound(address) as listener:
+    with _bound(address) as listener, limited_logging():
         host, port = listener.getsockname()[:2]
         server = Server(config)
         listening(f"http://{f'[{host}]' if ':' in host else host}:{port}", server)
@@ -117,7 +128,7 @@ def _bound(address: Address) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(where)
-            listener.listen()  # from here on a client is heard, if only once the loop runs
+            listener.listen(BACKLOG)  # from here on a client is heard, if only once the loop runs
         except OSError:
             listener.close()
             raise

@@ -1,4 +1,4 @@
-"""The vocabulary of OpenAI's API that we speak: JSON in, errors out, and how a field is checked."""
+"""Request bodies and errors in the form of OpenAI's API: parse JSON, check fields, report what is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 from attrs import define
 
 DIGITS = 30
+DEEPEST = 64
+"""Levels of nesting in a request body. Far below Python's recursion limit, so a file of edits can be read again."""
 
 
 @define
@@ -33,18 +35,31 @@ def refuse(param: str, what: str, *, code: str = "invalid_value") -> NoReturn:
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """A JSON object in UTF-8, with texts that are texts and numbers that are numbers. Raises BadRequest."""
+    """Parse a JSON object in UTF-8. Raises BadRequest, also for NaN, lone surrogates and deep nesting."""
+    too_deep = BadRequest(f"the request body is nested more than {DEEPEST} levels deep")
     try:
         raw = json.loads(body.decode(), parse_constant=_no_number)
         json.dumps(raw, ensure_ascii=False).encode()  # a lone surrogate is no text: no tokenizer takes it
     except UnicodeError as error:
         raise BadRequest("the request body is not valid UTF-8 text") from error
-    except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise BadRequest(f"the request body is not JSON: {why[:200]}") from error
+    except ValueError as error:
+        raise BadRequest(f"the request body is not JSON: {str(error)[:200]}") from error
+    except RecursionError as error:
+        raise too_deep from error
+    if nesting(raw) > DEEPEST:
+        raise too_deep
     if not isinstance(raw, dict):
         raise BadRequest("the request body is not a JSON object")
     return raw
+
+
+def nesting(value: object) -> int:
+    """Return how many levels of lists and objects a JSON value has; 0 for a text or a number."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def _no_number(name: str) -> NoReturn:
