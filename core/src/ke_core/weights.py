@@ -76,8 +76,8 @@ class OpenModel(LanguageModel, Protocol):
 __all__ = [
     "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
     "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Work", "ZSettings",
-    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "default_dtype", "double", "encode", "find_parts", "forward",
-    "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail", "padded", "project",
-    "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable", "weighed",
-    "whole_instead", "write",
+    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "default_dtype", "double", "encode",
+    "find_parts", "forward", "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail",
+    "padded", "project", "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable",
+    "weighed", "whole_instead", "write",
 ]  # fmt: skip
