@@ -161,9 +161,9 @@ def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], sett
     rows, scored, forced = [], [], settings.objective == "target"
     for number, made in enumerate(rewrites):
         target = target_ids(tokenizer, made.prompt, made.target)
-        row = Row(made.row(tokenizer).ids, 0)
-        rows.append(row.plus(target) if forced else row)
-        last = len(row.ids) - 1
+        prompt = Row(made.row(tokenizer).ids, 0)
+        rows.append(prompt.plus(target) if forced else prompt)
+        last = len(prompt.ids) - 1
         scored += [(number, last + (at if forced else 0), token, 1 / len(target)) for at, token in enumerate(target)]
     row, column, token, share = zip(*scored, strict=True)
     ids, mask = padded([one.ids for one in rows], modules.device)
