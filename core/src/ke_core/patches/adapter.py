@@ -97,7 +97,7 @@ def _zeros(module: nn.Module, factors: Factors) -> dict[str, LowRank]:
     for name, _part in module.named_modules():
         like = kinds.get(NUMBER.sub(".N.", name))
         if like is not None and name not in factors:
-            found[name] = LowRank(left=torch.zeros(like.left.shape[0], 1), right=torch.zeros(1, like.right.shape[1]))
+            found[name] = LowRank(left=torch.zeros_like(like.left[:, :1]), right=torch.zeros_like(like.right[:1]))
     return found
 
 

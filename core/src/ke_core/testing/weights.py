@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from ke_core.models.guard import Delta, Dense, LowRank, Patch, map_orientation
+from ke_core.plugins.options import configure
 from ke_core.protocols import Editor, Session
 from ke_core.testing.editor import unchanged
 from ke_core.testing.opening import OpenModelContract
 from ke_core.testing.tiny import Family
+from ke_core.whitebox.hooks import default_dtype
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -50,6 +52,21 @@ class WeightEditorContract(OpenModelContract):
             assert torch.allclose(map_orientation(owner, found[name]), whole, rtol=1e-5, atol=1e-6)
             if self.ranked:
                 assert rank_of(updates) <= len(self.edits)
+
+    @pytest.mark.parametrize("family", ["gpt2", "llama"])
+    def test_the_default_dtype_does_not_change_the_update(self, spec: Any, tmp_path: Path, family: Family) -> None:
+        """A caller may have set torch's default dtype to float64; a float32 model gets the same update."""
+        found = []
+        for default in (torch.float32, torch.float64):
+            model = self.tiny(family)
+            before = weights_of(model)
+            session = self.on(model, tmp_path / str(default))
+            with default_dtype(default), spec.build(configure(spec, self.options)).edit(session, self.edits):
+                found.append(changes(model, before))
+        single, double = found
+        assert set(single) == set(double)
+        for name, change in single.items():
+            torch.testing.assert_close(double[name], change, rtol=1e-5, atol=1e-7)
 
     def test_a_failure_between_two_writes_leaves_nothing(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch

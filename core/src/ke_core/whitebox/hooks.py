@@ -91,6 +91,17 @@ def forward(module: nn.Module, ids: Tensor, mask: Tensor, **more: Any) -> Any:
 
 
 @contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Set torch's default dtype while the block runs, for libraries that create tensors without naming one."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
 def frozen_module(module: nn.Module) -> Iterator[None]:
     """No dropout and no gradients for parameters while the block runs; every flag is put back."""
     training = {child: child.training for child in module.modules()}

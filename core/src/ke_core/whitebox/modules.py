@@ -95,7 +95,7 @@ class ModuleMap:
         weight = next(self.final_norm.parameters(), self._embedding)
         # The module itself, which hooks of accelerate may be bound to, with other weights for a moment.
         whole = {name: parameter.float() for name, parameter in self.final_norm.named_parameters()}
-        states = torch.linspace(-1, 1, self.hidden, device=weight.device)[None] ** 3
+        states = torch.linspace(-1, 1, self.hidden, dtype=torch.float32, device=weight.device)[None] ** 3
         with torch.no_grad():
             one, other = (functional_call(self.final_norm, whole, (moved,)) for moved in (states, states + 1))
         return bool((one - other).norm() > NORMED_ALIKE * one.norm())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 from torch import Tensor
 
 from ke_core.testing.tiny import Family, tiny_model
@@ -168,6 +169,18 @@ def test_severed_at_the_last_layer_equals_the_ordinary_trace(traced: Traced) -> 
         severed = Curve("states", part)
         assert off(traced.slow(severed)[:, -1], traced.slow(STATES)[:, -1]) < 1e-15
         assert off(traced.quick(severed)[:, -1], traced.quick(STATES)[:, -1]) == 0.0
+
+
+def test_a_severed_curve_needs_the_same_noise_in_both_passes(traced: Traced) -> None:
+    """At the last layer its effect is 0. Outputs recorded under other noise, as in the released code, give more."""
+    noise = Noise(rule="0.4", sigma=0.4, uniform=False, seed=2)
+    subject, severed = traced.end - 1, Curve("states", "mlp")
+    other = record(
+        traced.modules, prompt(traced.asked.ids, (traced.begin, traced.end), noise, SAMPLES, traced.modules.hidden)
+    )
+    mixed = naive(traced.modules, evolve(traced.found, outputs=other.outputs), severed, [subject], WINDOW)
+    assert off(traced.slow(severed, subject)[0, -1], traced.found.low) < 1e-15
+    assert off(mixed[0, -1], traced.found.low) > 1e-5
 
 
 def test_severing_cuts_a_part_of_the_effect_below(traced: Traced) -> None:

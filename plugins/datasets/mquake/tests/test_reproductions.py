@@ -55,6 +55,14 @@ def test_points_that_several_tables_print_agree(row: str) -> None:
         assert points == printed("table-5", row)
 
 
+@pytest.mark.parametrize("name", RUN_IN_ALL)
+def test_ft_and_mend_run_with_the_losses_of_the_released_code(name: str) -> None:
+    edited = [model.options for model in TABLES[name].models.values() if "ft.layers" in model.options]
+    assert edited
+    for options in edited:
+        assert (options["ft.objective"], options["mend.reduction"]) == ("prompt-last", "token-mean")
+
+
 def test_gpt_3_with_mello_is_the_same_in_both_tables() -> None:
     (row,) = (row for row in TABLES["mquake/table-5"].rows if row.labels == ("GPT-3", "MeLLo"))
     assert list(row.printed[:4]) == printed("table-14", "MeLLo")

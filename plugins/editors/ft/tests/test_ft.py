@@ -9,6 +9,7 @@ import pytest
 import torch
 from attrs import evolve
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
 from ke_core.testing.editor import one_clear_line, unchanged
@@ -61,6 +62,74 @@ def plain(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[st
         parameter.requires_grad, parameter.grad = False, None
         parameter.data.copy_(before[name])
     return found
+
+
+def released(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[str, Tensor]:
+    """The update of the released code: bare prompts, and all target tokens scored at the prompt's last position.
+
+    Batches are padded on the right; the weights are trained in place, clamped after every batch, and restored.
+    """
+    before = weights_of(model)
+    weights = {name: model.module.get_parameter(name).requires_grad_() for name in names}
+    adam = torch.optim.Adam(weights.values(), lr=config.lr)
+    for _ in range(config.steps or 0):
+        total = 0.0
+        for start in range(0, len(edits), config.batch):
+            made = [rewrite(edit) for edit in edits[start : start + config.batch]]
+            prompts = [torch.tensor(model.encode(one.prompt)) for one in made]
+            targets = [torch.tensor(target_ids(model.tokenizer, one.prompt, one.target)) for one in made]
+            ids = pad_sequence(prompts, batch_first=True)
+            mask = pad_sequence([torch.ones_like(one) for one in prompts], batch_first=True)
+            wanted = pad_sequence(targets, batch_first=True)
+            scored = pad_sequence([torch.ones_like(one) for one in targets], batch_first=True)
+            logits = model.module(input_ids=ids, attention_mask=mask).logits
+            logs = logits[torch.arange(len(made)), mask.sum(1) - 1].log_softmax(-1)
+            loss = (-(logs.gather(1, wanted) * scored).sum(1) / scored.sum(1)).mean()
+            total += loss.item() * len(made)
+            if loss.item() >= config.stop_loss:
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
+            if config.constrained:
+                with torch.no_grad():
+                    for name, weight in weights.items():
+                        weight.clamp_(before[name] - config.eps, before[name] + config.eps)
+        if total / len(edits) < config.stop_loss:
+            break
+    found = {name: (weight - before[name]).detach() for name, weight in weights.items()}
+    for name, weight in weights.items():
+        weight.requires_grad, weight.grad = False, None
+        weight.data.copy_(before[name])
+    return found
+
+
+@pytest.mark.parametrize("constrained", [True, False], ids=["bounded", "free"])
+@pytest.mark.parametrize("batch", [1, 3, 64])
+@pytest.mark.parametrize(("family", "layers"), [("gpt2", (0,)), ("llama", (1,)), ("gptj", (1, 3))])
+def test_prompt_last_gives_the_update_of_the_released_code(
+    family: Family, layers: tuple[int, ...], batch: int, tmp_path: Path, *, constrained: bool
+) -> None:
+    config = evolve(SMALL, objective="prompt-last", layers=layers, batch=batch, constrained=constrained)
+    model = tiny_model(family, dtype="float64")
+    lengths = {len(target_ids(model.tokenizer, rewrite(edit).prompt, rewrite(edit).target)) for edit in FOUR_MOVES}
+    assert len(lengths) > 1
+    ours = deltas(model, FOUR_MOVES, config, tmp_path)
+    theirs = released(model, FOUR_MOVES, list(ours), config)
+    for name, delta in ours.items():
+        assert float((delta - theirs[name]).norm() / theirs[name].norm()) < 1e-5
+
+
+def test_the_two_objectives_give_different_updates_and_agree_for_a_target_of_one_token(tmp_path: Path) -> None:
+    model = tiny_model("llama", dtype="float64")
+    assert MOVE_TOWER.after is not None
+    short = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label="of"),)))
+    assert len(target_ids(model.tokenizer, rewrite(short).prompt, "of")) == 1
+    for edit, same in ((MOVE_TOWER, False), (short, True)):
+        last, target = (
+            deltas(model, [edit], evolve(SMALL, objective=objective), tmp_path)
+            for objective in ("prompt-last", "target")
+        )
+        assert all(torch.allclose(last[name], delta, rtol=1e-6, atol=1e-9) == same for name, delta in target.items())
 
 
 @pytest.mark.parametrize("constrained", [True, False], ids=["bounded", "free"])
@@ -182,7 +251,8 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
 
 
 def target_tokens(model: Any, edit: Any) -> list[int]:
-    batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], 1)
+    settings = training.Settings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
+    batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], settings)
     return batch.token.tolist()
 
 

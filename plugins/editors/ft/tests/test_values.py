@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ke_core.testing.examples import facts_of
 from ke_plugin_ft import FtConfig, settings
+from ke_plugin_ft.values import CONSTRAINED, FREE
 
 XL, GPTJ = facts_of("gpt2", 48, 1600, 6400), facts_of("gptj", 28, 4096, 16384)
 SMOL = facts_of("llama", 30, 576, 1536)
@@ -14,7 +17,7 @@ SMOL = facts_of("llama", 30, 576, 1536)
 def test_published_values_are_used_as_they_stand() -> None:
     found = settings(FtConfig(), XL)
     assert {name: setting.value for name, setting in found.items()} == {
-        "layers": (0,), "steps": 25, "lr": 5e-4, "eps": 5e-4,
+        "layers": (0,), "steps": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4,
     }  # fmt: skip
     assert found["eps"].reason == "published for GPT-2 XL by ROME's authors"
 
@@ -35,7 +38,9 @@ def test_bounded_and_free_fine_tuning_have_layers_of_their_own() -> None:
 )
 def test_for_llama_3_free_fine_tuning_alone_was_published(key: tuple[str, int, int, int], source: str) -> None:
     free = settings(FtConfig(constrained=False), facts_of(*key))
-    assert {name: setting.value for name, setting in free.items()} == {"layers": (21,), "steps": 25, "lr": 5e-4}
+    assert {name: setting.value for name, setting in free.items()} == {
+        "layers": (21,), "steps": 25, "lr": 5e-4, "objective": "prompt-last",
+    }  # fmt: skip
     assert {setting.reason for setting in free.values()} == {f"published for {source}"}
     assert "66 %" in settings(FtConfig(), facts_of(*key))["layers"].reason
 
@@ -65,3 +70,21 @@ def test_between_published_lengths_the_bound_falls() -> None:
 def test_what_is_given_wins() -> None:
     found = settings(FtConfig(layers=(3,), eps=0.1), XL)
     assert (found["layers"].value, found["eps"].value, found["eps"].reason) == ((3,), 0.1, "given")
+
+
+@pytest.mark.parametrize("table", [CONSTRAINED, FREE], ids=["bounded", "free"])
+def test_every_published_rate_comes_with_the_objective_it_was_published_for(table: Any) -> None:
+    for published in table.values():
+        assert published.values["objective"] == "prompt-last"
+        assert "lr" in published.values
+
+
+def test_a_model_without_published_values_is_trained_on_the_likelihood_of_the_new_object() -> None:
+    found = settings(FtConfig(), SMOL)
+    assert found["objective"].value == "target"
+    assert found["lr"].reason == found["steps"].reason == "published for every model with objective=prompt-last"
+
+
+def test_the_objective_can_be_set_for_a_published_model() -> None:
+    objective = settings(FtConfig(objective="target"), XL)["objective"]
+    assert (objective.value, objective.reason) == ("target", "given")

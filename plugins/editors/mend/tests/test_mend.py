@@ -10,17 +10,20 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ke_core.plugin import BadConfig, BadData, KEError, Score
 from ke_core.testing.apart import without_float64
 from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import tiny_model
 from ke_core.testing.weights import changes, weights_of
+from ke_core.weights import frozen_module, map_orientation, rewrite, target_ids
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
+from ke_plugin_mend.factors import Factors, hooked
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 
@@ -75,6 +78,69 @@ def test_e14_many_edits_are_the_sum_of_each_alone_whatever_the_chunk(
         summed = alone[0][name] + alone[1][name]
         assert float((delta - summed).norm() / summed.norm()) < 1e-6
         assert float((chunked[name] - delta).norm() / delta.norm()) < 1e-6
+
+
+def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
+    """The released code's update: the gradient of one mean over the target tokens of all edits, in one padded batch."""
+    made = [rewrite(edit) for edit in edits]
+    prompts = [model.encode(one.prompt) for one in made]
+    targets = [target_ids(model.tokenizer, one.prompt, one.target) for one in made]
+    texts = [torch.tensor([*prompt, *target]) for prompt, target in zip(prompts, targets, strict=True)]
+    ids = pad_sequence(texts, batch_first=True)
+    mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True)
+    labels = torch.full_like(ids, -100)
+    for at, (prompt, target) in enumerate(zip(prompts, targets, strict=True)):
+        labels[at, len(prompt) : len(prompt) + len(target)] = torch.tensor(target)
+    network = Mend(MendConfig())._trained(make_session(model, root=root)).network
+    seen: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def see(name: str, args: Any, output: Tensor) -> None:
+        seen[name] = args[0].detach(), output.requires_grad_()
+
+    with frozen_module(model.module), torch.enable_grad(), hooked(model.module, list(network.shapes), see):
+        logits = model.module(input_ids=ids, attention_mask=mask).logits
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        gradients = torch.autograd.grad(loss, [output for _x, output in seen.values()])
+    found = {}
+    for (name, (x, _output)), g in zip(seen.items(), gradients, strict=True):
+        kept = (g != 0).any(-1)  # positions after the last target token have no gradient
+        new_x, new_g = network.transform(name, Factors(x[kept], g[kept], kept))
+        found[f"{name}.weight"] = map_orientation(model.module.get_submodule(name), new_g.T @ new_x)
+    return found
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 16])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_token_mean_gives_the_update_of_one_mean_over_all_target_tokens(
+    family: Any, chunk: int, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = trained(family, dtype="float64")
+    lengths = [len(target_ids(model.tokenizer, rewrite(edit).prompt, rewrite(edit).target)) for edit in FOUR_MOVES]
+    assert len(set(lengths)) > 1
+    monkeypatch.setattr(editor_module, "CHUNK", chunk)
+    ours = deltas(model, tmp_path, FOUR_MOVES, MendConfig(reduction="token-mean"))
+    theirs = released(model, tmp_path, FOUR_MOVES)
+    assert set(ours) == set(theirs)
+    summed = deltas(model, tmp_path, FOUR_MOVES)
+    for name, delta in ours.items():
+        assert float((delta - theirs[name]).norm() / theirs[name].norm()) < 1e-5
+        assert float((delta - summed[name]).norm() / summed[name].norm()) > 1e-3
+
+
+def test_both_reductions_agree_for_one_edit(trained: Callable[..., Any], tmp_path: Path) -> None:
+    model = trained(dtype="float64")
+    alone = [deltas(model, tmp_path, [MOVE_GATE], MendConfig(reduction=name)) for name in ("edit-sum", "token-mean")]
+    assert all(torch.equal(alone[1][name], delta) for name, delta in alone[0].items())
+
+
+def test_the_recorded_loss_of_an_edit_does_not_depend_on_the_reduction(
+    trained: Callable[..., Any], tmp_path: Path
+) -> None:
+    session, found = make_session(trained(), root=tmp_path), []
+    for name in ("edit-sum", "token-mean"):
+        with Mend(MendConfig(reduction=name)).edit(session, EDITS) as edited:
+            found.append(edited.details["edits"])
+    assert found[0] == found[1]
 
 
 def test_x1_a_device_without_float64_can_be_edited_on(trained: Callable[..., Any], tmp_path: Path) -> None:

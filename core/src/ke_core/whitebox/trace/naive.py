@@ -1,6 +1,7 @@
-"""Causal tracing the published way: for every token and layer one forward pass of the clean and the corrupted rows.
+"""Causal tracing with one forward pass of the clean and the corrupted rows for every token and layer.
 
-Slow, and plain enough to be checked by reading; what ``sweep`` computes is compared with it.
+This is the released code's procedure, except for severed curves: there the released code samples new noise for its
+second pass, while here both passes have the same noise. It is slow; tests compare ``sweep`` with it.
 """
 
 from __future__ import annotations

@@ -67,6 +67,7 @@ class Ft:
             session.model.tokenizer,
             rewrites,
             Settings(
+                objective=values["objective"].value,
                 layers=values["layers"].value,
                 steps=values["steps"].value,
                 lr=values["lr"].value,

@@ -1,20 +1,21 @@
 """Fine-tuning of MLP projections beside the model: its weights are read, never written.
 
-Minimised is the mean over a batch's edits of
+The loss is the mean over a batch's edits of one of two objectives (t tokens o_1 .. o_t of the new object):
 
-    -1/t sum_j log p(o_j | prompt, o_1 .. o_{j-1})          (teacher forcing; t tokens of the new object)
+    target         -1/t sum_j log p(o_j | prompt, o_1 .. o_{j-1})          (teacher forcing)
+    prompt-last    -1/t sum_j log p(o_j | prompt)                          (the released code of ROME and MEMIT)
 
-over updates D_l of the projections' weights and biases, from D_l = 0, by Adam; with a bound, each element of D_l is
-put back into [-eps, eps] after every step (the infinity-norm ball of Zhu et al. 2020). A projection with its update
-is W x + D x. What lies below the lowest trained block does not change, so it is run once for each batch, where the
-model is as the module map expects; else (norms after the MLP, capped logits) the whole model is run in every step.
+Adam minimizes it over updates D_l of the projections' weights and biases, starting at D_l = 0. With a bound, each
+element of D_l is clamped to [-eps, eps] after every step (the infinity-norm ball of Zhu et al. 2020). A projection with
+its update is W x + D x. The blocks below the lowest trained one do not change, so they are run once for each batch.
+Where the model differs from the module map (norms after the MLP, capped logits), the whole model is run in every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from attrs import field, frozen
@@ -28,6 +29,7 @@ from ke_core.weights import Layer, ModuleMap, Rewrite, Row, Tail, forward, froze
 class Settings:
     """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` edits a step."""
 
+    objective: Literal["prompt-last", "target"]
     layers: tuple[int, ...]
     steps: int
     lr: float
@@ -88,7 +90,7 @@ def train(
     """Updates that make ``rewrites`` probable. Raises EditFailed, which names the edit, where a loss is not finite."""
     with frozen_module(modules.module):
         batches = [
-            _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings.layers[0])
+            _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings)
             for start in range(0, len(rewrites), settings.batch)
         ]
         updates = [_zero(modules, modules.layers[layer]) for layer in settings.layers]
@@ -131,7 +133,7 @@ def _losses(modules: ModuleMap, batches: Sequence[Batch], updates: Sequence[Upda
 
 
 def _loss(modules: ModuleMap, batch: Batch) -> Tensor:
-    """Mean negative log-likelihood of each edit's target tokens, [edits]."""
+    """The objective of each edit: the mean over its target's tokens of -log p, [edits]."""
     logs = _logits(modules, batch).log_softmax(-1)
     chosen = logs.gather(1, batch.token.to(logs.device)[:, None])[:, 0]
     zero = torch.zeros(len(batch.names), dtype=logs.dtype, device=logs.device)
@@ -154,21 +156,22 @@ def _logits(modules: ModuleMap, batch: Batch) -> Tensor:
     return modules.logits(top[batch.row.to(top.device), batch.column.to(top.device)])
 
 
-def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], lowest: int) -> Batch:
+def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: Settings) -> Batch:
     """Run the edits up to the lowest trained block. Every token's key changes what follows, so whole rows are kept."""
-    rows, scored = [], []
+    rows, scored, forced = [], [], settings.objective == "target"
     for number, made in enumerate(rewrites):
         target = target_ids(tokenizer, made.prompt, made.target)
-        prompt = made.row(tokenizer).ids
-        rows.append(Row(prompt, 0).plus(target))
-        scored += [(number, len(prompt) - 1 + at, token, 1 / len(target)) for at, token in enumerate(target)]
+        prompt = Row(made.row(tokenizer).ids, 0)
+        rows.append(prompt.plus(target) if forced else prompt)
+        last = len(prompt.ids) - 1
+        scored += [(number, last + (at if forced else 0), token, 1 / len(target)) for at, token in enumerate(target)]
     row, column, token, share = zip(*scored, strict=True)
     ids, mask = padded([one.ids for one in rows], modules.device)
     return Batch(
         names=tuple(made.id for made in rewrites),
         ids=ids,
         mask=mask,
-        tail=None if modules.obstacle else open_tail(modules, rows, lowest - 1),
+        tail=None if modules.obstacle else open_tail(modules, rows, settings.layers[0] - 1),
         row=torch.tensor(row),
         column=torch.tensor(column),
         token=torch.tensor(token),

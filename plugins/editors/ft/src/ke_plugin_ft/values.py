@@ -1,5 +1,9 @@
 """Options of fine-tuning, and those that depend on the model: published or derived.
 
+Every published configuration belongs to the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no
+other, and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on
+``target``, the likelihood of the new object's text.
+
 The layer differs between bounded and free fine-tuning: both were chosen by a search, and the best layer for the one
 is not that for the other. The bound for an unknown model follows from the length f of a key. The published ones fall
 as models grow (2e-3 at f = 4096, 1e-3, 5e-4, 5e-5 at f = 16384), faster than 1 / f, since a sum of f changes of size
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 from attrs import field, frozen, validators
 
@@ -27,7 +32,12 @@ class FtConfig:
     )
     eps: float | None = derived("how far a weight may move, if constrained", positive)
     steps: int | None = derived("passes over the edits at most", positive)
-    lr: float | None = derived("learning rate of Adam", positive)
+    lr: float | None = derived("learning rate of Adam; published rates are for objective=prompt-last", positive)
+    objective: Literal["prompt-last", "target"] | None = derived(
+        "the loss of an edit, a mean over the new object's tokens: target = -log p of each token after those before "
+        "it (EasyEdit's target_new); prompt-last = -log p of each token at the prompt's last position, as released. "
+        "Derived: prompt-last for a model with published values, else target"
+    )
     batch: int = field(
         default=64, validator=validators.gt(0), metadata={"help": "edits in one step of Adam, in their order"}
     )
@@ -38,7 +48,7 @@ class FtConfig:
     )
 
 
-_FT = {"steps": 25, "lr": 5e-4}
+_FT = {"steps": 25, "lr": 5e-4, "objective": "prompt-last"}
 _MQUAKE = "MQuAKE trains layer 31 of Vicuna-7B"
 
 CONSTRAINED: Mapping[tuple[str, int, int, int], Published] = {
@@ -71,8 +81,11 @@ def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
     layer = min(round(0.66 * shape.blocks), shape.blocks - 1)
     otherwise = {
         "layers": Setting((layer,), f"66 % of {shape.blocks} blocks, where most published layers lie"),
-        "steps": Setting(25, "published for every model"),
-        "lr": Setting(5e-4, "published for every model"),
+        "steps": Setting(25, "published for every model with objective=prompt-last"),
+        "lr": Setting(5e-4, "published for every model with objective=prompt-last"),
+        "objective": Setting(
+            "target", "likelihood of the new object's text, where no values are published for the model"
+        ),
     }
     if config.constrained:
         otherwise["eps"] = _bound(shape)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_core.weights import LowRank, double, quantised
+from ke_core.weights import LowRank, default_dtype, double, quantised
 from ke_plugin_lora.values import AdapterConfig
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
@@ -121,7 +121,7 @@ def _insert(
         bias="none",
         fan_in_fan_out=all(isinstance(part, Conv1D) for part in hit.values()),
     )
-    with _unmarked(module):
+    with _unmarked(module), default_dtype(torch.float32):  # peft samples A in the default dtype
         peft.inject_adapter_in_model(settings, module, adapter_name=name)
     every = {path: part for path, part in module.named_modules() if isinstance(part, LoraLayer)}
     layers = {path: part for path, part in every.items() if name in part.lora_A}

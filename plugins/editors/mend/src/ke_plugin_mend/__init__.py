@@ -25,6 +25,9 @@ CITE = (
 )
 
 
+Reduction = Literal["edit-sum", "token-mean"]
+
+
 @frozen(kw_only=True)
 class MendConfig:
     """What an edit is made with, and how its network is trained. None means: the profile's value."""
@@ -40,6 +43,14 @@ class MendConfig:
         default=1.0,
         validator=validators.gt(0),
         metadata={"help": "factor on every learned step size when an edit is made"},
+    )
+    reduction: Reduction = field(
+        default="edit-sum",
+        metadata={
+            "help": "loss of several edits made together: edit-sum = each edit's mean over its target tokens, summed, "
+            "so that N edits get the sum of their N updates; token-mean = one mean over the target tokens of all "
+            "edits, as released. The same for one edit"
+        },
     )
     profile: Literal["small", "published"] = field(
         default="small",

@@ -33,7 +33,7 @@ from ke_core.weights import (
     target_ids,
     unmakeable,
 )
-from ke_plugin_mend import MendConfig
+from ke_plugin_mend import MendConfig, Reduction
 from ke_plugin_mend.factors import Factors, factors, scored
 from ke_plugin_mend.network import Hypernetwork, load_network, new_network
 
@@ -77,7 +77,7 @@ class Mend:
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together: the sum of their updates, each found on the unedited model.
+        """Make ``edits`` together, each from its gradient on the unedited model.
 
         Raises BadConfig without a trained network for this model, UnsupportedEdit, EditFailed.
         """
@@ -98,7 +98,7 @@ class Mend:
 
     def _write(self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
         """Find the updates and add them; what is to be recorded of them."""
-        losses, updates = pseudo_gradients(model, trained.network, rewrites)
+        losses, updates = pseudo_gradients(model, trained.network, rewrites, self.config.reduction)
         return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
 
     def _folder(self, session: Session[OpenModel]) -> Path:
@@ -127,12 +127,12 @@ class Mend:
 
 
 def pseudo_gradients(
-    model: OpenModel, network: Hypernetwork, rewrites: Sequence[Rewrite]
+    model: OpenModel, network: Hypernetwork, rewrites: Sequence[Rewrite], reduction: Reduction = "edit-sum"
 ) -> tuple[Tensor, dict[str, LowRank]]:
     """Each edit's loss before editing [N], and the update of every map: all tokens of all edits (pitfall E14).
 
-    The losses of the edits are summed, each the mean over its target's tokens: N edits together are the sum of N
-    edits alone.
+    The loss of an edit is the mean over its target's tokens, and the gradient is that of the sum over edits. With
+    ``token-mean`` each edit is weighted by its share of all target tokens, which makes the sum their mean.
     """
     seen: list[dict[str, Factors]] = []
     losses: list[Tensor] = []
@@ -140,11 +140,12 @@ def pseudo_gradients(
         (encode(model.tokenizer, made.prompt)[0], target_ids(model.tokenizer, made.prompt, made.target))
         for made in rewrites
     ]
+    shares = _shares([len(target) for _prompt, target in rows], reduction).to(model.device)
     with frozen_module(model.module), torch.enable_grad():
         for start in range(0, len(rows), CHUNK):
             batch = scored(rows[start : start + CHUNK], model.device)
             found, loss, _logits = factors(model.module, tuple(network.shapes), batch)
-            seen.append(found)
+            seen.append({name: factor.scaled(shares[start:]) for name, factor in found.items()})
             losses.append(loss)
     updates = {}
     for name in network.shapes:
@@ -152,6 +153,13 @@ def pseudo_gradients(
         x, g = (torch.cat(parts) for parts in zip(*pieces, strict=True))
         updates[name] = LowRank(left=g.T, right=x)
     return torch.cat(losses), updates
+
+
+def _shares(lengths: Sequence[int], reduction: Reduction) -> Tensor:
+    """The weight of each edit's loss, [N], given the number of its target's tokens."""
+    if reduction == "edit-sum":
+        return torch.ones(len(lengths), dtype=torch.float32)
+    return torch.tensor([length / sum(lengths) for length in lengths], dtype=torch.float32)
 
 
 def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float | None]:

@@ -31,6 +31,10 @@ class Factors:
     g: Tensor
     row: Tensor
 
+    def scaled(self, weights: Tensor) -> Factors:
+        """The factors of the sum of the rows' losses, each times its weight; ``weights`` [rows or more]."""
+        return Factors(self.x, self.g * weights[self.row, None].to(self.g), self.row)
+
 
 @frozen(eq=False)
 class Scored:

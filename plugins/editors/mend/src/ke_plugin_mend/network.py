@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
-from ke_core.weights import double, home, quantised, whole_instead
+from ke_core.weights import default_dtype, double, home, quantised, whole_instead
 from ke_plugin_mend.factors import Factors
 
 LAYERS = 2
@@ -157,7 +157,8 @@ def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
 def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) -> Hypernetwork:
     """The untrained network for the maps of ``recipe``, beside the model, in float32 or better."""
     shapes = shapes_of(module, recipe["maps"])
-    network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
+    with default_dtype(torch.float32):
+        network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
     weight = module.get_input_embeddings().weight  # type: ignore[operator]  # where ids go, and factors come
     if weight.dtype == torch.float64:
         network.double()
