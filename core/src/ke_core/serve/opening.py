@@ -46,6 +46,7 @@ class Served:
     """An edited model, the edits in force, and the file that changes are written to, if there is one.
 
     ``turns``: the model puts a prompt as a turn of a chat. A chat endpoint (``openai:``) is told to go on with a text.
+    ``own_edits``: the editor declares that it reads ``own`` of a question, which names every edit.
     """
 
     session: Session[Any]
@@ -55,6 +56,7 @@ class Served:
     bank: Bank
     state: State | None
     turns: bool
+    own_edits: bool = False
 
     def keep(self) -> None:
         """Write down what is in force. Raises KEError, and then the file is as it was."""
@@ -105,6 +107,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
                 bank=bank,
                 state=state,
                 turns=how.chat and not source_spec.remote,
+                own_edits=spec.given_own_edits(chosen.config),
             )
 
 
