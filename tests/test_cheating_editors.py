@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -207,7 +208,7 @@ def cheated(catalog: Catalog, root: Path, plan: Plan, **asked: Any) -> dict[str,
 
 
 def above(found: Mapping[tuple[str, str], Score], parrot: Mapping[tuple[str, str], Score]) -> list[str]:
-    """What is measured above the parrot; where a parrot has no probabilities, above chance."""
+    """What is measured above the parrot; where it has no probabilities, two standard errors above chance."""
     return [
         f"{place}: {score.value} of {score.n}"
         for place, score in found.items()
@@ -218,8 +219,8 @@ def above(found: Mapping[tuple[str, str], Score], parrot: Mapping[tuple[str, str
 def _as_low(score: Score, parrot: Score | None) -> bool:
     if parrot is not None and parrot.value is not None:
         return score.value <= parrot.value
-    assert score.interval is not None
-    return score.interval.low <= (0.0 if score.aspect.endswith("magnitude") else CHANCE)
+    difference = score.aspect.endswith("magnitude")  # of two probabilities: from -1 to 1, and 0 on average by chance
+    return score.value <= (2 / math.sqrt(score.n) if difference else CHANCE + 1 / math.sqrt(score.n))
 
 
 @pytest.mark.parametrize("size", [1, None], ids=["each-case-alone", "all-together"])
