@@ -22,16 +22,17 @@ T = TypeVar("T")
 Keep = Callable[[int, Generated | Scored | ContentRefused], None]
 
 
-# --- asks: what an edited model is given; never gold, hops or aliases ---------------------------------
+# --- asks: what an edited model is given; never gold, hops or aliases (docs/concepts.md) --------------
 
 
 @frozen(kw_only=True)
 class Question:
     """A question put to an edited model.
 
-    ``id`` is unique in the run; ``query`` is the query's id within the case. ``prompt`` is the benchmark's
-    own way to ask it (few-shot text and question); a method with prompts of its own reads ``texts``.
-    ``own`` are the ids of the case's own edits, in the case's order; ``hidden`` must not be used.
+    An editor gets ``id``, ``case`` and ``query`` as hashes that are unique to the request: they say neither what role
+    the question has nor which others belong to its case. ``prompt`` is the benchmark's own way to ask it (few-shot text
+    and question); a method with prompts of its own reads ``texts``. ``own`` are the ids of the case's own edits, in the
+    case's order; it is empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
     """
 
     id: str
@@ -48,8 +49,10 @@ class Question:
 class Likelihood:
     """How probable is each of ``continuations`` (with one space at their start) after ``prompt``: ``Scored``.
 
-    The other fields are those of a ``Question``. A method that has no log-probabilities to give raises
-    ``NoLikelihood``, or replies with a ``Failure`` of that name: that is "not measured", never a wrong answer.
+    An editor gets the continuations in random order; the reply has theirs. The other fields are those of a
+    ``Question``. A method that has no log-probabilities to give raises ``NoLikelihood`` for every such request, or
+    replies with a ``Failure`` of that name: that is "not measured". One that gives them elsewhere in the same run is
+    wrong where it declines.
     """
 
     id: str
@@ -155,6 +158,8 @@ class Artifacts(Protocol):
 @frozen(kw_only=True)
 class Material:
     """Something a dataset brings beside its cases. ``oracle`` material rests on gold answers.
+
+    Keys of oracle material that are made of ids (``case``, ``case/query``) are looked up by the ids of a request.
 
     ``value`` is documented by the dataset under the material's name.
     """

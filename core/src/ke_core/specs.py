@@ -74,6 +74,9 @@ class EditorSpec(Spec[Editor]):
     ``asked_length``: with its own prompts, too, an answer is as long as the asker lets it be.
     ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
     facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
+    ``uses_own_edits``: it reads ``own`` of a request, the edits of the question's own case: always, or as a function of
+    its config says. Otherwise ``own`` is empty. Every report prints that an editor was given them, because it did not
+    have to find them.
     ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
     ``ke serve``, where no benchmark case says which facts a question needs.
     """
@@ -90,6 +93,12 @@ class EditorSpec(Spec[Editor]):
     oracle: Callable[[Any], tuple[str, ...]] = no_oracle
     trainer: TrainerSpec | None = None
     served: Mapping[str, str] = field(factory=dict)
+    uses_own_edits: bool | Callable[[Any], bool] = False
+
+    def given_own_edits(self, config: Any) -> bool:
+        """Whether, with ``config``, each request names the edits of its own case."""
+        declared = self.uses_own_edits
+        return declared(config) if callable(declared) else declared
 
 
 @frozen(kw_only=True)

@@ -59,7 +59,7 @@ def test_failed_replies_are_counted_and_end_with_status_1(ke):
     status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
     assert status == 1
     assert "failed replies (in n, as wrong)" in out
-    assert "ServerGone: no answer [red]at 0 to 5[/red]" in out
+    assert "ServerGone: no answer [red]at 0 to 3[/red]" in out
 
 
 def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):

@@ -63,7 +63,7 @@ def test_show_says_why_a_run_ended_and_what_failed(ke):
     assert "failure: ZeroDivisionError: a bug" in words
     assert "ended by ZeroDivisionError" in words
     ke(*RUN, "-o", "sayer.word=fail", "--out", "there")
-    assert "replies failed: 2 x ServerGone: no answer [red]at 0[/red]" in ke("runs", "show", "there")[1]
+    assert "replies failed: 6 x ServerGone: no answer [red]at 0[/red]" in ke("runs", "show", "there")[1]
 
 
 def test_show_says_that_a_run_was_interrupted(ke):

@@ -198,7 +198,9 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
     redaction._secrets.cache_clear()
     try:
-        reply = lambda ask: fakes.Failure(error="HTTPError", message=f"401 for {ask.case}: Bearer hf_abcdefghijkl")
+        reply = lambda ask: fakes.Failure(
+            error="HTTPError", message=f"401 for {fakes.tower_of(ask)}: Bearer hf_abcdefghijkl"
+        )
         job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
         run(job, RunFolder.create(tmp_path / "run", job.spec))
         for file in (tmp_path / "run").iterdir():

@@ -362,8 +362,9 @@ def test_hidden_and_own_edits_reach_the_editor_and_gold_does_not(fakes, tmp_path
     bank = {fakes.tower(int(n)).edits[0].id for n in batch.cases}
     for ask in seen[0]:
         assert isinstance(ask, Question)
-        mine = fakes.tower(int(ask.case)).edits[0].id
-        assert ask.own == ((mine,) if ask.case in batch.cases else ())
+        case = fakes.tower_of(ask)
+        mine = fakes.tower(int(case)).edits[0].id
+        assert ask.own == ((mine,) if case in batch.cases else ())
         assert ask.hidden == bank - {mine}
         assert "Italy" not in str(ask)
 
@@ -372,11 +373,11 @@ def test_an_editor_with_its_own_prompts_is_asked_each_query_once(fakes, tmp_path
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     _finished, records = done(job, tmp_path)
-    assert [ask.id for ask in seen[0]] == [
-        "1/after/own/where",
-        "1/after/own/country",
-        "2/after/own/where",
-        "2/after/own/country",
+    assert sorted(ask.texts[0] for ask in seen[0]) == [
+        "In which city is Tower 1?",
+        "In which city is Tower 2?",
+        "In which country is Tower 1?",
+        "In which country is Tower 2?",
     ]
     assert {ask.prompt.text.split()[0] for ask in seen[0]} == {"direct"}
     assert {line.style for line in replied(records, phase="before")} == {"direct", "cot"}

@@ -23,6 +23,7 @@ from ke_core.run.job import Measure
 from ke_core.run.meter import Meter, resident
 from ke_core.run.probing import asks_of
 from ke_core.run.recorder import LIMIT
+from ke_core.run.scoring import records_of
 from ke_core.run.tables import Counts, highest, models, read
 from ke_core.specs import MetricSpec
 
@@ -127,6 +128,32 @@ def test_scores_are_recorded_like_answers_and_no_judge_sees_them(fakes, tmp_path
     assert found == {Verdict.UNSURE}
     assert {"phase": "after", "style": "direct", "outcome": "scored", "n": 2} in folder.scores()["outcomes"]
     assert end.failures == 0
+
+
+def test_an_editor_that_gives_some_log_probabilities_and_declines_others_is_wrong_where_it_declines(fakes, tmp_path):
+    cases = tuple(scored_tower(fakes, n) for n in range(1, 5))
+    none = Failure(error=NoLikelihood.__name__, message="words only")
+
+    def reply(ask):
+        if not isinstance(ask, Likelihood):
+            return Answer(text="Rome")
+        return none if "Tower 1" in ask.prompt else Scored(logprobs=(-1.0, -2.0), tokens=(1, 1))
+
+    job = fakes.make_job(editor=fakes.Notes([], reply), cases=cases, plan=Plan(size=None), editor_spec=fakes.OVERWRITE)
+    folder, _end = finished(job, tmp_path)
+    assert list(replies(folder, "scored").values()).count(none) == 1  # the record keeps what was replied
+    _judge, seen = records_of(folder, cases)
+    counted = [
+        outcome
+        for record in seen
+        for (phase, _style, query), outcome in record.outcomes.items()
+        if (phase, query) == ("after", "scored") and isinstance(outcome.reply, Failure)
+    ]
+    assert [(one.reply.error, one.reply.unscored, one.judgement.verdict) for one in counted] == [
+        ("LikelihoodDeclined", False, Verdict.WRONG)
+    ]
+    assert {"phase": "after", "style": "direct", "outcome": "failure", "n": 1} in folder.scores()["outcomes"]
+    assert tally_of(folder).failed == 1
 
 
 @pytest.mark.parametrize("says", ["raises", "replies"])

@@ -110,7 +110,9 @@ class Toys:
     @hookimpl
     def ke_editors(self):
         return [
-            EditorSpec(name="recall", summary="a memory", config=Config, build=Recall, served={"k": "2"}),
+            EditorSpec(
+                name="recall", summary="a memory", config=Config, build=Recall, served={"k": "2"}, uses_own_edits=True
+            ),
             EditorSpec(name="engraver", summary="weights", config=NoConfig, build=lambda config: Engraver()),
             EditorSpec(
                 name="carver", summary="weights", config=NoConfig, build=lambda config: Carver(), needs_weights=True

@@ -101,6 +101,8 @@ def _traits(spec: Spec[Any]) -> list[str]:
                 "takes one edit at a time": spec.one_at_a_time,
                 "can hide edits from a case": spec.masks,
                 "asks with prompts of its own": spec.own_prompt,
+                "is given the edits of each question's own case": spec.uses_own_edits is True,
+                "may be given the edits of each question's own case": callable(spec.uses_own_edits),
                 f"the fact of an edit is asked as a {spec.edited_form}": True,
             }
             return [trait for trait, holds in traits.items() if holds]

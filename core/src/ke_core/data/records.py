@@ -15,6 +15,9 @@ from ke_core.data.queries import Phase
 from ke_core.data.results import Failure, Judgement, Passes, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component
 
+OWN = "own"
+"""The style of an editor that brings its own prompts."""
+
 
 @frozen(kw_only=True)
 class Batch:

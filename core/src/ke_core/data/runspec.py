@@ -90,7 +90,8 @@ class RunSpec:
     ``joint`` is false where an editor takes one edit at a time, so that a batch's edits are made one after
     another without restoring. ``oracle`` names the gold material that the method was given. ``asks``: the
     metrics that have questions of their own put to every model, each with the SHA-256 of what it asks; a run
-    without them has no such field, so that its id is the same as before there were any.
+    without them has no such field, so that its id is the same as before there were any. ``own_edits``: each request
+    named the edits of its own case to the editor.
     """
 
     schema: int = SCHEMA
@@ -105,6 +106,7 @@ class RunSpec:
     oracle: tuple[str, ...] = ()
     seed: int = 0
     asks: tuple[DataRef, ...] = field(default=(), metadata=OMITTED)
+    own_edits: bool = field(default=False, metadata=OMITTED)
 
     @property
     def id(self) -> str:

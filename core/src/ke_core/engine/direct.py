@@ -9,7 +9,7 @@ from ke_core.data.facts import Edit
 from ke_core.data.prompts import Parse
 from ke_core.data.results import Answer, Details, Reply, Scored
 from ke_core.errors import UnsupportedChange
-from ke_core.protocols import Ask, Likelihood, Question, Session
+from ke_core.protocols import Ask, Edited, Likelihood, Question, Session
 from ke_core.requests import Generate, Generated, Procedure, Score
 
 
@@ -17,7 +17,7 @@ class Direct:
     """Puts each ask's own prompt to the session's model."""
 
     def __init__(self, session: Session[Any], details: Details | None = None) -> None:
-        self._engine = session.engine
+        self.engine = session.engine
         self._details: Details = details or {}
 
     @property
@@ -27,7 +27,7 @@ class Direct:
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """One reply an ask, in order."""
-        return self._engine.answer(self.solve, asks)
+        return self.engine.answer(self.solve, asks)
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """The prompt of ``ask``, as it stands."""
@@ -39,6 +39,14 @@ class Direct:
             f"these edits are in the model's weights: {len(add)} cannot be added, {len(remove)} cannot be taken off",
             hint="make the edit again with the whole list",
         )
+
+
+def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
+    """Whether ``edited`` does nothing but put each prompt to the model of ``session``, so that ``Direct`` can."""
+    if not isinstance(edited, Direct) or edited.engine is not session.engine:
+        return False
+    kind = type(edited)
+    return kind.answer is Direct.answer and kind.solve is Direct.solve
 
 
 def put(ask: Ask) -> Procedure[Reply]:

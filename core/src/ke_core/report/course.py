@@ -52,6 +52,7 @@ def _facts(folder: RunFolder) -> Table:
         "plan": f"{plan_words(spec)}, seed {spec.seed}",
         "asked as": ", ".join(spec.styles) + f"; the fact of an edit as a {spec.edited_form}",
         "gold material": ", ".join(spec.oracle),
+        "own edits": "each question names its case's own edits to the editor" if spec.own_edits else "",
         "further asks": ", ".join(ask.component.name for ask in spec.asks),
         "made with": ", ".join(f"{name} {version}" for name, version in folder.environment.items()),
     }

@@ -17,6 +17,7 @@ from ke_core.report.text import literal
 from ke_core.results.agreement import kept, warning
 
 WARNING = "warning"
+OWN_EDITS = "each question names its case's own edits to the editor"
 SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 
@@ -59,6 +60,7 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     if judge is not None and (warned := warning(judge)):
         yield WARNING, warned
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
+    yield OWN_EDITS, "yes, so it does not have to find them" if spec.own_edits else "no"
     yield "model", "none" if without_model(spec) else model_words(spec.model)
     yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
     yield "ke", spec.ke

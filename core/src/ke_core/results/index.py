@@ -2,6 +2,9 @@
 
 A reply that was asked for again (its server had failed) counts as it was written last, and a judgement counts if it was
 written after the reply that it is of.
+
+A model that gives no log-probabilities at all is not measured by them. One that gives some, and declines others of the
+same kind, would choose what it is measured by: what it declined is returned as a failure, which counts as wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +18,18 @@ from typing import Any
 from attrs import define, evolve, field
 
 from ke_core.data.codec import canonical, from_json, to_json
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied
+from ke_core.data.records import OWN, Batch, Judged, Probed, Record, Replied
+from ke_core.data.results import Failure, Reply
 from ke_core.data.runspec import Component
 from ke_core.errors import BadRun
 from ke_core.results.lines import from_line, json_line, whole_lines
 
 Lines = dict[str, "array[int]"]
 """Case to its lines of one kind, in the order of the file: of each the number of its place, and its first byte."""
+Kind = tuple[str, bool]
+"""What replies have in common: the phase, and whether they were given to an editor's own prompts."""
+DECLINED = "LikelihoodDeclined"
+"""The error of a reply without log-probabilities, where others of its kind have them."""
 
 
 @define
@@ -38,6 +46,8 @@ class Index:
     _judged: dict[str, Lines] = field(factory=dict)
     _probed: dict[tuple[str, str], int] = field(factory=dict)
     _spent: list[int] = field(factory=list)
+    _scored: set[Kind] = field(factory=set)
+    """The kinds of replies of which some have log-probabilities."""
     _heard_of: dict[str, str] = field(factory=dict)
     """A judge as a line has it, to what it is found by."""
     _order: list[Batch] = field(factory=list)
@@ -53,7 +63,7 @@ class Index:
             raw = json_line(line, of=where)
             try:
                 made._take(raw, line, start, where)
-            except (KeyError, TypeError):
+            except (AttributeError, KeyError, TypeError):
                 from_line(line, of=where)  # it says in words what is not as it should be
                 raise
             start += len(line)
@@ -133,12 +143,14 @@ class Index:
             self.batches[batch.batch] = _lean(batch)
         elif kind == "replied":
             self._note(self._replied, raw, start)
+            self._note_scored(raw)
         elif kind == "judged":
             key = self._heard(raw["judge"], where)
             self.judges[key] = self.judges.pop(key)
             self._note(self._judged.setdefault(key, {}), raw, start)
         elif kind == "probed":
             self._probed[raw["batch"], raw["metric"]] = start
+            self._note_scored(raw)
         else:
             self._spent.append(start)
 
@@ -155,6 +167,20 @@ class Index:
         place = self._places.setdefault((raw["batch"], raw["phase"], raw["style"]), len(self._places))
         lines.setdefault(intern(raw["case"]), array("q")).extend((place, start))
 
+    def _note_scored(self, raw: Mapping[str, Any]) -> None:
+        if any(reply["kind"] == "scored" for reply in raw["replies"].values()):
+            self._scored.add(_kind(raw["phase"], raw.get("style", "")))
+
+    def _counted(self, record: Record) -> Record:
+        """``record``, in which replies without log-probabilities are failures if others of their kind have them."""
+        match record:
+            case Replied() if _kind(record.phase, record.style) in self._scored:
+                return evolve(record, replies=_declined(record.replies))
+            case Probed() if _kind(record.phase, "") in self._scored:
+                return evolve(record, replies=_declined(record.replies))
+            case _:
+                return record
+
     def _open(self, case: str, judge: str) -> list[int]:
         judged = _last(self._judged.get(judge, {}), case)
         return [start for place, start in _last(self._replied, case).items() if judged.get(place, -1) < start]
@@ -167,7 +193,7 @@ class Index:
                 stream.seek(start)
                 line = stream.readline()
                 try:
-                    yield from_line(line, of=str(self.file))
+                    yield self._counted(from_line(line, of=str(self.file)))
                 except BadRun:
                     stream.seek(0)
                     number = stream.read(start).count(b"\n") + 1
@@ -178,6 +204,19 @@ class Index:
 def key_of(judge: Component) -> str:
     """What a judge is found by."""
     return canonical(to_json(judge))
+
+
+def _kind(phase: str, style: str) -> Kind:
+    return phase, style == OWN
+
+
+def _declined(replies: Mapping[str, Reply]) -> Mapping[str, Reply]:
+    return {
+        query: Failure(error=DECLINED, message=f"no log-probabilities here, but elsewhere in this run: {reply.message}")
+        if isinstance(reply, Failure) and reply.unscored
+        else reply
+        for query, reply in replies.items()
+    }
 
 
 def _last(lines: Mapping[str, array[int]], case: str) -> dict[int, int]:

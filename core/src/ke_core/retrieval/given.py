@@ -81,7 +81,7 @@ class Given:
         return Answer(text=last, raw=raw, steps=(*steps, Step(kind="final", text=last)))
 
     def _of(self, ask: Question) -> Sequence[SubQuestion]:
-        """The hops of the edited world; of the old one for a control, which owns no edit."""
+        """The hops of the edited world; of the old one for a control, which owns no edit (``uses_own_edits``)."""
         name = f"{ask.case}/{ask.query}"
         if name not in self.hops:
             raise LookupError("the dataset gives no sub-questions to this question")

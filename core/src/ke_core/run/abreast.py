@@ -15,10 +15,12 @@ from attrs import frozen
 
 from ke_core.abilities import Solving
 from ke_core.data.results import Reply
+from ke_core.engine.direct import Direct, asks_only_the_model
 from ke_core.errors import EditFailed, PluginBroken
 from ke_core.protocols import Ask
 from ke_core.requests import Procedure
 from ke_core.run.asks import Unit
+from ke_core.run.blinding import Blinded
 from ke_core.run.guard import untouched
 from ke_core.run.job import Job
 from ke_core.run.loop import CHUNK, Begun, Loop
@@ -107,15 +109,10 @@ def _refuse_shared(one: _Standing, others: Sequence[_Standing], name: str) -> No
 
 def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:
     """Ask all of them together, record what each was asked, then what metrics ask of every model."""
-    edited = {ask.id: one.edited for one in standing for ask in one.asks}
-
-    def solve(ask: Ask) -> Procedure[Reply]:
-        return edited[ask.id].solve(ask)
-
     asks = [ask for one in standing for ask in one.asks]
     with Meter(loop.job.session.model) as meter:
         started = perf_counter()
-        replies = iter(loop.job.session.engine.answer(solve, asks))
+        replies = iter(_answers(loop, standing, asks))
         each = (perf_counter() - started) / max(1, len(asks))
     for one in standing:
         count, group = len(one.asks), one.begun.group
@@ -123,3 +120,21 @@ def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:
         loop.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak)
         loop.probe(group, one.edited)
         loop.advance("edited model", len(one.begun.cases))
+
+
+def _answers(loop: Loop, standing: Sequence[_Standing], asks: Sequence[Ask]) -> list[Reply]:
+    """One reply for each of ``asks``, in order, from the edited model that it is put to."""
+    session = loop.job.session
+    if all(asks_only_the_model(one.edited, session) for one in standing):
+        return Direct(session).answer(asks)
+    edited = {ask.id: one.edited for one in standing for ask in one.asks}
+
+    def answer(some: Sequence[Blinded]) -> list[Reply]:
+        of = {blinded.seen.id: edited[blinded.real.id] for blinded in some}
+
+        def solve(ask: Ask) -> Procedure[Reply]:
+            return of[ask.id].solve(ask)
+
+        return session.engine.answer(solve, [blinded.seen for blinded in some])
+
+    return loop.blinder.put(asks, answer)

@@ -5,7 +5,7 @@
     ask the unedited model everything that depends on it alone
     for each group of cases:
         with untouched(model), editor.edit(session, edits of the group) as edited:
-            record edited.answer(questions)
+            record edited.answer(questions), which ke_core.run.blinding has made opaque
 
 Every chunk of answers is on the disk before the next is asked. What is on record is not asked again, so a
 run that was killed goes on where it stopped: a group that is not finished is edited again and asked the rest.
@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
 
+from attrs import evolve
+
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
 from ke_core.models.world import world
@@ -26,6 +28,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.results.writer import Writer
 from ke_core.run.abreast import ask_groups
 from ke_core.run.asks import Asker
+from ke_core.run.blinding import Blinder
 from ke_core.run.gaps import Planned, refuse_gaps
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
@@ -47,6 +50,8 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
     """
     started, here = perf_counter(), world()
     refuse(job)
+    blinder = Blinder.of(job)
+    job = evolve(job, session=blinder.session)
     to_do = planned(job)
     in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
     asked = [stage.asked for stage in in_order] or to_do
@@ -56,6 +61,7 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
         share = Share.of(asked, here, whole=not in_order)
         loop = Loop(
             job=job,
+            blinder=blinder,
             recorder=recorder,
             before=job.session.model.state(),
             share=share,

@@ -9,12 +9,10 @@ from attrs import evolve, frozen
 from ke_core.data.facts import Edit
 from ke_core.data.prompts import Prompt
 from ke_core.data.queries import CONDITION, Case, Form, Phase, Query
+from ke_core.data.records import OWN
 from ke_core.data.runspec import RunSpec
 from ke_core.protocols import Ask, Dataset, Likelihood, Question
 from ke_core.specs import EditorSpec
-
-OWN = "own"
-"""The style of an editor that brings its own prompts."""
 
 
 @frozen(kw_only=True)

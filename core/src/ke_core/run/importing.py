@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from ke_core.data.facts import distinct
 from ke_core.data.queries import Case, Form, Phase
-from ke_core.data.records import Batch, Record, Replied
+from ke_core.data.records import OWN, Batch, Record, Replied
 from ke_core.data.results import Answer, Failure, Reply
 from ke_core.data.runspec import IMPORTED, Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadData
@@ -22,7 +22,7 @@ from ke_core.files import sha256_of
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import RunFolder
-from ke_core.run.asks import OWN, aspects_of, queries
+from ke_core.run.asks import aspects_of, queries
 from ke_core.run.components import DATA_DIR, Options, choose, with_flag
 from ke_core.run.judges import metrics_of
 from ke_core.run.judging import judge_run

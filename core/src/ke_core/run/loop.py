@@ -18,9 +18,10 @@ from ke_core.data.queries import Case
 from ke_core.data.records import Batch
 from ke_core.data.results import Failure
 from ke_core.engine.direct import Direct
-from ke_core.errors import EditFailed, PluginBroken
+from ke_core.errors import EditFailed
 from ke_core.protocols import Edited
 from ke_core.run.asks import Asker, Unit
+from ke_core.run.blinding import Blinder
 from ke_core.run.guard import untouched
 from ke_core.run.job import Job, Measure
 from ke_core.run.making import editing
@@ -33,8 +34,9 @@ from ke_core.run.share import Share
 BASE = "base"
 """The batch of what the unedited model was asked."""
 NOTHING = "no edit of the batch can be made"
-CHUNK = 256
-"""Questions that are answered together, at least (whole cases): enough to batch, few enough to lose."""
+CHUNK = 512
+"""Questions that are asked before they are recorded, at least (whole cases): an editor gets them in a few calls
+(``ke_core.run.blinding``), so they are enough to batch and few enough to lose."""
 
 
 @frozen(kw_only=True)
@@ -62,11 +64,13 @@ class Begun:
 class Loop:
     """The steps of one run. ``before``: the state of the unedited model. ``done``: cases behind us, by label.
 
-    ``share``: what of the edited models this process asks, ``base``: and of the unedited one; ``leads``: it is the
-    first of its run. ``total``: how many cases that is. ``edited``: whether it has made an edit already.
+    ``blinder``: editors are asked through it. ``share``: what of the edited models this process asks, ``base``: and of
+    the unedited one; ``leads``: it is the first of its run. ``total``: how many cases that is. ``edited``: whether it
+    has made an edit already.
     """
 
     job: Job
+    blinder: Blinder
     recorder: Recorder
     before: Mapping[str, object]
     share: Share
@@ -84,7 +88,7 @@ class Loop:
         if self.job.editor_spec.own_before:
             self._ask_control(cases)
         for measure in self._open_measures(BASE) if self.leads else ():
-            self.recorder.add_probed(probe(measure, Direct(self.job.session), batch=BASE, phase="before"))
+            self.recorder.add_probed(probe(measure, Direct(self.job.session).answer, batch=BASE, phase="before"))
 
     def _ask_control(self, cases: Sequence[Case]) -> None:
         """The same, with the editor's own prompts and no edit."""
@@ -141,7 +145,9 @@ class Loop:
     def probe(self, group: Group, edited: Edited) -> None:
         """Put what metrics ask of every model to ``edited``, unless it is on record."""
         for measure in self.unprobed(group.id):
-            self.recorder.add_probed(probe(measure, edited, batch=group.id, phase="after"))
+            self.recorder.add_probed(
+                probe(measure, partial(self.blinder.answer, edited), batch=group.id, phase="after")
+            )
 
     @property
     def _asker(self) -> Asker:
@@ -214,18 +220,12 @@ class Loop:
         self.advance(label, waiting)
 
     def _ask(self, batch: str, edited: Edited, units: Sequence[Unit]) -> None:
-        """Record one reply a question, in order. Raises PluginBroken if there are more or fewer."""
+        """Record one reply for each question, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
         with Meter(self.job.session.model) as meter:
             started = perf_counter()
-            replies = edited.answer(questions)
+            replies = self.blinder.answer(edited, questions)
             seconds = perf_counter() - started
-        if len(replies) != len(questions):
-            name = self.job.spec.editor.name
-            raise PluginBroken(
-                f"{name} returned {len(replies)} replies to {len(questions)} questions",
-                hint=f"tell the author of {name}",
-            )
         self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak)
 
     def advance(self, label: str, cases: int) -> None:

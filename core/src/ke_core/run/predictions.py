@@ -18,8 +18,9 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.data.queries import PHASES, Case, Phase, Query
+from ke_core.data.records import OWN
 from ke_core.errors import BadData
-from ke_core.run.asks import OWN, queries
+from ke_core.run.asks import queries
 from ke_core.run.lines import Place, records, text_field
 from ke_core.specs import DatasetSpec
 

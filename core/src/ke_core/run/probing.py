@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from attrs import evolve
@@ -10,13 +10,16 @@ from attrs import evolve
 from ke_core.data.codec import digest, to_json
 from ke_core.data.queries import Phase
 from ke_core.data.records import Probed
-from ke_core.data.results import Failure
+from ke_core.data.results import Failure, Reply
 from ke_core.data.runspec import DataRef
 from ke_core.errors import PluginBroken
-from ke_core.protocols import Ask, Edited, Likelihood
+from ke_core.protocols import Ask, Likelihood
 from ke_core.run.components import Chosen
 from ke_core.run.job import Measure
 from ke_core.specs import MetricSpec
+
+Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
+"""How a model is asked: it returns one reply for each request, in order."""
 
 
 def asks_of(chosen: Chosen) -> tuple[Ask, ...]:
@@ -42,17 +45,12 @@ def asked_by(chosen: Chosen) -> DataRef | None:
     return DataRef(component=component, sha256=digest([_content(ask) for ask in asks])) if asks else None
 
 
-def probe(measure: Measure, edited: Edited, *, batch: str, phase: Phase) -> Probed:
-    """Put the metric's asks to one model. Raises PluginBroken if there are more or fewer replies than asks."""
+def probe(measure: Measure, answer: Answering, *, batch: str, phase: Phase) -> Probed:
+    """Put the metric's asks to one model."""
     name = measure.component.name
     asks = [_named(ask, f"{batch}/{phase}/{name}", name) for ask in measure.asks]
     started = perf_counter()
-    replies = edited.answer(asks)
-    if len(replies) != len(asks):
-        raise PluginBroken(
-            f"the edited model returned {len(replies)} replies to {len(asks)} asks of metric {name}",
-            hint="tell the author of the editor",
-        )
+    replies = answer(asks)
     return Probed(
         batch=batch,
         metric=name,

@@ -45,6 +45,7 @@ def specify(
         oracle=tuple(sorted(spec.oracle(editor.config))),
         seed=seed,
         asks=asks,
+        own_edits=spec.given_own_edits(editor.config),
     )
 
 

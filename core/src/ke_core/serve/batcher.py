@@ -23,7 +23,7 @@ class Batcher:
 
     A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
     under load batches fill by themselves. ``most`` go in one call. ``in_force``: the ids of the edits that a question
-    may rest on. ``batches`` and ``questions`` count what was answered. ``busy``: the thread is at work.
+    names as its own. ``batches`` and ``questions`` count what was answered. ``busy``: the thread is at work.
     """
 
     edited: Edited

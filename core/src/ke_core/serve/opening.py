@@ -45,7 +45,8 @@ class Served:
     """An edited model, its active edits, and the state file that changes are saved to, if there is one.
 
     ``notice``: a line for the user if the edits come from the state file. ``turns``: the model puts a prompt as a turn
-    of a chat. A chat endpoint (``openai:``) is told to go on with a text.
+    of a chat. A chat endpoint (``openai:``) is told to go on with a text. ``own_edits``: the editor declares that
+    it reads ``own`` of a question, which names every edit.
     """
 
     session: Session[Any]
@@ -56,6 +57,7 @@ class Served:
     state: State | None
     turns: bool
     notice: str = ""
+    own_edits: bool = False
 
     def keep(self) -> None:
         """Save the active edits. Raises KEError."""
@@ -106,6 +108,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
                 state=state,
                 notice=notice,
                 turns=how.chat and not source_spec.remote,
+                own_edits=spec.given_own_edits(chosen.config),
             )
 
 

@@ -95,7 +95,9 @@ def serve(
     taken.
     """
     address.check()
-    batcher = Batcher(served.edited, lambda: served.bank.edits, window=window, most=limits.concurrent)
+    batcher = Batcher(
+        served.edited, lambda: served.bank.edits if served.own_edits else (), window=window, most=limits.concurrent
+    )
     routes = Routes(served, manner, limits, batcher)
     config = uvicorn.Config(
         build_app(routes, address.token),

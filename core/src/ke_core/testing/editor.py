@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from ke_core.abilities import Solving
 from ke_core.data.facts import Edit
@@ -47,6 +48,15 @@ class EditorContract(EditorPitfalls):
         else:
             assert isinstance(reply, Failure)
             assert reply.unscored
+
+    def test_own_edits_are_read_only_if_declared(
+        self, spec: EditorSpec, config: Any, editor: Editor, session: Session[Any]
+    ) -> None:
+        """A run leaves ``own`` empty unless the spec says ``uses_own_edits``."""
+        if spec.given_own_edits(config):
+            pytest.skip("its spec says uses_own_edits, so that each question names its case's own edits")
+        with editor.edit(session, self.edits) as edited:
+            assert texts(edited.answer(QUESTIONS)) == texts(edited.answer([evolve(ask, own=()) for ask in QUESTIONS]))
 
     def test_no_asks_no_replies(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]) as edited:

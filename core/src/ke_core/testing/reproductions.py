@@ -18,6 +18,7 @@ from typing import Any
 from attrs import evolve, field, frozen, make_class
 
 from ke_core.data.facts import Edit
+from ke_core.data.records import OWN
 from ke_core.data.reproductions import Reproduction
 from ke_core.data.results import Answer, Reply
 from ke_core.errors import UnsupportedChange
@@ -29,14 +30,15 @@ from ke_core.reproduce.reading import Wanted, cells
 from ke_core.reproduce.reading import read as read_table
 from ke_core.reproduce.requests import Means
 from ke_core.reproduce.running import Runs, planned
-from ke_core.run.asks import OWN
+from ke_core.run.blinding import ByOpaqueId
 from ke_core.run.session import ModelChoice
-from ke_core.specs import EditorSpec, ModelSpec, ReproductionSpec, no_oracle
+from ke_core.specs import EditorSpec, ModelSpec, ReproductionSpec
 from ke_core.testing.fakes import ScriptedModel, Silence
 
 Says = Callable[[str, Ask], Reply | str]
 """What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
 SOURCE = "stand-in"
+ANSWERS = "answers"
 NOTHING = (" has no ", "no editor is named")
 """How ``ke reproduce`` says that a table asks for what is not there: mostly a slip of the pen in its file."""
 
@@ -48,7 +50,10 @@ class NoOptions:
 
 @frozen(kw_only=True)
 class StandIn:
-    """An editor that changes nothing and replies what a test says. ``masks`` and the rest are in its spec."""
+    """An editor that changes nothing and replies what a test says. ``masks`` and the rest are in its spec.
+
+    It is given gold answers, because they are looked up by the ids of a request: they tell it the real ones.
+    """
 
     name: str
     says: Says
@@ -61,8 +66,8 @@ class StandIn:
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Spoken]:
         """Nothing to make and nothing to undo."""
-        del session, edits
-        yield Spoken(name=self.name, says=self.says)
+        del edits
+        yield Spoken(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
 
 
 @frozen(kw_only=True)
@@ -71,11 +76,13 @@ class Spoken:
 
     name: str
     says: Says
+    answers: ByOpaqueId[str]
     details: Mapping[str, Any] = field(factory=dict)
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """What the test says; words become an ``Answer``."""
-        said = (self.says(self.name, ask) for ask in asks)
+        real = self.answers.name
+        said = (self.says(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
         return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in said]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
@@ -190,7 +197,8 @@ def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own
         needs_weights=False,
         settings=None,
         trainer=None,
-        oracle=no_oracle,
+        oracle=lambda _config: (ANSWERS,),
+        uses_own_edits=True,
     )
 
 

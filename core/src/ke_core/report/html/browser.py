@@ -13,11 +13,12 @@ from attrs import define, field, frozen
 
 from ke_core.data.facts import Edit, Entity
 from ke_core.data.queries import PHASES, Case, Form, Gold, Probe, Query
+from ke_core.data.records import OWN
 from ke_core.data.results import Answer, Failure, Finding, Judgement, Reply, Scored, Verdict
 from ke_core.protocols import Dataset
 from ke_core.report.answers import Answered, Material, Place
 from ke_core.report.clean import clean
-from ke_core.run.asks import OWN, asked
+from ke_core.run.asks import asked
 
 Json = dict[str, Any]
 NAMES = 12  # names of a right answer that are shown; some entities have fifty

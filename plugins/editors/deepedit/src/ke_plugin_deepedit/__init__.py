@@ -8,6 +8,9 @@ from attrs import field, frozen, validators
 
 from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
 
+PROFILE_FACTS = {"paper": "own", "fixed": "all"}
+"""Which edits a question sees where the option ``facts`` does not say."""
+
 
 @frozen(kw_only=True)
 class DeepEditConfig:
@@ -51,6 +54,11 @@ class DeepEditConfig:
         },
     )
 
+    @property
+    def own_only(self) -> bool:
+        """Whether a question sees the edits of its own case only."""
+        return (self.facts or PROFILE_FACTS[self.profile]) == "own"
+
 
 def build(config: DeepEditConfig) -> Editor:
     """The method of that configuration."""
@@ -77,6 +85,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             oracle=oracle,
+            uses_own_edits=lambda config: config.own_only or config.decomposition == "oracle",
             served={"facts": "all"},
         )
     ]

@@ -28,7 +28,7 @@ class Constrained(Remembering):
             memory=self.memory,
             prompts=prompts,
             profile=profile,
-            own_only=profile.own_only if config.facts is None else config.facts == "own",
+            own_only=config.own_only,
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )

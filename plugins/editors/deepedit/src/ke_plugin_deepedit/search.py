@@ -44,14 +44,13 @@ Ending = Literal["answered", "unparsed", "hop-cap", "length"]
 class Profile:
     """Where the published run and a sound one differ."""
 
-    own_only: bool
     retries: int
     stop: tuple[str, ...]
 
 
 PROFILES = {
-    "paper": Profile(own_only=True, retries=2, stop=(BETWEEN, ".\n")),
-    "fixed": Profile(own_only=False, retries=0, stop=(BETWEEN, "\n")),
+    "paper": Profile(retries=2, stop=(BETWEEN, ".\n")),
+    "fixed": Profile(retries=0, stop=(BETWEEN, "\n")),
 }
 
 

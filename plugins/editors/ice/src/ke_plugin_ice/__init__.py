@@ -57,6 +57,7 @@ def ke_editors() -> list[EditorSpec]:
             build=build,
             cite="Cohen et al. 2024, Evaluating the Ripple Effects of Knowledge Editing in Language Models",
             masks=True,
+            uses_own_edits=lambda config: config.facts == "own",
             served={"facts": "retrieved"},
         )
     ]

@@ -86,6 +86,7 @@ def ke_editors() -> list[EditorSpec]:
             own_prompt=True,
             asked_length=True,
             oracle=oracle,
+            uses_own_edits=lambda config: config.facts == "own" or config.decomposition == "oracle",
             served={"facts": "retrieved"},
         )
     ]

@@ -75,6 +75,7 @@ def ke_editors() -> list[EditorSpec]:
             own_prompt=True,
             own_before=True,
             oracle=oracle,
+            uses_own_edits=lambda config: config.facts in ("oracle", "counterfactuals"),
             served={"facts": "retrieved"},
         )
     ]

@@ -74,5 +74,6 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             oracle=oracle,
+            uses_own_edits=lambda config: config.decomposition == "oracle",
         )
     ]

@@ -31,5 +31,6 @@ def ke_editors() -> list[EditorSpec]:
             needs_model=False,
             masks=True,
             own_prompt=True,
+            uses_own_edits=True,
         )
     ]

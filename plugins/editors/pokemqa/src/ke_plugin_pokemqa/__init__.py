@@ -123,6 +123,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             oracle=oracle,
+            uses_own_edits=lambda config: config.decomposition == "oracle",
             trainer=TrainerSpec(build=build_trainer, needs_model=False),
         )
     ]

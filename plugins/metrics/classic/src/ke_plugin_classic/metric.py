@@ -50,6 +50,7 @@ from ke_core.plugin import (
     Phase,
     Probe,
     Query,
+    Reply,
     Scored,
     Value,
     Verdict,
@@ -127,16 +128,21 @@ class Classic:
 
     def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
         """Whether the object that is right at that moment is more probable than every other one."""
-        reply = _outcome(record, query, style).reply
-        if isinstance(reply, Failure) and not reply.unscored:
+        if _failed(_outcome(record, query, style).reply):
             return False
         own, others = self._scores(query, record, probe, style)
         return all(own > other for other in others)
 
     def _magnitude(self, record: CaseRecord, probe: Probe, style: str) -> float:
-        """By how much the right object is more probable than the likeliest other one (ROME, EM and PM and NM)."""
+        """By how much the right object is more probable than the likeliest other one (ROME, EM and PM and NM).
+
+        A failure counts as the worst that can be: the other object is certain.
+        """
         ahead = []
         for query in probe.queries:
+            if _failed(_outcome(record, query, style).reply):
+                ahead.append(-1.0)
+                continue
             own, others = self._scores(query, record, probe, style)
             ahead.append(math.exp(own) - math.exp(max(others)))
         return math.fsum(ahead) / len(ahead)
@@ -173,6 +179,11 @@ def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after
     if found is None:
         raise Unmeasurable(NOT_ON_RECORD)
     return found
+
+
+def _failed(reply: Reply) -> bool:
+    """Whether log-probabilities were asked of a model that gives them, and there are none."""
+    return isinstance(reply, Failure) and not reply.unscored
 
 
 def _written(record: CaseRecord, probe: Probe, style: str) -> float:

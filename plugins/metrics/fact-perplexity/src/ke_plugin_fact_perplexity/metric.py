@@ -135,8 +135,17 @@ def _difference(record: CaseRecord, sides: Sides, phase: Phase, style: str) -> f
 def _success(record: CaseRecord, sides: Sides, style: str) -> bool:
     if style not in _styles(record, "before", sides):
         raise Unmeasurable(NOT_ASKED)
+    if _failed(record, sides, style):
+        return False
     before, after = (_difference(record, sides, phase, style) for phase in PHASES)
     return min(before, 0.0) > after
+
+
+def _failed(record: CaseRecord, sides: Sides, style: str) -> bool:
+    """Whether the edited model, which gives log-probabilities, gave none of a sentence: the edit has not succeeded."""
+    outcomes = [record.outcomes.get(("after", style, query.id)) for side in sides.values() for query in side.queries]
+    replies = [outcome.reply for outcome in outcomes if outcome is not None]
+    return any(isinstance(reply, Failure) and not reply.unscored for reply in replies)
 
 
 def _styles(record: CaseRecord, phase: Phase, sides: Sides) -> tuple[str, ...]:

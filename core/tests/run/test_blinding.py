@@ -1,0 +1,216 @@
+"""What an editor sees of a request, and how its replies come back."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import subprocess
+import sys
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.queries import Probe, Query
+from ke_core.data.results import Answer, Failure, Scored
+from ke_core.data.runspec import Plan
+from ke_core.engine.direct import Direct
+from ke_core.errors import PluginBroken
+from ke_core.protocols import Likelihood, Material
+from ke_core.results.folder import RunFolder
+from ke_core.run.asks import Asker
+from ke_core.run.blinding import Blinder
+from ke_core.run.evaluation import run
+
+WORDS = (" Rome", " Paris", " Oslo", " Lima")
+
+
+def blinder(fakes, **changes):
+    return Blinder.of(fakes.make_job(4, **changes))
+
+
+def asks_of(fakes, job):
+    asker = Asker(dataset=job.dataset, styles=job.spec.styles, edited_form="question", own_prompt=True)
+    bank = {edit.id: edit for case in job.cases for edit in case.edits}
+    return [ask for case in job.cases for unit in asker.after(case, bank, edited=True) for ask in unit.questions]
+
+
+def likelihood(number=1):
+    return Likelihood(
+        id=f"{number}/after/direct/q", case=str(number), query="q", prompt="The tower is in", continuations=WORDS
+    )
+
+
+def test_ids_of_a_request_are_unique_and_tell_nothing(fakes):
+    job = fakes.make_job(4)
+    made = Blinder.of(job)
+    real = asks_of(fakes, job)
+    seen = [made.blind(ask).seen for ask in real]
+    names = [name for ask in seen for name in (ask.id, ask.case, ask.query)]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert len(name) == 32
+        assert int(name, 16) >= 0
+    guesses = {f"{seed}{label}{ask.id}" for ask in real for seed in ("", "0/") for label in ("", "id/", "query/")}
+    guesses |= {ask.query for ask in real}
+    for guess in guesses:
+        for key in (b"", b"0", b"ke requests"):
+            assert hmac.digest(key, guess.encode(), "sha256").hex()[:32] not in names
+        assert hashlib.sha256(guess.encode()).hexdigest()[:32] not in names
+
+
+def test_ids_depend_on_the_seed_and_on_gold_answers_and_not_on_the_other_cases(fakes):
+    case = fakes.tower(1)
+    (ask, *_rest) = asks_of(fakes, fakes.make_job(1))
+    (probe, *others) = case.probes
+    other_gold = evolve(
+        case, probes=(evolve(probe, queries=(evolve(probe.queries[0], gold=fakes.gold("Oslo")),)), *others)
+    )
+    first = blinder(fakes).blind(ask).seen.id
+    assert blinder(fakes, cases=(case,)).blind(ask).seen.id == first
+    assert blinder(fakes, cases=(other_gold,)).blind(ask).seen.id != first
+    assert blinder(fakes, seed=1).blind(ask).seen.id != first
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_ids(fakes):
+    code = (
+        f"import sys; sys.path.insert(0, {str(fakes.__file__.rpartition('/')[0])!r})\n"
+        "import fakes\n"
+        "from ke_core.run.asks import Asker\n"
+        "from ke_core.run.blinding import Blinder\n"
+        "job = fakes.make_job(1)\n"
+        "asker = Asker(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
+        "made = Blinder.of(job)\n"
+        "print([made.blind(ask).seen.id for u in asker.after(job.cases[0], {}, edited=False) for ask in u.questions])"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_continuations_are_shuffled_and_their_log_probabilities_are_put_back_in_order(fakes):
+    made = blinder(fakes)
+    orders = set()
+    for number in range(1, 40):
+        blinded = made.blind(likelihood(number))
+        assert sorted(blinded.seen.continuations) == sorted(WORDS)
+        orders.add(blinded.seen.continuations)
+        said = Scored(
+            logprobs=tuple(-float(WORDS.index(text)) for text in blinded.seen.continuations),
+            tokens=tuple(WORDS.index(text) + 1 for text in blinded.seen.continuations),
+        )
+        assert blinded.restore(said) == Scored(logprobs=(0.0, -1.0, -2.0, -3.0), tokens=(1, 2, 3, 4))
+    assert len({order[0] for order in orders}) == len(WORDS)
+    assert len(orders) > len(WORDS)
+
+
+def test_too_few_log_probabilities_are_a_failure(fakes):
+    blinded = blinder(fakes).blind(likelihood())
+    reply = blinded.restore(Scored(logprobs=(-1.0,), tokens=(1,)))
+    assert isinstance(reply, Failure)
+    assert reply.message == "1 log-probabilities for 4 continuations"
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_own_edits_are_named_only_to_an_editor_that_declares_that_it_uses_them(fakes, declared):
+    job = fakes.make_job(2, editor_spec=evolve(fakes.NOTES, uses_own_edits=declared))
+    made = Blinder.of(job)
+    assert {bool(made.blind(ask).seen.own) for ask in asks_of(fakes, job)} == {declared}
+
+
+def test_replies_come_back_in_the_order_of_the_questions_whatever_the_order_in_which_they_are_asked(fakes):
+    job = fakes.make_job(4)
+    asks, calls = asks_of(fakes, job), []
+
+    class Edited:
+        def answer(self, some):
+            calls.append([ask.texts[0] for ask in some])
+            return [Answer(text=ask.texts[0]) for ask in some]
+
+    replies = Blinder.of(job).answer(Edited(), asks)
+    assert [reply.text for reply in replies] == [ask.texts[0] for ask in asks]
+    assert sorted(calls[0]) == sorted(ask.texts[0] for ask in asks)
+    assert calls[0] != [ask.texts[0] for ask in asks]
+
+
+def test_a_question_never_comes_with_or_after_one_that_names_its_answer(fakes):
+    hops = tuple(Query(id=f"hop-{n}", texts=(f"Hop {n}?",), gold=fakes.gold("Rome")) for n in (1, 2, 3))
+    whole = Query(id="whole", texts=("Whole?",), gold=fakes.gold("Rome"), hops=hops)
+    unlike = Query(id="unlike", texts=("Unlike?",), gold=fakes.gold("Rome"))
+    renamed = evolve(hops[2], id="renamed")
+    case = evolve(
+        fakes.tower(1),
+        probes=tuple(
+            Probe(id=query.id, aspect="any", queries=(query,)) for query in (*hops[:2], renamed, whole, unlike)
+        ),
+    )
+    job = fakes.make_job(1, cases=(case, evolve(case, id="2")))
+    calls = []
+
+    class Edited:
+        def answer(self, some):
+            calls.append(sorted(ask.texts[0] for ask in some))
+            return [Answer(text="") for _ask in some]
+
+    Blinder.of(job).answer(Edited(), asks_of(fakes, job))
+    assert calls == [
+        ["Whole?", "Whole?"],
+        ["Hop 1?", "Hop 1?", "Unlike?", "Unlike?"],
+        ["Hop 2?", "Hop 2?"],
+        ["Hop 3?", "Hop 3?"],
+    ]
+
+
+def test_a_model_that_is_asked_directly_is_asked_everything_at_once_by_the_core(fakes):
+    job = fakes.make_job(1)
+    given = []
+
+    class Spying(Direct):
+        def solve(self, ask):
+            given.append(ask.query)
+            return super().solve(ask)
+
+    plain = Direct(job.session)
+    plain.solve = given.append  # a real one, tampered with: its own methods are not called
+    asks = asks_of(fakes, job)
+    assert [reply.text for reply in Blinder.of(job).answer(plain, asks)] == ["Paris", "France"]
+    assert given == []
+    Blinder.of(job).answer(Spying(job.session), asks)
+    assert len(given) == 2
+    assert not {ask.query for ask in asks} & {*given}
+
+
+def test_gold_material_is_looked_up_by_the_ids_of_a_request(fakes):
+    job = fakes.make_job(2)
+    gold = Material(value={"1/where": "Rome", "1": "one", "AC/DC": "a band"}, oracle=True)
+    plain = Material(value={"1/where": "told to everybody"})
+    job = evolve(job, session=evolve(job.session, material={"gold": gold, "plain": plain}))
+    made = Blinder.of(job)
+    (ask, *_rest) = asks_of(fakes, job)
+    seen = made.blind(ask).seen
+    value = made.session.material["gold"].value
+    assert (value[f"{seen.case}/{seen.query}"], value[seen.case], value["AC/DC"]) == ("Rome", "one", "a band")
+    assert f"{seen.case}/{seen.id}" not in value
+    assert made.session.material["plain"] is plain
+
+
+def test_too_many_replies_name_the_editor(fakes):
+    class Edited:
+        def answer(self, some):
+            return [Answer(text="")] * (len(some) + 1)
+
+    with pytest.raises(PluginBroken, match="overwrite returned 5 replies to 4 questions"):
+        blinder(fakes).answer(Edited(), asks_of(fakes, fakes.make_job(2)))
+
+
+def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
+    seen = []
+    job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
+    folder = RunFolder.create(tmp_path / "run", job.spec)
+    run(job, folder)
+    lines = [line for line in folder.read() if type(line).__name__ == "Replied" and line.phase == "after"]
+    assert {line.case: {*line.replies} for line in lines} == {"1": {"where", "country"}, "2": {"where", "country"}}
+    assert not {"1", "2", "where", "country"} & {name for ask in seen[0] for name in (ask.id, ask.case, ask.query)}
