@@ -29,10 +29,9 @@ Keep = Callable[[int, Generated | Scored | ContentRefused], None]
 class Question:
     """A question put to an edited model.
 
-    An editor gets ``id``, ``case`` and ``query`` as hashes that are unique to the request: they say neither what role
-    the question has nor which others belong to its case. ``prompt`` is the benchmark's own way to ask it (few-shot text
-    and question); a method with prompts of its own reads ``texts``. ``own`` are the ids of the case's own edits, in the
-    case's order; it is empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
+    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt`` is the benchmark's way to ask it
+    (few-shot text and question); a method with prompts of its own reads ``texts``. ``own`` are the case's own edits, in
+    order; empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
     """
 
     id: str
@@ -49,10 +48,8 @@ class Question:
 class Likelihood:
     """How probable is each of ``continuations`` (with one space at their start) after ``prompt``: ``Scored``.
 
-    An editor gets the continuations in random order; the reply has theirs. The other fields are those of a
-    ``Question``. A method that has no log-probabilities to give raises ``NoLikelihood`` for every such request, or
-    replies with a ``Failure`` of that name: that is "not measured". One that gives them elsewhere in the same run is
-    wrong where it declines.
+    An editor gets them in random order. The other fields are those of a ``Question``. A method that has none to give
+    raises ``NoLikelihood``, or replies with a ``Failure`` of that name: "not measured". If it gives any, that is wrong.
     """
 
     id: str
@@ -159,7 +156,7 @@ class Artifacts(Protocol):
 class Material:
     """Something a dataset brings beside its cases. ``oracle`` material rests on gold answers.
 
-    Keys of oracle material that are made of ids (``case``, ``case/query``) are looked up by the ids of a request.
+    Ids in the keys of oracle material (``case``, ``case/query``) are looked up by the ids of a request.
 
     ``value`` is documented by the dataset under the material's name.
     """

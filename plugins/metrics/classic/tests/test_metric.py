@@ -152,9 +152,11 @@ def test_v9_every_other_failure_is_in_n_as_wrong() -> None:
     assert (one["efficacy-probability"], one["efficacy"], one["locality"]) == (0, 0, 0.5)
 
 
-def test_v9_a_failure_has_no_probability_and_so_no_magnitude() -> None:
+def test_v9_a_failure_is_in_n_of_the_magnitude_too_with_its_lowest_value() -> None:
     gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
-    assert reasons(record(edit_scored=gone)) == {"efficacy-magnitude": "gone"}
+    one = record(edit_scored=gone)
+    assert reasons(one) == {}
+    assert values(one)["efficacy-magnitude"] == -1
 
 
 def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import (
     EDITS_WITHHELD,
@@ -143,6 +144,17 @@ def test_v9_a_missing_number_has_its_reason() -> None:
     huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgement=Judgement(verdict=Verdict.UNSURE))
     over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}
     assert values(CaseRecord(case=ruined.case, batch="0", outcomes=over))["fact-wise"] == "too large for a number"
+
+
+def test_v9_a_sentence_that_the_edited_model_did_not_score_is_no_success() -> None:
+    good = record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0))
+    assert values(good)["fact-wise"] == 1
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    failed = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): gone})
+    assert values(failed)["fact-wise"] == 0
+    words = Outcome(reply=Failure(error="NoLikelihood", message="words"), judgement=Judgement(verdict=Verdict.UNSURE))
+    unmeasured = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): words})
+    assert values(unmeasured)["fact-wise"] == "words"
 
 
 def test_v6_the_unedited_model_must_have_been_asked_in_the_same_way() -> None:
