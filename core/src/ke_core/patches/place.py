@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig
 from ke_core.files import OTHER_PLACE, beside, explained, locked, move_folder
 
@@ -58,7 +58,7 @@ def _refuse_others(folder: Path) -> None:
 
 def _says(file: Path, key: str) -> bool:
     try:
-        raw = json.loads(file.read_bytes())
+        raw = loads(file.read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(raw, dict) and key in raw

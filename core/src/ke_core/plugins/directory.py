@@ -17,6 +17,7 @@ from typing import Any
 
 from attrs import frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig, BadData, UnknownComponent
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
@@ -44,7 +45,7 @@ def elsewhere(where: str) -> tuple[Known, ...]:
     """The directory in a file, or behind an ``https`` address. Raises BadData for what is none."""
     try:
         text = _behind(where) if "://" in where else Path(where).read_bytes()
-        return _entries(json.loads(text))
+        return _entries(loads(text))
     except (OSError, ValueError) as error:
         raise BadData(
             f"{where} is no directory of plugins: {error}",

@@ -16,6 +16,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from ke_core.data.codec import from_json, to_json
+from ke_core.data.reading import loads
 from ke_core.data.results import Interval
 from ke_core.data.runspec import Component
 from ke_core.engine.artifacts import ArtifactStore
@@ -117,7 +118,7 @@ def kept(judge: Component) -> Check | None:
     """The check of that judge, with these options and this model; None where there is none that can be read."""
     path = _path(judge)
     try:
-        raw: Any = json.loads(path.read_bytes())
+        raw: Any = loads(path.read_bytes())
         return from_json(raw, Check, of=str(path))
     except (OSError, ValueError, KEError):
         return None  # it is only a cache: no check

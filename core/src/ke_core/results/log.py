@@ -6,7 +6,6 @@ cannot be written is let go: the run goes on, or fails where its records cannot 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ke_core.data.reading import loads
 from ke_core.results.lines import to_bytes, whole_lines
 
 LOG = "log.jsonl"
@@ -34,6 +34,6 @@ def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
     """The events, oldest first. A line that is torn or is none of ours is passed over: the log is no evidence."""
     for _number, line in whole_lines(path):
         with suppress(ValueError):
-            found = json.loads(line)
+            found = loads(line, surrogates=True)
             if isinstance(found, dict) and isinstance(found.get("event"), str):
                 yield found

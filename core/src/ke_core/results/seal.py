@@ -6,11 +6,11 @@ By the seal a change by hand is noticed, and whether a run was complete then, an
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from attrs import frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
 from ke_core.results.lines import MEND, to_bytes, whole_lines
@@ -41,7 +41,7 @@ class Seal:
     def read(cls, run: Path) -> Seal | None:
         """That of the run in ``run``; None where it has none. Raises BadRun."""
         try:
-            raw = json.loads((run / SEAL).read_bytes())
+            raw = loads((run / SEAL).read_bytes())
             return cls(size=int(raw["bytes"]), sha256=str(raw["sha256"]), complete=bool(raw.get("complete", True)))
         except FileNotFoundError:
             return None
@@ -75,7 +75,7 @@ class Seal:
 
 def _is_answer(line: bytes) -> bool:
     try:
-        return json.loads(line).get("kind") in ANSWERS
+        return loads(line, surrogates=True).get("kind") in ANSWERS
     except (ValueError, AttributeError):
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ke_core.data.codec import digest
+from ke_core.data.reading import loads
 from ke_core.errors import BadData
 from ke_core.files import write_atomic
 
@@ -127,7 +127,7 @@ def disagreement(path: Path, origin: Origin) -> str:
     """How a file's own words, its key file and its name differ; empty if they do not."""
     beside = path.with_name(f"{path.stem}.key.json")
     try:
-        key = json.loads(beside.read_text(encoding="utf-8"))
+        key = loads(beside.read_bytes())
     except (OSError, ValueError):
         return f"its key file {beside.name} cannot be read"
     if key != origin.key:

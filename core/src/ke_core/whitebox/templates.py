@@ -15,6 +15,7 @@ from typing import Any
 
 from ke_core.data.codec import digest
 from ke_core.data.facts import SLOT
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig, EditFailed
 from ke_core.files import write_atomic
 from ke_core.protocols import Session
@@ -61,7 +62,7 @@ def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int
 def _read(path: Path) -> tuple[str, ...] | None:
     """The list in a file; None where there is none that can be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = loads(path.read_bytes())
     except (OSError, ValueError):
         return None
     whole = isinstance(found, list) and all(isinstance(one, str) for one in found)

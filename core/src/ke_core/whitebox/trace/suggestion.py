@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from attrs import frozen
 
 from ke_core.data.codec import canonical, from_json, to_json
+from ke_core.data.reading import read_json
 from ke_core.errors import BadData
 from ke_core.files import write_atomic
 from ke_core.protocols import Artifacts
@@ -44,11 +44,7 @@ def suggested(artifacts: Artifacts, model_digest: str) -> Suggestion | None:
     if not path.exists():
         return None
     hint = f"delete {path} and run ke trace again"
-    try:
-        raw = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise BadData(f"{path} is not JSON: {error}", hint=hint) from error
-    return from_json(raw, Suggestion, of=str(path), error=BadData, hint=hint)
+    return from_json(read_json(path, hint=hint), Suggestion, of=str(path), error=BadData, hint=hint)
 
 
 def store(artifacts: Artifacts, model_digest: str, suggestion: Suggestion) -> None:
