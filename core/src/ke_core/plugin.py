@@ -11,7 +11,7 @@ from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
 from ke_core.data.question_entities import QUESTION_ENTITIES, question_entities
-from ke_core.data.reading import parse_json, read_json, read_toml
+from ke_core.data.reading import parse_json, parse_toml, read_json, read_toml
 from ke_core.data.results import (
     QUERY_TAG,
     Answer,
@@ -145,8 +145,9 @@ __all__ = [
     "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
     "all_said", "as_details", "checkpoint_digest", "contradicting", "data_places", "derived", "digest_of", "distinct",
     "expected", "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed",
-    "one_slot", "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of",
-    "question_entities", "read_cases", "read_checkpoint", "read_header", "read_json", "read_toml", "reproductions_in",
-    "said", "sentences", "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings",
-    "sub_questions", "template_length", "thoughts_of", "trained_folder", "words", "write_cases",
+    "one_slot", "own_file", "parse_json", "parse_toml", "perplexity_probes", "positive", "prompt_text", "put",
+    "queries_of", "question_entities", "read_cases", "read_checkpoint", "read_header", "read_json", "read_toml",
+    "reproductions_in", "said", "sentences", "settle", "sha256_of", "single_edit_probes", "single_settings",
+    "some_said", "spread_settings", "sub_questions", "template_length", "thoughts_of", "trained_folder", "words",
+    "write_cases",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -86,6 +85,8 @@ def parse_toml(
     content: str | bytes, of: str | Path, *, error: Callable[..., KEError] = BadData, hint: str = ""
 ) -> dict[str, Any]:
     """Parse a TOML text. Raises ``error``, which names ``of``, for anything else."""
+    import tomllib  # noqa: PLC0415  most commands read no TOML
+
     try:
         value = tomllib.loads(content.decode() if isinstance(content, bytes) else content)
         if _too_deep(value):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+
 from attrs import Attribute
 
 BARE_ID = re.compile(r"[QP][1-9]\d{3,}\Z")
 """What Wikidata's services give in place of a label that is missing (X7). Things are called "Q1" and "Q400" too."""
+
 
 def said(_instance: object, attribute: Attribute[str], value: str) -> None:
     """There must be something to read."""

@@ -89,7 +89,7 @@ def distribution_of(name: str) -> str:
 
 @cache
 def _directory() -> tuple[Known, ...]:
-    return _entries(json.loads(files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")))
+    return _entries(loads(files("ke_core.plugins").joinpath("directory.json").read_bytes()))
 
 
 def _entries(raw: Any) -> tuple[Known, ...]:

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from ke_core.data.codec import digest, from_json, to_json
 from ke_core.data.reading import read_object
@@ -47,6 +47,15 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@frozen(kw_only=True)
+class _About:
+    """The fields of ``run.json`` that are not part of the run's id."""
+
+    environment: Mapping[str, str] = field(factory=dict)
+    created: str = ""
+    files: Mapping[str, str] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -107,13 +116,8 @@ class RunFolder:
                 f"{file} was changed after the run was started: its id no longer fits",
                 hint="undo the change, or start the run you want in another folder",
             )
-        return cls(
-            path=path,
-            spec=spec,
-            environment=raw.get("environment", {}),
-            created=raw.get("created", ""),
-            files=raw.get("files", {}),
-        )
+        about = {name: raw[name] for name in ("environment", "created", "files") if name in raw}
+        return cls(path=path, spec=spec, **asdict(from_json(about, _About, of=str(file), error=BadRun, hint=ELSEWHERE)))
 
     @staticmethod
     def is_one(path: Path) -> bool:

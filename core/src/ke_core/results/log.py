@@ -17,6 +17,9 @@ from ke_core.data.reading import loads
 from ke_core.results.lines import to_bytes, whole_lines
 
 LOG = "log.jsonl"
+TEXTS = ("at", "event")
+NUMBERS = ("count", "cpu_seconds", "edit_seconds", "edits", "peak_device_bytes", "peak_host_bytes", "seconds")
+"""Fields of an event that reports compute with; a line may lack any of them."""
 
 
 def write_log(path: Path, event: str, **facts: Any) -> None:
@@ -31,9 +34,14 @@ def write_log(path: Path, event: str, **facts: Any) -> None:
 
 
 def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The events, oldest first. A line that is torn or is none of ours is passed over: the log is no evidence."""
+    """Return the events, oldest first. Lines that are truncated or have other types than ke writes are skipped."""
     for _number, line in whole_lines(path):
         with suppress(ValueError):
             found = loads(line, surrogates=True)
-            if isinstance(found, dict) and isinstance(found.get("event"), str):
+            if isinstance(found, dict) and _fits(found):
                 yield found
+
+
+def _fits(line: Mapping[str, Any]) -> bool:
+    texts = all(isinstance(line.get(name), str) for name in TEXTS)
+    return texts and all(type(line.get(name)) in (int, float, type(None)) for name in NUMBERS)

@@ -40,6 +40,8 @@ def failed_in(root: Path) -> list[Failed]:
     """The cells of which the summary in ``root`` says that they failed; none where there is no summary."""
     try:
         cells = loads((root / SUMMARY).read_bytes())["cells"]
-        return [Failed(name=cell["name"], error=cell["error"]) for cell in cells if cell["status"] == "failed"]
+        return [
+            Failed(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []

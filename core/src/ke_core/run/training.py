@@ -193,7 +193,7 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
         return None
     known = read_object(file, error=BadRun, hint=ELSEWHERE)
     found = read_checkpoint(folder)
-    wanted = _settings(json.loads(canonical(about)))
+    wanted = _settings(loads(canonical(about)))
     for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
         there = _settings(was)
         if there != wanted:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from attrs import define
 
+from ke_core.data.reading import loads, why
+
 DIGITS = 30
 
 
@@ -35,20 +37,14 @@ def refuse(param: str, what: str, *, code: str = "invalid_value") -> NoReturn:
 def parsed(body: bytes) -> dict[str, Any]:
     """A JSON object in UTF-8, with texts that are texts and numbers that are numbers. Raises BadRequest."""
     try:
-        raw = json.loads(body.decode(), parse_constant=_no_number)
-        json.dumps(raw, ensure_ascii=False).encode()  # a lone surrogate is no text: no tokenizer takes it
+        raw = loads(body)
     except UnicodeError as error:
         raise BadRequest("the request body is not valid UTF-8 text") from error
-    except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise BadRequest(f"the request body is not JSON: {why[:200]}") from error
+    except ValueError as error:
+        raise BadRequest(f"the request body is not JSON: {why(error)[:200]}") from error
     if not isinstance(raw, dict):
         raise BadRequest("the request body is not a JSON object")
     return raw
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
