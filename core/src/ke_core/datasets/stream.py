@@ -84,7 +84,7 @@ class Tape:
                     return found
             self._read()
 
-    def place(self, wrong: Exception) -> str:
+    def place(self, wrong: ValueError) -> str:
         """Line and column of a JSON error; of another one, of the value that it is in, and the reason."""
         if not isinstance(wrong, json.JSONDecodeError):
             line, column = self._moved(self.at)
