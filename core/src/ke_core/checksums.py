@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ke_core.data.codec import canonical
 from ke_core.data.reading import loads
 from ke_core.errors import BadData, DamagedArtifact
 from ke_core.files import CHUNK, write_atomic
@@ -105,6 +104,8 @@ def warn(error: BadData) -> None:
 
 def _bytes(value: Any) -> bytes:
     """Return canonical JSON; half of a surrogate pair, which a model may generate, is written as JSON's escape."""
+    from ke_core.data.codec import canonical  # noqa: PLC0415  imports cattrs, which registering a plugin must not
+
     return canonical(value).encode("utf-8", "backslashreplace")
 
 

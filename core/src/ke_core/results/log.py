@@ -18,8 +18,9 @@ from ke_core.results.lines import to_bytes, whole_lines
 
 LOG = "log.jsonl"
 TEXTS = ("at", "event")
-NUMBERS = ("count", "cpu_seconds", "edit_seconds", "edits", "peak_device_bytes", "peak_host_bytes", "seconds")
-"""Fields of an event that reports compute with; a line may lack any of them."""
+NUMBERS = ("count", "cpu_seconds", "edit_seconds", "edits", "seconds")
+PEAKS = ("peak_device_bytes", "peak_host_bytes")
+"""Fields of an event that reports compute with. A line may lack any of them; a peak may be null."""
 
 
 def write_log(path: Path, event: str, **facts: Any) -> None:
@@ -44,4 +45,5 @@ def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _fits(line: Mapping[str, Any]) -> bool:
     texts = all(isinstance(line.get(name), str) for name in TEXTS)
-    return texts and all(type(line.get(name)) in (int, float, type(None)) for name in NUMBERS)
+    numbers = all(type(line[name]) in (int, float) for name in NUMBERS if name in line)
+    return texts and numbers and all(type(line.get(name)) in (int, type(None)) for name in PEAKS)

@@ -111,10 +111,7 @@ def in_words(raw: Any, clean: Clean) -> str:
     for name in ("error", "message", "detail"):
         if isinstance(raw, dict) and name in raw:
             raw = raw[name]
-    try:
-        words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
-    except RecursionError:
-        words = "what it says is nested too deeply to be shown"
+    words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
     words = " ".join(clean(words).split())
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 
