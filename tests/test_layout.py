@@ -44,6 +44,13 @@ def test_nothing_is_left_over(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_json_and_toml_are_read_by_the_shared_reader_alone(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    own = name(path) == "core/src/ke_core/data/reading.py"
+    assert own or not re.search(r"\bjson\.loads?\((?!json\.dumps\()|\btomllib\b", text)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(path: Path) -> None:
     assert not MACHINE.search(path.read_text(encoding="utf-8"))
 

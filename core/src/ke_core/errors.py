@@ -40,6 +40,10 @@ class BadData(KEError):
     """A data file that is missing, damaged, or holds a record that does not fit its format."""
 
 
+class DamagedArtifact(UserWarning):
+    """A stored artifact whose checksum does not match, and which is computed again."""
+
+
 class BadRun(KEError):
     """A run folder that is missing, damaged, or belongs to another plan."""
 

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -90,27 +89,11 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
                 new.write_bytes(content)
             else:
                 content(new)
-            _to_disk(new)
+            to_disk(new)
             new.chmod(mode)
             new.replace(to)
         finally:
             new.unlink(missing_ok=True)
-
-
-def move_folder(new: Path, to: Path) -> None:
-    """Give the finished folder ``new`` the name ``to``; no half folder ever stands under that name."""
-    with explained(f"cannot write {to}"):
-        for path in new.rglob("*"):
-            if path.is_file():
-                _to_disk(path)
-        old = beside(to)
-        if to.exists():
-            to.rename(old)
-        new.rename(to)
-        if old.is_dir():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            old.unlink(missing_ok=True)
 
 
 def beside(path: Path) -> Path:
@@ -180,7 +163,7 @@ def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
                 hint="it was changed where it is published, or on the way; fetch it by hand and compare",
             )
         with explained(f"cannot write {to}"):
-            _to_disk(part)
+            to_disk(part)
             part.replace(to)
     return to
 
@@ -274,6 +257,7 @@ def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
     return got
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
+    """Wait until the content of a file is on the disk."""
     with path.open("rb+") as stream:  # Windows writes out only what is open for writing
         os.fsync(stream.fileno())

@@ -2,6 +2,7 @@
 
 import pluggy
 
+from ke_core.checksums import is_intact, read_arrays, write_arrays
 from ke_core.data.audits import PublishedAudit
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct, one_slot
 from ke_core.data.files import DataFile
@@ -11,6 +12,7 @@ from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, Case, Form, Gold, Phase, Probe, Query, expected
 from ke_core.data.question_entities import QUESTION_ENTITIES, question_entities
+from ke_core.data.reading import parse_json, parse_toml, read_json, read_toml
 from ke_core.data.results import (
     QUERY_TAG,
     Answer,
@@ -70,7 +72,6 @@ from ke_core.datasets.family import (
     own_file,
     queries_of,
 )
-from ke_core.datasets.stream import parse_json
 from ke_core.engine.direct import Direct, put
 from ke_core.engine.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
@@ -144,9 +145,10 @@ __all__ = [
     "Shape", "SingleConfig", "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training",
     "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
     "all_said", "as_details", "checkpoint_digest", "contradicting", "data_places", "derived", "digest_of", "distinct",
-    "expected", "find_data", "fit", "folder_of", "holds", "hookimpl", "labelled", "not_negative", "observed",
-    "one_slot", "own_file", "parse_json", "perplexity_probes", "positive", "prompt_text", "put", "queries_of",
-    "question_entities", "read_cases", "read_checkpoint", "read_header", "reproductions_in", "said", "sentences",
-    "settle", "sha256_of", "single_edit_probes", "single_settings", "some_said", "spread_settings", "sub_questions",
-    "template_length", "thoughts_of", "trained_folder", "words", "write_cases",
+    "expected", "find_data", "fit", "folder_of", "holds", "hookimpl", "is_intact", "labelled", "not_negative",
+    "observed", "one_slot", "own_file", "parse_json", "parse_toml", "perplexity_probes", "positive", "prompt_text",
+    "put", "queries_of", "question_entities", "read_arrays", "read_cases", "read_checkpoint", "read_header",
+    "read_json", "read_toml", "reproductions_in", "said", "sentences", "settle", "sha256_of", "single_edit_probes",
+    "single_settings", "some_said", "spread_settings", "sub_questions", "template_length", "thoughts_of",
+    "trained_folder", "words", "write_arrays", "write_cases",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from attrs import frozen
 
 from ke_core import builtin
 from ke_core.cli.main import main
+from ke_core.errors import DamagedArtifact
 from ke_core.plugin import EditorSpec, ReproductionSpec, hookimpl
 from ke_core.plugins.manager import GROUP, bare, discover
 
@@ -171,7 +173,7 @@ TABLE = (Path(__file__).parents[3] / "docs/examples/reproduction.py").read_text(
     ("text", "status", "told"),
     [
         (TABLE, 0, "published tables: 1 kept"),
-        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1: no TOML"),
+        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1 is not TOML"),
     ],
 )
 def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):
@@ -313,3 +315,28 @@ def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch)
         assert (status, out) == (2, "")
         assert err.splitlines()[0] == f"error: ke {command} works in one process, and 3 were started"
     assert "no editor called 'nobody'" in ke("eval", "--editor", "nobody", "--dataset", "toy")[2]
+
+
+@pytest.mark.parametrize("word", ["Peru is => La\udcff", "caf\udce9", "half \ud83d"])
+def test_an_argument_that_is_not_utf8_is_one_line(ke, word):
+    for words in (("edit", word, "--subject", "Peru"), ("runs", word), ("show", "editor", word)):
+        status, out, err = ke(*words)
+        assert (status, out) == (2, "")
+        assert "is not valid UTF-8: " in err
+        assert err.count("\n") == 2
+
+
+def test_a_damaged_artifact_is_one_line(ke, plugins, capsys):
+    class Damaged:
+        @hookimpl
+        def ke_commands(self, group):
+            def say():
+                warnings.warn(DamagedArtifact("c.safetensors is damaged; it is computed again"), stacklevel=2)
+
+            group.add_command(click.Command("say", callback=say))
+
+    plugins.register(Damaged(), "damaged")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        status, _out, err = ke("say")
+    assert (status, err) == (0, "warning: c.safetensors is damaged; it is computed again\n")

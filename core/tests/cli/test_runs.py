@@ -1,6 +1,7 @@
 """``ke runs``: listing as ever, one run in full, and the removal of what came to nothing."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -223,3 +224,26 @@ def test_prune_and_show_know_what_several_processes_have_recorded(ke):
         assert found.remove() == "in use"
     assert found.remove() == ""
     assert not Path("begun").exists()
+
+
+HOSTILE = [b"[" * 100_000, b"\xff", b'{"id": ["\\ud800"]}', b"", b"[3]", b'{"kind": 3}\n{}\n']
+
+
+@pytest.mark.parametrize("file", ["run.json", RECORDS, SEAL, SCORES, "log.jsonl"])
+@pytest.mark.parametrize("content", HOSTILE, ids=["nested", "bytes", "surrogate", "empty", "list", "lines"])
+def test_one_damaged_run_is_listed_and_stops_neither_the_list_nor_prune(ke, evaluated, file, content):
+    shutil.copytree("done", "harmed")
+    (Path("harmed") / file).write_bytes(content)
+    status, out, err = ke("runs", ".")
+    assert status == 0, err
+    assert "done" in out
+    assert "harmed" in out
+    assert file == "log.jsonl" or (file == RECORDS and not content) or "damaged" in out
+    assert ke("runs", "prune", ".")[0] == 0
+    for words in (("runs", "show", "harmed"), ("report", "harmed"), ("report", "done", "harmed"), ("leaderboard", ".")):
+        status, out, err = ke(*words)
+        assert status in (0, 2), err
+        assert "Traceback" not in out + err
+    assert ke("runs", "prune", "--run", "harmed", "--yes")[0] == 0
+    assert not Path("harmed").exists()
+    assert Path("done").exists()

@@ -161,11 +161,11 @@ def test_a_wrong_field_is_one_line_with_file_line_and_field(
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (b'{"id": "1"\n', "line 2: not JSON (column 11"),
-        (b'{"id": "1", "pro', "line 2: cut off (column 13: unterminated string"),
+        (b'{"id": "1"\n', "line 2 is cut off (column 11)"),
+        (b'{"id": "1", "pro', "line 2 is cut off (column 13)"),
         (b"[1, 2]\n", "line 2: must be an object, not a list"),
-        (b'{"id": "\xff"}\n', "line 2: not text in UTF-8 (invalid start byte)"),
-        (b"[" * 100_000 + b"\n", "line 2: not JSON that can be read"),
+        (b'{"id": "\xff"}\n', "line 2 is not JSON: byte 8 is not valid UTF-8"),
+        (b"[" * 100_000 + b"\n", "line 2 is not JSON: it is nested more than 100 levels deep"),
     ],
 )
 def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> None:
@@ -187,7 +187,7 @@ def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> Non
         ('{"format": "ke-cases", "name": "x", "schema": "1"}', "line 1: schema: must be a whole number, not a text"),
         ('{"format": "ke-cases"}', "line 1: name: missing"),
         ('{"format": "ke-cases", "name": "x", "licens": "MIT"}', "line 1: extra fields found (licens)"),
-        ("not json", "line 1: cut off (column 1"),
+        ("not json", "line 1 is not JSON: expecting value (column 1)"),
     ],
 )
 def test_a_wrong_header_is_one_line_that_shows_a_right_one(tmp_path: Path, line: str, what: str) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from ke_core.patches import (
     write_patch,
 )
 from ke_core.patches.apply import add
+from ke_core.patches.checkpoint import check_unchanged
 from ke_core.patches.compare import compare, order_effects
 
 DTYPES = ["float32", "bfloat16", "float16"]
@@ -186,6 +188,34 @@ def test_the_same_patch_gives_the_same_bytes_each_time(opened, kit, tmp_path):
         for folder in sorted(tmp_path.glob("edited-*"))
     ]
     assert all(one == content[0] for one in content)
+@pytest.mark.parametrize("harm", ["another name", "another shape"])
+def test_originals_of_another_model_are_refused_in_one_line(opened, kit, tmp_path, harm):
+    model = opened("llama")
+    written(model, both_kinds(model, kit), kit, tmp_path / "edited")
+    file = tmp_path / "edited/ke_patches/originals.safetensors"
+    name, tensor = next(iter(load_file(file).items()))
+    save_file({"no.such.weight": tensor} if harm == "another name" else {name: tensor[:3].contiguous()}, file)
+    edited, past = opened("llama", path=tmp_path / "edited"), read_history(tmp_path / "edited")
+    with pytest.raises(BadPatch, match=r"originals\.safetensors does not fit the model: "):
+        check_unchanged(edited, past, tmp_path / "edited")
+
+
+WRONG = (None, True, -1, 0.5, "x", [], {}, [[3]], {"a": [1]})
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b"\xff", b"[]", b"3", b'{"schema": "1"}', b'{"schema": NaN}', b""])
+def test_a_damaged_history_is_no_traceback(opened, kit, tmp_path, raw):
+    model = opened("llama")
+    written(model, both_kinds(model, kit), kit, tmp_path / "edited")
+    file = tmp_path / "edited/ke_patches/history.json"
+    sound = json.loads(file.read_bytes())
+    others = [json.dumps(sound | {name: value}).encode() for name in sound for value in WRONG if value != sound[name]]
+    step = sound["patches"][0]
+    others += [json.dumps(sound | {"patches": [step | {name: value}]}).encode() for name in step for value in WRONG]
+    for content in (raw, *others):
+        file.write_bytes(content)
+        with suppress(BadPatch):  # a value may be of the right type
+            read_history(tmp_path / "edited")
 
 
 def test_a_patch_made_on_top_of_another_cannot_stay_without_it(opened, kit, tmp_path):

@@ -116,7 +116,9 @@ def test_a_tensor_too_many_is_refused(file):
         read_patch(rewritten(file, tensors={"dense/x": torch.zeros(1)}))
 
 
-@pytest.mark.parametrize(("raw", "words"), [("{", "not JSON"), ("[]", "format None"), ('{"schema": 99}', "format 99")])
+@pytest.mark.parametrize(
+    ("raw", "words"), [("{", "is cut off"), ("[]", "format None"), ('{"schema": 99}', "format 99")]
+)
 def test_a_newer_format_and_a_broken_description_are_refused(file, raw, words):
     with pytest.raises(BadPatch, match=words):
         read_patch(rewritten(file, raw=raw))

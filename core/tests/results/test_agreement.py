@@ -3,6 +3,7 @@
 import pytest
 
 from ke_core.data.runspec import Component, ModelRef
+from ke_core.errors import DamagedArtifact
 from ke_core.results.agreement import KIND, Check, agreement, keep, kept, warning
 
 MODEL = ModelRef(source="hf", id="small", digest="0" * 64)
@@ -83,5 +84,6 @@ def test_a_rule_warns_only_where_a_check_went_badly(ke_cache_dir):
 
 def test_a_damaged_check_is_no_check(ke_cache_dir):
     keep(check(JUDGE, labels(25, 0, 1, 24))).write_text("{", encoding="utf-8")
-    assert kept(JUDGE) is None
+    with pytest.warns(DamagedArtifact, match="checksum does not match; check the judge again"):
+        assert kept(JUDGE) is None
     assert [path.suffix for path in (ke_cache_dir / "artifacts" / KIND).iterdir()]

@@ -92,7 +92,7 @@ def test_a_long_torn_line_is_cut_off(folder):
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (b'{"kind": "replied"\n', "records.jsonl, line 2 is not JSON"),
+        (b'{"kind": "replied"\n', "records.jsonl, line 2 is cut off"),
         (b'{"kind": "rumour"}\n', "line 2 is not a record"),
         (b"[]\n", "line 2 is not a record"),
         (b'{"kind": "batch", "batch": "b"}\n', "line 2 does not fit"),
@@ -168,8 +168,8 @@ def test_what_is_not_a_run_is_said_in_one_line(tmp_path, folder):
         RunFolder.open(tmp_path)
     file = folder.path / "run.json"
     for content, says in (
-        ("{", "is not JSON"),
-        ("[]", "is not the description of a run"),
+        ("{", "is cut off"),
+        ("[]", "is not a JSON object"),
         ('{"spec": {"schema": 99}}', r"written by a newer ke \(schema 99"),
         ('{"spec": {"schema": 1}}', "does not fit"),
     ):
@@ -315,7 +315,7 @@ def test_scores_are_written_whole_and_read_back(folder):
     folder.write_scores({"schema": 1, "metrics": []})
     assert folder.scores() == {"schema": 1, "metrics": []}
     (folder.path / "scores.json").write_text("{")
-    with pytest.raises(BadRun, match="is not JSON"):
+    with pytest.raises(BadRun, match="is cut off"):
         folder.scores()
 
 

@@ -132,7 +132,7 @@ def test_a_file_without_edits_is_no_file_of_edits(tmp_path, content):
         read_edits(tmp_path / "e.jsonl")
 
 
-@pytest.mark.parametrize(("content", "words"), [("{", "not JSON"), ("3\n", "not a JSON object"), ("[1]", "record 1")])
+@pytest.mark.parametrize(("content", "words"), [("{", "is cut off"), ("3\n", "not a JSON object"), ("[1]", "record 1")])
 def test_what_is_not_json_is_named(tmp_path, content, words):
     (tmp_path / "e.jsonl").write_text(content)
     with pytest.raises(BadData, match=words):

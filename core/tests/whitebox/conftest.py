@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,18 @@ from ke_core.whitebox.rewrites import Rewrite
 @pytest.fixture(autouse=True)
 def _quick(one_thread: None) -> None:
     """Every test here runs torch on one thread."""
+
+
+@pytest.fixture
+def flip() -> Callable[[Path], None]:
+    """Change one bit in the last fourth of a file, where the numbers of a tensor lie."""
+
+    def flipped(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[len(content) * 3 // 4] ^= 1
+        path.write_bytes(content)
+
+    return flipped
 
 
 def _rewrite(prompt: str, subject: str, target: str) -> Rewrite:

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.errors import KEError
+from ke_core.errors import DamagedArtifact, KEError
 from ke_core.testing.fakes import Silence, make_session
 from ke_core.testing.tiny import FAMILIES, Family, tiny_model
 from ke_core.whitebox import gram, moment_files
@@ -236,9 +238,9 @@ def test_layers_of_different_progress_are_brought_together(tmp_path: Path, monke
         assert torch.equal(found[layer], whole[layer])
 
 
-@pytest.mark.parametrize("harm", ["truncated", "other batches", "not a file of ours"])
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "other batches", "not a file of ours"])
 def test_a_sum_that_cannot_be_taken_up_is_begun_again(
-    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flip: Callable[[Path], None]
 ) -> None:
     monkeypatch.setattr(gram, "PASS_TOKENS", 64)
     model = tiny_model("gpt2")
@@ -247,11 +249,15 @@ def test_a_sum_that_cannot_be_taken_up_is_begun_again(
     interrupted(modules, rows, {1: path}, monkeypatch, 5)
     if harm == "truncated":
         path.write_bytes(path.read_bytes()[:5000])
+    elif harm == "flipped":
+        flip(path)
     elif harm == "other batches":
         monkeypatch.setattr(gram, "PASS_TOKENS", 128)
     else:
         path.write_bytes(b"something else")
-    assert off(moments_of(modules, rows, [1], tmp_path)[1], moments_of(modules, rows, [1], tmp_path / "new")[1]) == 0
+    new = moments_of(modules, rows, [1], tmp_path / "new")[1]
+    with nullcontext() if harm == "other batches" else pytest.warns(DamagedArtifact, match="1.partial is damaged"):
+        assert off(moments_of(modules, rows, [1], tmp_path)[1], new) == 0
 
 
 # --- memory ------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 from attrs import evolve
 from safetensors import safe_open
 
-from ke_core.errors import EditFailed, KEError
+from ke_core.checksums import damage
+from ke_core.errors import DamagedArtifact, EditFailed, KEError
 from ke_core.files import locked
 from ke_core.testing.fakes import make_session
 from ke_core.testing.tiny import TEXT, tiny_model
@@ -150,15 +152,22 @@ def test_only_the_missing_layers_are_taken(tmp_path: Path, monkeypatch: pytest.M
     assert asked == [[0, 2]]
 
 
-@pytest.mark.parametrize("keep", [0, 7, 200, 60_000], ids=["empty", "header", "few", "half"])
-def test_a_truncated_file_is_made_again(keep: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", [0, 7, 200, 60_000, None], ids=["empty", "header", "few", "half", "flipped"])
+def test_a_damaged_file_is_made_again_and_the_user_is_told(
+    keep: int | None, tmp_path: Path, flip: Callable[[Path], None]
+) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     made = Moments(SETTINGS).of(session, modules, [1])[1].matrix
     path = Moments(SETTINGS).paths(session, modules, [1])[1]
-    path.write_bytes(path.read_bytes()[:keep])
-    assert torch.equal(Moments(SETTINGS).of(session, modules, [1])[1].matrix, made)
-    assert moment_files.is_whole(path)
+    if keep is None:
+        flip(path)
+    else:
+        path.write_bytes(path.read_bytes()[:keep])
+    with pytest.warns(DamagedArtifact, match="is damaged: it.* checksum.*; it is computed again") as told:
+        assert torch.equal(Moments(SETTINGS).of(session, modules, [1])[1].matrix, made)
+    assert {str(one.message).count(str(path)) for one in told} == {1}
+    assert damage(path) == ""
 
 
 def test_e7_a_file_says_itself_what_it_was_made_of(tmp_path: Path) -> None:
@@ -171,6 +180,7 @@ def test_e7_a_file_says_itself_what_it_was_made_of(tmp_path: Path) -> None:
         assert found.get_tensor("moment").dtype == torch.float32
     assert told.pop("date").count("-") == 2
     assert told.pop("ke_version")
+    assert len(told.pop("file_sha256")) == 64
     assert told == {
         "model_id": "tiny:llama-float32-0",
         "model_digest": model.digest,

@@ -13,7 +13,7 @@ import torch
 from attrs import evolve
 from safetensors.torch import save_file
 
-from ke_core.errors import BadConfig, EditFailed, KEError
+from ke_core.errors import BadConfig, DamagedArtifact, EditFailed, KEError
 from ke_core.files import locked
 from ke_core.models.hf.model import HFModel
 from ke_core.requests import Generate, Generated
@@ -63,7 +63,7 @@ def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> 
     assert lists[0][0] == "{}"
     assert len(lists[0]) == 6
     kept = [path for path in (tmp_path / "a" / "templates").iterdir() if not path.name.endswith(".key.json")]
-    assert json.loads(kept[0].read_text(encoding="utf-8")) == list(lists[0])
+    assert json.loads(kept[0].read_text(encoding="utf-8"))["content"] == list(lists[0])
 
 
 def test_e5_another_model_or_seed_or_length_has_templates_of_its_own(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_e6_a_known_target_is_found_again_bit_for_bit(
         assert (one.loss, one.nll, one.kl, one.change) == (other.loss, other.nll, other.kl, other.change)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other", "flipped"])
 def test_a_target_that_cannot_be_read_is_made_again(
-    damage: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+    damage: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int], flip: Any
 ) -> None:
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
@@ -187,23 +187,30 @@ def test_a_target_that_cannot_be_read_is_made_again(
     whole = path.read_bytes()
     if damage == "other":
         save_file({"z": torch.zeros(64)}, path)
+    elif damage == "flipped":
+        flip(path)
     else:
         path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"no tensors"}[damage])
-    again = optimised(session, modules, rewrites, templates, SETTINGS)
+    with pytest.warns(DamagedArtifact, match="is damaged: it.* checksum"):
+        again = optimised(session, modules, rewrites, templates, SETTINGS)
     assert counted == [len(rewrites), 1]
     assert all(torch.allclose(one.z, other.z, rtol=1e-4, atol=1e-4) for one, other in zip(first, again, strict=True))
     optimised(session, modules, rewrites, templates, SETTINGS)
     assert len(counted) == 2
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "flipped"])
 def test_contexts_that_cannot_be_read_are_sampled_again(damage: str, tmp_path: Path) -> None:
     session = session_of(tiny_model("llama"), tmp_path)
     first = context_templates(session, lengths=MEMIT)
     path = next(path for path in (tmp_path / "templates").iterdir() if not path.name.endswith(".key.json"))
     whole = path.read_bytes()
-    path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b'{"a": 1}'}[damage])
-    assert context_templates(session, lengths=MEMIT) == first
+    if damage == "flipped":
+        path.write_bytes(whole.replace(b"Therefore", b"Therefors"))
+    else:
+        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b'{"a": 1}'}[damage])
+    with pytest.warns(DamagedArtifact, match="is damaged: its checksum does not match"):
+        assert context_templates(session, lengths=MEMIT) == first
     assert path.read_bytes() == whole
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.data.reading import loads
 from ke_core.errors import UnknownComponent
 from ke_core.plugins.directory import known
 
-CHOSEN = json.loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
+CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
 FOLDER = Path("runs/demo")
 
 

@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ke_core.errors import KEError, ToldToEnd
+from ke_core.errors import DamagedArtifact, KEError, ToldToEnd
 from ke_core.files import FULL
 from ke_core.report.clean import clean
 
@@ -30,7 +33,8 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
     ``show_chain`` prints the traceback also of an error that the user can mend.
     """
     try:
-        status = run()
+        with _short_warnings():
+            status = run()
         sys.stdout.flush()
     except ToldToEnd as error:
         return _failed(error, show_chain=show_chain)
@@ -45,6 +49,24 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
             _leave_stdout()
         return _failed(error, show_chain=show_chain)
     return status if isinstance(status, int) else DONE
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Print a warning about a damaged artifact in one line; others are Python's, which name a line of code."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, DamagedArtifact):
+            _say("warning", clean(str(message)))
+        else:
+            shown(message, category, *where, **more)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown
 
 
 def _flushed() -> bool:
@@ -112,8 +134,8 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _say(label: str, text: str) -> None:
-    colour = {"error": "red", "hint": "cyan"}[label]
-    click.echo(click.style(f"{label}:".ljust(7), fg=colour, bold=True) + text, err=True)
+    colour = {"error": "red", "hint": "cyan", "warning": "yellow"}[label]
+    click.echo(click.style(f"{label}: ".ljust(7), fg=colour, bold=True) + text, err=True)
 
 
 def _interrupted() -> int:

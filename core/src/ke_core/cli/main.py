@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
     show_chain = TRACEBACK in given  # wherever it stands: people add it at the end of the line they repeat
 
     def run() -> object:
+        _refuse_other_bytes(given)
         if plugins is None:
             with redirect_stdout(sys.stderr):  # what a plugin prints on import must not end up in a pipe
                 found = discover()
@@ -73,6 +74,17 @@ def build(app: App) -> click.Group:
 
     app.add_commands(root)
     return root
+
+
+def _refuse_other_bytes(words: Sequence[str]) -> None:
+    """Raise BadConfig for an argument that is not UTF-8: no file, run or model could be given that text."""
+    for number, word in enumerate(words, start=1):
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise BadConfig(
+                f"argument {number} is not valid UTF-8: {word[:60]!a}", hint="write it, or name the file, in UTF-8"
+            ) from error
 
 
 def _refuse_many(command: str | None) -> None:

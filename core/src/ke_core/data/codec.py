@@ -16,6 +16,7 @@ from cattrs.strategies import configure_tagged_union
 from cattrs.v import format_exception
 
 from ke_core.data.results import Answer, Failure, Scored
+from ke_core.data.strict import refuse_other_types
 from ke_core.errors import BadConfig, KEError
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ def tag_of(cls: type[Any]) -> str:
 def converter() -> JsonConverter:
     """Strict on the way in; complete on the way out but for OMITTED (``omit_if_default`` would drop schema numbers)."""
     made = make_converter(forbid_extra_keys=True)
+    refuse_other_types(made)
     made.register_unstructure_hook_factory(
         lambda cls: has(cls) and bool(_omitted(cls)),
         lambda cls: make_dict_unstructure_fn(cls, made, **_omitted(cls)),
@@ -49,7 +51,7 @@ def from_json(raw: Any, into: type[T], *, of: str, error: Callable[..., KEError]
         return converter().structure(raw, into)
     except BaseValidationError as wrong:
         raise error(f"{of} does not fit", details=tuple(transform_error(wrong, of, _explain)), hint=hint) from wrong
-    except (KeyError, TypeError, ValueError) as wrong:
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise error(f"{of} does not fit: {wrong}", hint=hint) from wrong
 
 
@@ -72,4 +74,4 @@ def _explain(error: BaseException, expected: type | None) -> str:
     """Where cattrs would say 'invalid value'; a validator's own words are better."""
     if isinstance(error, KeyError):
         return f"required field missing: {error}"
-    return str(error) if isinstance(error, ValueError) and str(error) else format_exception(error, expected)
+    return str(error) if isinstance(error, TypeError | ValueError) and str(error) else format_exception(error, expected)

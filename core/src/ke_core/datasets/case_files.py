@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 from attrs import Attribute, field, frozen, validators
 
 from ke_core.data.queries import Case
+from ke_core.data.reading import loads, problem
 from ke_core.errors import BadData
 from ke_core.files import write_atomic
 
@@ -132,14 +133,9 @@ def _case(line: bytes, where: str) -> Case | BadData:
 
 def _parsed(line: bytes, where: str, *, hint: str = "one JSON object a line, in UTF-8") -> Any:
     try:
-        return json.loads(line.decode().strip())
-    except UnicodeDecodeError as wrong:
-        raise BadData(f"{where}: not text in UTF-8 ({wrong.reason})", hint=hint) from wrong
-    except json.JSONDecodeError as wrong:
-        what = "not JSON" if line.endswith(b"\n") else "cut off"
-        raise BadData(f"{where}: {what} (column {wrong.colno}: {wrong.msg.lower()})", hint=hint) from wrong
-    except (RecursionError, ValueError) as wrong:
-        raise BadData(f"{where}: not JSON that can be read ({wrong})", hint=hint) from wrong
+        return loads(line.strip())
+    except ValueError as wrong:
+        raise BadData(f"{where} {problem(wrong)}", hint=hint) from wrong
 
 
 def _line(raw: Any, where: str) -> bytes:

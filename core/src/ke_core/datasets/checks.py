@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from attrs import Attribute
 
 BARE_ID = re.compile(r"[QP][1-9]\d{3,}\Z")
 """What Wikidata's services give in place of a label that is missing (X7). Things are called "Q1" and "Q400" too."""
-
-NOUNS = {
-    str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
-    list: "a list", dict: "an object",
-}  # fmt: skip
-
-
-def noun(value: Any) -> str:
-    """What a JSON value is, in a few words."""
-    return NOUNS.get(type(value), type(value).__name__)
 
 
 def said(_instance: object, attribute: Attribute[str], value: str) -> None:

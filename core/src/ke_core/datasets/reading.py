@@ -9,8 +9,8 @@ from typing import Any, TypeVar, get_type_hints
 from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
+from ke_core.data.strict import explain, strict_converter
 from ke_core.datasets.stream import again, json_values
-from ke_core.datasets.strict import explain, strict_converter
 from ke_core.errors import BadData
 
 T = TypeVar("T")

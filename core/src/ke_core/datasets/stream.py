@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ke_core.datasets.checks import noun
+from ke_core.data.reading import DECODER, TOO_DEEP, check, why
+from ke_core.data.strict import noun
 from ke_core.errors import BadData
 
 PIECE = 1 << 16
 SPACE = re.compile(r"[ \t\r\n]*")
-DECODER = json.JSONDecoder()
 TAIL = 16  # characters: no word, number's sign or escape of JSON is longer
 
 
@@ -33,19 +33,10 @@ def json_values(path: Path, *, lines: bool = False) -> Iterator[Any]:
             tape = Tape(stream)
             try:
                 yield from _items(tape, path, lines=lines)
-            except (ValueError, RecursionError) as wrong:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+            except ValueError as wrong:  # UnicodeError and JSONDecodeError are ValueErrors
                 raise _unreadable(path, tape.place(wrong), _last(stream)) from wrong
     except OSError as wrong:
         raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its rights") from wrong
-
-
-def parse_json(content: bytes, path: Path) -> Any:
-    """What the whole JSON text of a small file holds. Raises BadData for anything that is not JSON in UTF-8."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as wrong:
-        where = f"line {wrong.lineno}, column {wrong.colno}" if isinstance(wrong, json.JSONDecodeError) else str(wrong)
-        raise _unreadable(path, where, content.rstrip()[-1:]) from wrong
 
 
 class Tape:
@@ -76,24 +67,28 @@ class Tape:
         return found
 
     def value(self) -> Any:
-        """The next JSON value. Raises JSONDecodeError where none is."""
+        """The next JSON value. Raises ValueError (JSONDecodeError) where there is none."""
         self.peek()  # the decoder does not skip space
         while True:
             try:
                 found, end = DECODER.raw_decode(self.text, self.at)
+            except RecursionError as wrong:
+                raise ValueError(TOO_DEEP) from wrong
             except json.JSONDecodeError as wrong:
                 if self._ended or not self._unfinished(wrong):
                     raise
             else:
                 if self._ended or end < len(self.text) - TAIL or self.text[end - 1] in '"]}':  # a number may go on
+                    check(found, self.text[self.at : end])
                     self.at = end
                     return found
             self._read()
 
-    def place(self, wrong: Exception) -> str:
-        """Line and column of a JSON error, or the error's own words."""
+    def place(self, wrong: ValueError) -> str:
+        """Line and column of a JSON error; of another one, of the value that it is in, and the reason."""
         if not isinstance(wrong, json.JSONDecodeError):
-            return str(wrong)
+            line, column = self._moved(self.at)
+            return f"line {line}, column {column}: {why(wrong)}"
         line, column = self._moved(wrong.pos)
         return f"line {line}, column {column}"
 

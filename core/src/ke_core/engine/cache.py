@@ -9,13 +9,13 @@ counts as absent, and a file that SQLite cannot read is started anew: it is only
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from ke_core.data.codec import canonical, digest, from_json, to_json
+from ke_core.data.reading import loads
 from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, KEError
 from ke_core.files import explained, locked
@@ -131,7 +131,7 @@ def _tagged(completion: Completion) -> dict[str, object]:
 def _read(key: str, value: object, checksum: object) -> Completion | None:
     if not isinstance(value, str) or checksum != _checksum(key, value):
         return None
-    ((kind, raw),) = json.loads(value).items()
+    ((kind, raw),) = loads(value, surrogates=True).items()
     if kind == REFUSED:
         return ContentRefused(raw, charged=True)
     return from_json(raw, KINDS[kind], of="a cached completion")

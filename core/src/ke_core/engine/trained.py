@@ -7,15 +7,16 @@ the next step needs, in one file, so that a process killed at any moment leaves 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from ke_core.checksums import damage, write_arrays
+from ke_core.data.reading import parse_object
 from ke_core.errors import BadData
-from ke_core.files import sha256_of, write_atomic
+from ke_core.files import sha256_of
 from ke_core.protocols import Artifacts
 
 TRAINING, CHECKPOINT, LOSSES = "training.json", "checkpoint.safetensors", "loss.jsonl"
@@ -39,12 +40,10 @@ def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write it whole, or leave the one before. Raises KEError on a full disk."""
-    from safetensors.numpy import save  # noqa: PLC0415  imports numpy, which registering a plugin must not
-
     from ke_core.data.codec import canonical  # noqa: PLC0415  imports cattrs, likewise
 
     said = canonical({"about": checkpoint.about, "step": checkpoint.step, "seconds": checkpoint.seconds})
-    write_atomic(folder / CHECKPOINT, save(dict(checkpoint.tensors), {KEY: said}))
+    write_arrays(folder / CHECKPOINT, checkpoint.tensors, {KEY: said})
 
 
 def checkpoint_digest(folder: Path) -> str:
@@ -55,14 +54,16 @@ def checkpoint_digest(folder: Path) -> str:
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
     """The checkpoint in ``folder``, None if there is none yet. Raises BadData for one that cannot be read."""
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415  as above
+    from safetensors import SafetensorError, safe_open  # noqa: PLC0415  imports numpy, which registering must not
 
     file = folder / CHECKPOINT
     if not file.exists():
         return None
     try:
+        if wrong := damage(file):
+            raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
         with safe_open(file, framework="numpy") as opened:
-            said = json.loads((opened.metadata() or {})[KEY])
+            said = parse_object((opened.metadata() or {})[KEY], file)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
         return Checkpoint(about=said["about"], step=int(said["step"]), seconds=float(said["seconds"]), tensors=tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:

@@ -6,7 +6,6 @@ Each page is ``ORDER BY ?s ?o LIMIT n OFFSET k``, so that pages neither overlap 
 
 from __future__ import annotations
 
-import json
 import time
 import urllib.error
 import urllib.parse
@@ -17,6 +16,7 @@ from http.client import HTTPException
 from itertools import islice
 from typing import Any
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadData
 from ke_core.graph.rdf import BLANK, FOREIGN, TYPED
 from ke_core.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
@@ -131,7 +131,7 @@ def _post(url: str, query: str) -> bytes:
 
 def _bindings(body: bytes, url: str) -> list[dict[str, Any]]:
     try:
-        found = json.loads(body)["results"]["bindings"]
+        found = loads(body)["results"]["bindings"]
         assert all({"type", "value"} <= set(part) for row in found for part in row.values())
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise BadData(

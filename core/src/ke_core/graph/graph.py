@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.data.facts import Entity, Relation
+from ke_core.data.reading import loads
 from ke_core.errors import BadData
 from ke_core.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
 
@@ -83,7 +83,7 @@ def parse(text: str, name: str) -> Graph:
     Raises :class:`BadData` if it is not JSON, or a field is missing or of another type.
     """
     try:
-        raw = json.loads(text)
+        raw = loads(text)
         return Graph(
             name=raw["name"],
             version=raw["version"],

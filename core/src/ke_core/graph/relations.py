@@ -19,7 +19,6 @@ lists the labels that take "the" in a sentence.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.data.facts import SLOT, Relation
+from ke_core.data.reading import read_toml
 from ke_core.errors import BadData
 
 KNOWN: dict[str, type] = {
@@ -63,12 +63,7 @@ class RelationTable:
 
 def read_relations(path: Path) -> RelationTable:
     """The table in a TOML file. Raises BadData that names file, relation and field."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise BadData(f"cannot read {path}: {(wrong.strerror or str(wrong)).lower()}", hint=HINT) from wrong
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise BadData(f"{path} is not TOML: {wrong}", hint=HINT) from wrong
+    raw = read_toml(path, hint=HINT)
     rows, articles = raw.get("relations"), raw.get("articles", [])
     if not isinstance(rows, dict) or not rows:
         raise BadData(f"{path} names no relation", hint=HINT)

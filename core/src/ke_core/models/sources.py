@@ -15,7 +15,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from ke_core.errors import KEError, ModelUnavailable
-from ke_core.files import beside, cache_dir, explained, locked, move_folder, sha256_of
+from ke_core.files import beside, cache_dir, explained, locked, sha256_of
+from ke_core.folders import move_folder
 from ke_core.models.known import SOURCES, Source
 from ke_core.protocols import Progress
 from ke_core.specs import KnownModel

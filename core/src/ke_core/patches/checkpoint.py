@@ -12,7 +12,6 @@ Subtracting an update does not give the weight back: about 7 % of its entries di
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from torch import Tensor
 
 from ke_core.data.codec import canonical, from_json, to_json
 from ke_core.data.patches import PATCH_SCHEMA, Applied, Base, History
+from ke_core.data.reading import read_object
 from ke_core.errors import BadPatch
 from ke_core.files import explained
 from ke_core.models.hf.model import HFModel
@@ -51,13 +51,14 @@ def read_history(folder: Path) -> Past | None:
     about = folder / FOLDER
     if not about.is_dir():
         return None
+    raw = read_object(about / HISTORY, error=BadPatch, hint=AGAIN)
     try:
-        raw = json.loads((about / HISTORY).read_bytes())
         originals = load_file(about / ORIGINALS)
     except (OSError, ValueError, SafetensorError) as error:
         why = " ".join(str(error).split()).rstrip(".")
-        raise BadPatch(f"what {folder} remembers of its base is damaged: {why}", hint=AGAIN) from error
-    if not isinstance(raw, dict) or raw.get("schema", 0) > PATCH_SCHEMA:
+        raise BadPatch(f"{about / ORIGINALS} is damaged: {why}", hint=AGAIN) from error
+    schema = raw.get("schema", 0)
+    if not isinstance(schema, int) or schema > PATCH_SCHEMA:
         raise BadPatch(f"{about / HISTORY} was written by a newer ke", hint="install a newer ke-core")
     history = from_json(raw, History, of=str(about / HISTORY), error=BadPatch, hint=AGAIN)
     patches = tuple(_recorded_patch(about, step) for step in history.patches)
@@ -107,6 +108,10 @@ def write_checkpoint(
 
 def check_unchanged(model: HFModel, past: Past, folder: Path) -> None:
     """Raise BadPatch unless ``model``, loaded from ``folder``, is what that folder's past leads to."""
+    shapes = {name: parameter.shape for name, parameter in model.module.named_parameters(remove_duplicate=False)}
+    strange = [name for name, tensor in past.originals.items() if tensor.shape != shapes.get(name)]
+    if strange:
+        raise BadPatch(f"{folder / FOLDER / ORIGINALS} does not fit the model: {strange[0]}", hint=AGAIN)
     found = weights_digest(model.module)
     if found != past.history.weights:
         raise BadPatch(

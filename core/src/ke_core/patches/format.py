@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from attrs import frozen
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from ke_core.data.codec import canonical, from_json, to_json
 from ke_core.data.patches import PATCH_SCHEMA, PatchInfo, WeightChange
+from ke_core.data.reading import parse_json
 from ke_core.errors import BadPatch
 from ke_core.files import write_atomic
 from ke_core.models.guard import Delta, Dense, LowRank
@@ -107,10 +107,7 @@ def _info(path: Path, about: Mapping[str, str]) -> PatchInfo:
         raise BadPatch(f"{path} is no patch of ke: its metadata do not say so", hint="ke edit --patch writes one")
     if _hash(about["patch"].encode()) != about.get("sha256"):
         raise BadPatch(f"{path} is damaged: its description was changed", hint=AGAIN)
-    try:
-        raw: Any = json.loads(about["patch"])
-    except ValueError as error:
-        raise BadPatch(f"{path} is damaged: its description is not JSON", hint=AGAIN) from error
+    raw = parse_json(about["patch"], f"{path} is damaged: its description", error=BadPatch, hint=AGAIN)
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if not isinstance(schema, int) or schema > PATCH_SCHEMA:
         raise BadPatch(

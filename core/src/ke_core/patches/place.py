@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -10,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig
-from ke_core.files import OTHER_PLACE, beside, explained, locked, move_folder
+from ke_core.files import OTHER_PLACE, beside, explained, locked
+from ke_core.folders import OLD, move_folder, restore_moved
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
@@ -58,7 +59,7 @@ def _refuse_others(folder: Path) -> None:
 
 def _says(file: Path, key: str) -> bool:
     try:
-        raw = json.loads(file.read_bytes())
+        raw = loads(file.read_bytes())
     except (OSError, ValueError):
         return False
     return isinstance(raw, dict) and key in raw
@@ -80,6 +81,8 @@ def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
     lock = to.with_name(f".{to.name}.lock")
     with locked(lock):
         try:
+            restore_moved(to)
+            refuse_existing(to, force=force)
             _remove_left(to)
             work = beside(to)
             with explained(f"cannot write {to}"):
@@ -89,6 +92,7 @@ def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
                 _readable(work)
                 refuse_existing(to, force=force)
                 move_folder(work, to)
+                _remove_left(to)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
         finally:
@@ -108,8 +112,12 @@ def _readable(folder: Path) -> None:
 
 
 def _remove_left(to: Path) -> None:
-    """What a process that was killed left; nobody else writes while the lock is ours."""
-    ours = re.compile(re.escape(f".{to.name}.") + "[0-9a-f]{12}")
+    """Delete what killed processes left next to ``to``. While ``to`` is absent nothing is: it may be all there is."""
+    if not os.path.lexists(to):
+        return
+    ours = re.compile(re.escape(f".{to.name}.") + rf"[0-9a-f]{{12}}({re.escape(OLD)})?")
     for left in to.parent.iterdir():
         if ours.fullmatch(left.name) and left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
+        elif ours.fullmatch(left.name):
+            left.unlink()

@@ -17,6 +17,7 @@ from typing import Any
 
 from attrs import frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig, BadData, UnknownComponent
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
@@ -44,7 +45,7 @@ def elsewhere(where: str) -> tuple[Known, ...]:
     """The directory in a file, or behind an ``https`` address. Raises BadData for what is none."""
     try:
         text = _behind(where) if "://" in where else Path(where).read_bytes()
-        return _entries(json.loads(text))
+        return _entries(loads(text))
     except (OSError, ValueError) as error:
         raise BadData(
             f"{where} is no directory of plugins: {error}",
@@ -88,7 +89,7 @@ def distribution_of(name: str) -> str:
 
 @cache
 def _directory() -> tuple[Known, ...]:
-    return _entries(json.loads(files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")))
+    return _entries(loads(files("ke_core.plugins").joinpath("directory.json").read_bytes()))
 
 
 def _entries(raw: Any) -> tuple[Known, ...]:

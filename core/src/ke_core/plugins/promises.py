@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig, PluginBroken, UnknownComponent
 from ke_core.plugins.catalog import KINDS
 from ke_core.plugins.directory import known
@@ -112,7 +113,7 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
             assert process.stdout is not None
             total = 0
             for line in process.stdout:
-                found = json.loads(line)
+                found = loads(line)
                 if "promises" in found:
                     total = found["promises"]
                 else:

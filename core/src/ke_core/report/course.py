@@ -124,7 +124,7 @@ def _phases(lines: list[Mapping[str, Any]]) -> Table:
         if process not in (None, line.get("process")):
             shown.add_section()
         process = line.get("process")
-        edits = f"{line['edits']:,} edits in {duration(line['edit_seconds'])}" if line.get("edits") else ""
+        edits = f"{line['edits']:,} edits in {duration(line.get('edit_seconds', 0.0))}" if line.get("edits") else ""
         ended = "" if line.get("ended") == "done" else f"ended by {line.get('ended')}"
         shown.add_row(
             literal(line.get("phase")),

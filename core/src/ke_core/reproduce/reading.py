@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from ke_core.data.reading import parse_toml
 from ke_core.data.reproductions import ColumnLayout, Pick, Printed, Reproduction, RowLayout, Setup
 from ke_core.datasets.reading import fitted
 from ke_core.errors import BadData, PluginConflict, UnknownComponent
@@ -126,11 +126,7 @@ def _text(path: Path) -> str:
 
 def read(text: str, *, where: str) -> Reproduction:
     """The table of a file's text, every cell's settings checked. Raises BadData: file, row, field."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadData(f"{where}: no TOML: {error}", hint=HINT) from error
-    found = fitted(raw, Reproduction, where=where, hint=HINT)
+    found = fitted(parse_toml(text, where, hint=HINT), Reproduction, where=where, hint=HINT)
     for number, row in enumerate(found.rows, start=1):
         counted = [("labels", row.labels, found.labels), ("printed", row.printed, found.columns)]
         counted += [("picks", row.picks, found.columns)] if row.picks else []

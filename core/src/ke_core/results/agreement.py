@@ -6,21 +6,20 @@ chance, each keeping its own frequencies of labels, kappa = (p - e) / (1 - e).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
+from ke_core.checksums import read_value, warn, write_value
 from ke_core.data.codec import from_json, to_json
 from ke_core.data.results import Interval
 from ke_core.data.runspec import Component
 from ke_core.engine.artifacts import ArtifactStore
-from ke_core.errors import KEError
-from ke_core.files import cache_dir, write_atomic
+from ke_core.errors import BadData
+from ke_core.files import cache_dir
 from ke_core.models.resolve import DEFAULT
 from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES
 
@@ -109,7 +108,7 @@ def _kappa(pairs: NDArray[np.int64], labels: int) -> float | None:
 def keep(check: Check) -> Path:
     """Write it where ``kept`` finds it; the last check of a judge counts."""
     path = _path(check.judge)
-    write_atomic(path, json.dumps(to_json(check), indent=1, ensure_ascii=False).encode())
+    write_value(path, to_json(check))
     return path
 
 
@@ -117,10 +116,11 @@ def kept(judge: Component) -> Check | None:
     """The check of that judge, with these options and this model; None where there is none that can be read."""
     path = _path(judge)
     try:
-        raw: Any = json.loads(path.read_bytes())
-        return from_json(raw, Check, of=str(path))
-    except (OSError, ValueError, KEError):
-        return None  # it is only a cache: no check
+        raw = read_value(path, hint="check the judge again: ke judges check")
+        return None if raw is None else from_json(raw, Check, of=str(path))
+    except BadData as error:
+        warn(error)
+        return None
 
 
 def warning(judge: Component) -> str:

@@ -29,7 +29,8 @@ Differing = tuple[str, Any, Any]
 
 def difference(there: object, here: object) -> str:
     """The first field in which two specifications differ, in the order of the specification."""
-    path, old, new = next(_differing(to_json(there), to_json(here)))
+    whole = ("content", to_json(there), to_json(here))  # they differ by fields that are null in one of them
+    path, old, new = next(_differing(*whole[1:]), whole)
     return f"its {path} is {_json(old)}, here it is {_json(new)}"
 
 

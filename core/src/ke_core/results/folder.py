@@ -7,7 +7,6 @@ for people. Whether a run is finished, records, seal and scores say.
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,9 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from ke_core.data.codec import digest, from_json, to_json
+from ke_core.data.reading import read_object
 from ke_core.data.records import Record
 from ke_core.data.runspec import IMPORTED, RunSpec
 from ke_core.errors import BadRun
@@ -48,6 +48,15 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+@frozen(kw_only=True)
+class _About:
+    """The fields of ``run.json`` that are not part of the run's id."""
+
+    environment: Mapping[str, str] = field(factory=dict)
+    created: str = ""
+    files: Mapping[str, str] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -95,14 +104,11 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """The run in ``path``. Raises BadRun in one line if there is none, or not as ke has written it."""
         file = path / RUN
-        try:
-            raw = json.loads(file.read_bytes())
-        except (FileNotFoundError, NotADirectoryError) as error:
+        if not file.exists():
             what = "is not a run folder: it has no run.json" if path.exists() else "does not exist"
-            raise BadRun(f"{path} {what}", hint="ke runs lists the runs there are") from error
-        except ValueError as error:
-            raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
-        if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
+            raise BadRun(f"{path} {what}", hint="ke runs lists the runs there are")
+        raw = read_object(file, error=BadRun, hint=ELSEWHERE)
+        if not isinstance(raw.get("spec"), dict):
             raise BadRun(f"{file} is not the description of a run", hint=ELSEWHERE)
         refuse_other(raw["spec"].get("schema"), of=str(file))
         spec = from_json(raw["spec"], RunSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
@@ -111,13 +117,8 @@ class RunFolder:
                 f"{file} was changed after the run was started: its id no longer fits",
                 hint="undo the change, or start the run you want in another folder",
             )
-        return cls(
-            path=path,
-            spec=spec,
-            environment=raw.get("environment", {}),
-            created=raw.get("created", ""),
-            files=raw.get("files", {}),
-        )
+        about = {name: raw[name] for name in ("environment", "created", "files") if name in raw}
+        return cls(path=path, spec=spec, **asdict(from_json(about, _About, of=str(file), error=BadRun, hint=ELSEWHERE)))
 
     @staticmethod
     def is_one(path: Path) -> bool:
@@ -220,14 +221,9 @@ class RunFolder:
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds. Raises BadRun if the run has not been scored, or its records changed since."""
         file = self.path / SCORES
-        try:
-            raw = json.loads(file.read_bytes())
-        except FileNotFoundError as error:
-            raise BadRun(f"{self.path} has not been scored", hint=f"ke score {self.path}") from error
-        except ValueError as error:
-            raise BadRun(f"{file} is not JSON: {error}", hint=f"delete it and run ke score {self.path}") from error
-        if not isinstance(raw, dict):
-            raise BadRun(f"{file} holds no scores", hint=f"delete it and run ke score {self.path}")
+        if not file.exists():
+            raise BadRun(f"{self.path} has not been scored", hint=f"ke score {self.path}")
+        raw = read_object(file, error=BadRun, hint=f"delete it and run ke score {self.path}")
         refuse_other(raw.get("schema"), of=str(file))
         self.refuse_changed()
         return raw

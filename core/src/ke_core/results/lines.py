@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import canonical, from_json, tag_of, to_json
+from ke_core.data.reading import parse_json
 from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
 from ke_core.data.runspec import SCHEMA
 from ke_core.errors import BadRun, PluginBroken
@@ -54,11 +54,8 @@ def from_line(line: bytes, *, of: str) -> Record:
 
 def json_line(line: bytes, *, of: str) -> dict[str, Any]:
     """The same as JSON, of a known kind and of this schema; its fields are as they stand."""
-    try:
-        raw = json.loads(line)
-    except ValueError as error:
-        raise BadRun(f"{of} is not JSON: {error}", hint=AGAIN) from error
-    if not isinstance(raw, dict) or raw.get("kind") not in KINDS:
+    raw = parse_json(line, of, error=BadRun, hint=AGAIN, surrogates=True)
+    if not isinstance(raw, dict) or not isinstance(kind := raw.get("kind"), str) or kind not in KINDS:
         raise BadRun(f"{of} is not a record", hint=MEND)
     refuse_other(raw.get("schema"), of=of)
     return raw

@@ -6,7 +6,6 @@ cannot be written is let go: the run goes on, or fails where its records cannot 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,9 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ke_core.data.reading import loads
 from ke_core.results.lines import to_bytes, whole_lines
 
 LOG = "log.jsonl"
+TEXTS = ("at", "event")
+NUMBERS = ("count", "cpu_seconds", "edit_seconds", "edits", "seconds")
+PEAKS = ("peak_device_bytes", "peak_host_bytes")
+"""Fields of an event that reports compute with. A line may lack any of them; a peak may be null."""
 
 
 def write_log(path: Path, event: str, **facts: Any) -> None:
@@ -31,9 +35,15 @@ def write_log(path: Path, event: str, **facts: Any) -> None:
 
 
 def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The events, oldest first. A line that is torn or is none of ours is passed over: the log is no evidence."""
+    """Return the events, oldest first. Lines that are truncated or have other types than ke writes are skipped."""
     for _number, line in whole_lines(path):
         with suppress(ValueError):
-            found = json.loads(line)
-            if isinstance(found, dict) and isinstance(found.get("event"), str):
+            found = loads(line, surrogates=True)
+            if isinstance(found, dict) and _fits(found):
                 yield found
+
+
+def _fits(line: Mapping[str, Any]) -> bool:
+    texts = all(isinstance(line.get(name), str) for name in TEXTS)
+    numbers = all(type(line[name]) in (int, float) for name in NUMBERS if name in line)
+    return texts and numbers and all(type(line.get(name)) in (int, type(None)) for name in PEAKS)

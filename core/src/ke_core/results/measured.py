@@ -32,6 +32,6 @@ def read_scores(folder: RunFolder) -> Scored:
         raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
     return Scored(
         judge=from_json(judge, Component, of=where, error=BadRun),
-        metrics=tuple(metrics),
+        metrics=tuple(from_json(metrics, list[str], of=where, error=BadRun)),
         scores=tuple(from_json(scores, list[Score], of=where, error=BadRun, hint=f"ke score {folder.path}")),
     )

@@ -6,11 +6,11 @@ By the seal a change by hand is noticed, and whether a run was complete then, an
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from attrs import frozen
 
+from ke_core.data.reading import loads, read_object
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
 from ke_core.results.lines import MEND, to_bytes, whole_lines
@@ -40,13 +40,13 @@ class Seal:
     @classmethod
     def read(cls, run: Path) -> Seal | None:
         """That of the run in ``run``; None where it has none. Raises BadRun."""
-        try:
-            raw = json.loads((run / SEAL).read_bytes())
-            return cls(size=int(raw["bytes"]), sha256=str(raw["sha256"]), complete=bool(raw.get("complete", True)))
-        except FileNotFoundError:
+        if not (run / SEAL).exists():
             return None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}") from error
+        raw = read_object(run / SEAL, error=BadRun, hint=f"ke score {run}")
+        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete", True)
+        if type(size) is int and size >= 0 and isinstance(sha256, str) and isinstance(complete, bool):
+            return cls(size=size, sha256=sha256, complete=complete)
+        raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}")
 
     def write(self, run: Path) -> None:
         """Whole, or not at all."""
@@ -75,7 +75,7 @@ class Seal:
 
 def _is_answer(line: bytes) -> bool:
     try:
-        return json.loads(line).get("kind") in ANSWERS
+        return loads(line, surrogates=True).get("kind") in ANSWERS
     except (ValueError, AttributeError):
         return True
 

@@ -5,7 +5,6 @@ The lines of ``facts.jsonl`` come in the order of the facts' file, so their numb
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.data.codec import digest, from_json, to_json
+from ke_core.data.reading import parse_json, read_object
 from ke_core.data.runspec import SCHEMA, ModelRef
 from ke_core.errors import BadRun
 from ke_core.files import write_atomic
@@ -90,19 +90,13 @@ class TraceFolder:
 
 
 def _read(file: Path) -> TraceSpec:
-    try:
-        raw = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
-    if not isinstance(raw, dict) or not isinstance(raw.get("spec"), dict):
+    raw = read_object(file, error=BadRun, hint=ELSEWHERE)
+    if not isinstance(raw.get("spec"), dict):
         raise BadRun(f"{file} is not the description of a trace", hint=ELSEWHERE)
     refuse_other(raw["spec"].get("schema"), of=str(file))
     return from_json(raw["spec"], TraceSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
 
 
 def _fact(line: bytes, of: str) -> FactTrace:
-    try:
-        raw = json.loads(line)
-    except ValueError as error:
-        raise BadRun(f"{of} is not JSON: {error}", hint=ELSEWHERE) from error
+    raw = parse_json(line, of, error=BadRun, hint=ELSEWHERE)
     return from_json(raw, FactTrace, of=of, error=BadRun, hint=ELSEWHERE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from ke_core.data.reading import loads
 from ke_core.data.records import Record
 from ke_core.errors import BadRun, KEError
 from ke_core.files import FULL, explained, still_named
@@ -111,7 +111,7 @@ def _lock(stream: BinaryIO, path: Path) -> None:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
+        loads(line, surrogates=True)
     except ValueError:
         return False
     return True

@@ -5,7 +5,6 @@ Plain transformers gives the vectors of the sentence-transformers package to 2e-
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +19,7 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import cached_file
 
+from ke_core.data.reading import read_json
 from ke_core.errors import ModelUnavailable
 from ke_core.models.fingerprint import digest_of
 from ke_core.models.known import SOURCES
@@ -162,7 +162,7 @@ def _where(name: str) -> str:
 def _declared(where: str, file: str) -> Any:
     """A JSON file of the encoder; None where it has none."""
     path = cached_file(where, file, _raise_exceptions_for_missing_entries=False)
-    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+    return None if path is None else read_json(Path(path), error=ModelUnavailable, hint=OTHERS)
 
 
 def _pooling(name: str, declared: dict[str, Any]) -> Pooling:

@@ -10,10 +10,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from ke_core.checksums import damage, write_arrays
+from ke_core.data.reading import loads
 from ke_core.errors import BadData
-from ke_core.files import write_atomic
 from ke_core.requests import Encoder, Hit
 
 Vectors = NDArray[np.float32]
@@ -117,15 +117,17 @@ class FactMemory:
         self._pack()
         facts = json.dumps(self._facts, ensure_ascii=False).encode()  # no header: that may hold 100 MB at most
         tensors = {"vectors": self.vectors, "facts": np.frombuffer(facts, dtype=np.uint8)}
-        write_atomic(path, lambda new: save_file(tensors, new, metadata={"encoder": self.encoder.id}))
+        write_arrays(path, tensors, {"encoder": self.encoder.id})
 
     @classmethod
     def load(cls, path: Path, encoder: Encoder) -> Self:
         """A saved memory, without embedding anything. Raises BadData where the file does not fit ``encoder``."""
         try:
+            if wrong := damage(path):
+                raise BadData(f"{path} is damaged: {wrong}", hint="build it again")
             with safe_open(path, framework="numpy") as stored:
                 about, vectors = stored.metadata() or {}, stored.get_tensor("vectors")
-                facts = [(str(name), str(text)) for name, text in json.loads(stored.get_tensor("facts").tobytes())]
+                facts = [(str(name), str(text)) for name, text in loads(stored.get_tensor("facts").tobytes())]
         except (OSError, SafetensorError, ValueError, KeyError) as error:
             raise BadData(f"{path} is not a saved fact memory", hint="build it again") from error
         if about.get("encoder") != encoder.id or len(facts) != len(vectors):

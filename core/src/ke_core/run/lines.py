@@ -9,7 +9,10 @@ from typing import Any
 
 from attrs import frozen
 
+from ke_core.data.reading import parse_json, parse_object
 from ke_core.errors import BadData
+
+HINT = "one JSON object a line"
 
 
 @frozen(kw_only=True)
@@ -41,7 +44,7 @@ def records(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
 def records_in(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Place]]:
     """The records of a text, the content of a file called ``of``. Raises BadData."""
     if text.lstrip().startswith("["):
-        listed = _parsed(text, Place(file=of))
+        listed = parse_json(text, of, hint=HINT)
         for number, raw in enumerate(listed, start=1):
             place = Place(file=of, line=number, unit="record")
             yield _object(raw, place), place
@@ -49,7 +52,7 @@ def records_in(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Place
     for number, line in enumerate(text.split("\n"), start=1):  # no other mark: JSON takes U+2028 in a string as it is
         if line.strip():
             place = Place(file=of, line=number)
-            yield _object(_parsed(line, place), place), place
+            yield parse_object(line, str(place), hint=HINT), place
 
 
 def text_field(raw: Mapping[str, Any], name: str, place: Place, *, needed: bool = False) -> str:
@@ -74,14 +77,7 @@ def texts_field(raw: Mapping[str, Any], name: str, place: Place) -> tuple[str, .
     return tuple(text_field({name: one}, name, place, needed=True) for one in listed)
 
 
-def _parsed(text: str, place: Place) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadData(f"{place} is not JSON: {error}", hint="one JSON object a line") from error
-
-
 def _object(raw: Any, place: Place) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
-        raise BadData(f"{place} is not a JSON object", hint="one JSON object a line")
+        raise BadData(f"{place} is not a JSON object", hint=HINT)
     return raw

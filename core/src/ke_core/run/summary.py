@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attrs import frozen
 
+from ke_core.data.reading import loads
 from ke_core.files import write_atomic
 from ke_core.results.lines import to_bytes
 from ke_core.run.cells import Cell, Result
@@ -39,7 +39,9 @@ def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Resul
 def failed_in(root: Path) -> list[Failed]:
     """The cells of which the summary in ``root`` says that they failed; none where there is no summary."""
     try:
-        cells = json.loads((root / SUMMARY).read_bytes())["cells"]
-        return [Failed(name=cell["name"], error=cell["error"]) for cell in cells if cell["status"] == "failed"]
+        cells = loads((root / SUMMARY).read_bytes())["cells"]
+        return [
+            Failed(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -18,7 +18,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Literal, get_args
 from attrs import field, fields, fields_dict, frozen
 
 from ke_core.data.queries import Form
+from ke_core.data.reading import read_toml
 from ke_core.errors import BadConfig
 from ke_core.specs import ModelRequest
 
@@ -71,13 +71,7 @@ class SweepFile:
 
 def read_sweep(path: Path) -> SweepFile:
     """The sweep in ``path``. Raises BadConfig that names file and key, and the nearest key that there is."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadConfig(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadConfig(f"{path} is not TOML: {error}", hint="docs/sweeps.md shows one") from error
-    return _Reader(path).sweep(raw)
+    return _Reader(path).sweep(read_toml(path, error=BadConfig, hint="docs/sweeps.md shows one"))
 
 
 class _Reader:

@@ -23,6 +23,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ke_core.data.codec import canonical, digest, to_json
+from ke_core.data.reading import loads, read_object
 from ke_core.data.training import TrainingExample
 from ke_core.engine.trained import (
     CHECKPOINT,
@@ -153,7 +154,7 @@ def read_losses(folder: Path) -> list[dict[str, float]]:
     """Every step on record, in order; a torn last line (a killed process) is left out."""
     file = folder / LOSSES
     try:
-        return [json.loads(line) for _number, line in whole_lines(file)]
+        return [loads(line) for _number, line in whole_lines(file)]
     except ValueError as error:
         raise BadData(f"{file} is damaged: {error}", hint="delete it: the checkpoint does not need it") from error
 
@@ -190,12 +191,9 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
         if folder.is_dir() and any(folder.iterdir()):
             raise BadRun(f"{folder} holds something else, not a training", hint=ELSEWHERE)
         return None
-    try:
-        known = json.loads(file.read_bytes())
-    except ValueError as error:
-        raise BadRun(f"{file} is not JSON: {error}", hint=ELSEWHERE) from error
+    known = read_object(file, error=BadRun, hint=ELSEWHERE)
     found = read_checkpoint(folder)
-    wanted = _settings(json.loads(canonical(about)))
+    wanted = _settings(loads(canonical(about)))
     for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
         there = _settings(was)
         if there != wanted:

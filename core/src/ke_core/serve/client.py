@@ -12,6 +12,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from attrs import field, frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import KEError
 from ke_core.web import beginning, is_loopback, read_at_most
 
@@ -59,7 +60,7 @@ class Client:
         opener = build_opener(Staying, *around)
         try:
             with opener.open(request, timeout=PATIENCE) as answer:
-                found = json.loads(read_at_most(answer, LARGEST))
+                found = loads(read_at_most(answer, LARGEST))
         except HTTPError as error:
             with error:
                 raise KEError(f"{base} says: {_said(error)}", hint=_hint(error.code)) from error
@@ -89,7 +90,7 @@ def _is_http(url: str) -> bool:
 
 def _said(error: HTTPError) -> str:
     try:
-        return str(json.loads(beginning(error))["error"]["message"])
+        return str(loads(beginning(error))["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"
 

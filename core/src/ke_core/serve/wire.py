@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from attrs import define
 
+from ke_core.data.reading import TOO_DEEP, loads, why
+
 DIGITS = 30
 DEEPEST = 64
 """Levels of nesting in a request body. Far below Python's recursion limit, so a file of edits can be read again."""
@@ -38,14 +40,13 @@ def parsed(body: bytes) -> dict[str, Any]:
     """Parse a JSON object in UTF-8. Raises BadRequest, also for NaN, lone surrogates and deep nesting."""
     too_deep = BadRequest(f"the request body is nested more than {DEEPEST} levels deep")
     try:
-        raw = json.loads(body.decode(), parse_constant=_no_number)
-        json.dumps(raw, ensure_ascii=False).encode()  # a lone surrogate is no text: no tokenizer takes it
+        raw = loads(body)
     except UnicodeError as error:
         raise BadRequest("the request body is not valid UTF-8 text") from error
     except ValueError as error:
-        raise BadRequest(f"the request body is not JSON: {str(error)[:200]}") from error
-    except RecursionError as error:
-        raise too_deep from error
+        if str(error) == TOO_DEEP:
+            raise too_deep from error
+        raise BadRequest(f"the request body is not JSON: {why(error)[:200]}") from error
     if nesting(raw) > DEEPEST:
         raise too_deep
     if not isinstance(raw, dict):
@@ -60,10 +61,6 @@ def nesting(value: object) -> int:
         depth += 1
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
     return depth
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:

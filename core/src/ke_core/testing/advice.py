@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+
+from ke_core.data.reading import parse_toml
 
 PITFALL = re.compile(r"((?:[vmesx]\d+_)+)")
 
@@ -14,7 +15,7 @@ PITFALL = re.compile(r"((?:[vmesx]\d+_)+)")
 @cache
 def advice() -> Mapping[str, str]:
     """What to do about each test of a contract, by its name."""
-    return tomllib.loads(files("ke_core.testing").joinpath("advice.toml").read_text(encoding="utf-8"))
+    return parse_toml(files("ke_core.testing").joinpath("advice.toml").read_bytes(), "advice.toml")
 
 
 def in_words(test: str) -> str:

@@ -18,6 +18,7 @@ from typing import IO, Any
 import pytest
 from attrs import asdict, define, field
 
+from ke_core.data.reading import loads
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.promises import Kept
@@ -119,4 +120,4 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    raise SystemExit(main(sys.argv[1], sys.argv[2], loads(sys.argv[3])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from attrs import fields, has
 
 from ke_core.data.codec import from_json, to_json
+from ke_core.data.reading import loads
 from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
@@ -108,7 +108,7 @@ def registered(module: str, kind: str) -> dict[str, Any]:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = loads(done.stdout)
     return found
 
 

@@ -18,6 +18,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.abilities import Resting
+from ke_core.data.reading import loads
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, KEError, ServerFailed
 from ke_core.plugins.catalog import read
@@ -113,7 +114,7 @@ class EditorPitfalls(EditorKit):
         command = [sys.executable, "-c", ELSEWHERE, inspect.getfile(own), own.__qualname__]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout.splitlines()[-1]) == _said(editor, session)
+        assert loads(done.stdout.splitlines()[-1]) == _said(editor, session)
 
     def test_s3_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
         first, second = (self.on(self.model(), tmp_path) for _ in range(2))

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from attrs import define, field
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ke_core.checksums import is_intact, write_tensors
 from ke_core.errors import KEError
-from ke_core.files import write_atomic
 from ke_core.models.local.float64 import home
 from ke_core.models.local.free import free_bytes
 from ke_core.models.local.memory import halved
@@ -123,13 +123,11 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
 def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
     """The sum that an interrupted pass has left, and how many batches are in it; else zeros."""
     place = home(modules.layers[layer].matrix.device)
-    try:
+    if is_intact(path):
         with safe_open(path, framework="pt") as found:
             told = found.metadata()
             if {name: told.get(name) for name in _format()} == _format():
                 return found.get_tensor("sum").to(place, copy=True), int(told["batches"])
-    except (OSError, SafetensorError):
-        pass  # none, or a damaged one: begin again
     return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=place), 0
 
 
@@ -152,7 +150,6 @@ class _Saver:
         began = time.monotonic()
         for layer, path in files.items():
             told = {"batches": str(done[layer]), **_format()}
-            content = {"sum": sums[layer].cpu()}
-            write_atomic(path, lambda new, content=content, told=told: save_file(content, new, metadata=told))  # type: ignore[misc]
+            write_tensors(path, {"sum": sums[layer].cpu()}, told, save_file)
         self._last = time.monotonic()
         self._cost = self._last - began

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -13,9 +12,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ke_core.checksums import KEY, damage, write_tensors
 from ke_core.data.codec import digest
+from ke_core.data.reading import loads
 from ke_core.errors import BadData
-from ke_core.files import write_atomic
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"
@@ -61,7 +61,9 @@ class Origin:
     def read(cls, metadata: dict[str, str], path: Path) -> Self:
         """From the strings in a file. Raises BadData for a file that does not say it all."""
         try:
-            given: dict[str, Any] = {name: int(told) if name in NUMBERS else told for name, told in metadata.items()}
+            given: dict[str, Any] = {
+                name: int(told) if name in NUMBERS else told for name, told in metadata.items() if name != KEY
+            }
             return cls(**given)
         except (TypeError, ValueError) as error:
             raise BadData(f"{path} does not say where it comes from", hint=AGAIN) from error
@@ -79,27 +81,19 @@ class Stored:
 def save(path: Path, matrix: Tensor, origin: Origin) -> None:
     """Write C, [f, f], whole or not at all."""
     told = {name: str(value) for name, value in asdict(origin).items()}
-    tensors = {TENSOR: matrix.cpu().contiguous()}
-    write_atomic(path, lambda new: save_file(tensors, new, metadata=told))
+    write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, told, save_file)
 
 
 def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
     """C, [f, f], and how many tokens it is the mean over. Raises BadData for a damaged file."""
     try:
+        if wrong := damage(path):
+            raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
         with safe_open(path, framework="pt") as found:
             # A copy: what safetensors gives is a view of the file, and dies with the process if the file shrinks.
             return found.get_tensor(TENSOR).to(device, copy=True), int(found.metadata()["tokens"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
-
-
-def is_whole(path: Path) -> bool:
-    """Whether there is a file that can be read; its header says how long it must be."""
-    try:
-        with safe_open(path, framework="pt") as found:
-            return TENSOR in found.keys() and "tokens" in (found.metadata() or {})  # noqa: SIM118  not a dict
-    except (OSError, SafetensorError):
-        return False
 
 
 def origin_of(path: Path) -> Origin:
@@ -127,7 +121,7 @@ def disagreement(path: Path, origin: Origin) -> str:
     """How a file's own words, its key file and its name differ; empty if they do not."""
     beside = path.with_name(f"{path.stem}.key.json")
     try:
-        key = json.loads(beside.read_text(encoding="utf-8"))
+        key = loads(beside.read_bytes())
     except (OSError, ValueError):
         return f"its key file {beside.name} cannot be read"
     if key != origin.key:

@@ -17,6 +17,7 @@ import torch
 from attrs import define, evolve, field, frozen
 from torch import Tensor
 
+from ke_core.checksums import is_intact
 from ke_core.errors import EditFailed
 from ke_core.files import locked
 from ke_core.models.local.float64 import double, home
@@ -90,11 +91,11 @@ class Moments:
         paths = self.paths(session, modules, layers)
         wanted = set(paths.values())
         self._known = {path: moment for path, moment in self._known.items() if path in wanted}  # of one model at a time
-        self.take(session, modules, [layer for layer, path in paths.items() if path not in self._known])
-        for layer, path in paths.items():
-            if path not in self._known:
-                matrix, tokens = moment_files.load(path)
-                self._known[path] = Moment(matrix, tokens, modules.layers[layer].matrix.device)
+        unknown = {layer: path for layer, path in paths.items() if path not in self._known}
+        self.take(session, modules, [*unknown])
+        for layer, path in unknown.items():
+            matrix, tokens = moment_files.load(path)
+            self._known[path] = Moment(matrix, tokens, modules.layers[layer].matrix.device)
         return {layer: self._known[path] for layer, path in paths.items()}
 
     def paths(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Path]:
@@ -103,9 +104,9 @@ class Moments:
         return {layer: _path(session, self._origin(session, modules, layer)) for layer in layers}
 
     def missing(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> list[int]:
-        """Those of ``layers`` that have no file, or one that cannot be read."""
+        """Return those of ``layers`` that have no file, or a damaged one, which the user is told."""
         paths = self.paths(session, modules, layers) if layers else {}
-        return [layer for layer, path in paths.items() if not moment_files.is_whole(path)]
+        return [layer for layer, path in paths.items() if not is_intact(path)]
 
     def take(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> None:
         """Put on disk those of ``layers`` that are missing: in one pass, or as few as memory allows.

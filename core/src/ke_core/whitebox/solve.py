@@ -58,15 +58,17 @@ def weighed(moment: Statistic | None, key: Tensor) -> Tensor:
 
 
 def cholesky(matrix: Tensor, what: str) -> Tensor:
-    """Lower Cholesky factor of a symmetric positive definite matrix, float64. Raises EditFailed where it is not.
+    """Return the lower Cholesky factor, float64. Raises EditFailed for NaN, and unless ``matrix`` is positive definite.
 
     A singular matrix may pass for a definite one by rounding. The square of a pivot over the matrix's own diagonal is
     the share of that row which the rows before it do not explain, whatever the scale.
     """
+    if not bool(torch.isfinite(matrix).all()):
+        raise EditFailed(f"{what} holds NaN or infinity", hint="load the model with --dtype float32")
     factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(matrix)
     unexplained = factor.diagonal() ** 2 / matrix.diagonal()
-    if int(failed) or not bool((unexplained > SINGULAR).all()):  # NaN too
+    if int(failed) or not bool((unexplained > SINGULAR).all()):  # a negative pivot gives NaN
         raise EditFailed(
             f"{what} is singular", hint="take second moments from more tokens of more varied text, or raise the weight"
         )

@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 from attrs import asdict, evolve
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ke_core.files import locked, write_atomic
+from ke_core.checksums import is_intact, write_tensors
+from ke_core.data.reading import loads
+from ke_core.files import locked
 from ke_core.models.local.memory import halved
 from ke_core.protocols import Session
 from ke_core.whitebox.modules import ModuleMap
@@ -99,15 +101,13 @@ def _path(
 
 def _save(path: Path, target: Target) -> None:
     about = {name: value for name, value in asdict(target).items() if name != "z"}
-    tensors = {"z": target.z.cpu().contiguous()}
-    write_atomic(path, lambda new: save_file(tensors, new, metadata={"target": json.dumps(about)}))
+    write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
 
 
 def _load(path: Path, place: torch.device) -> Target | None:
-    """The target in a file; None where there is none that can be read."""
-    try:
-        with safe_open(path, framework="pt") as found:
-            z: torch.Tensor = found.get_tensor("z").to(place)
-            return Target(z=z, **json.loads(found.metadata()["target"]))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+    """Return the target in a file; None if it is missing or damaged."""
+    if not is_intact(path):
         return None
+    with safe_open(path, framework="pt") as found:
+        z: torch.Tensor = found.get_tensor("z").to(place)
+        return Target(z=z, **loads(found.metadata()["target"]))

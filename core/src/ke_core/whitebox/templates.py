@@ -7,16 +7,15 @@ template the model would answer the first word, not go on from it.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ke_core.checksums import read_value, warn, write_value
 from ke_core.data.codec import digest
 from ke_core.data.facts import SLOT
-from ke_core.errors import BadConfig, EditFailed
-from ke_core.files import write_atomic
+from ke_core.errors import BadConfig, BadData, EditFailed
 from ke_core.protocols import Session
 from ke_core.requests import Generate, Generated
 from ke_core.whitebox.subject import encode
@@ -54,18 +53,18 @@ def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int
         written = model.generate(requests)
         made = [as_template(word, text) for (word, _length, _turn), text in zip(wanted, written, strict=True)]
         found = (BARE, *made)
-        write_atomic(path, json.dumps(found, ensure_ascii=False).encode())
+        write_value(path, list(found))
     return found
 
 
 def _read(path: Path) -> tuple[str, ...] | None:
-    """The list in a file; None where there is none that can be read."""
+    """Return the list in a file; None if it is missing or damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_value(path, hint="it is sampled again")
+    except BadData as error:
+        warn(error)
         return None
-    whole = isinstance(found, list) and all(isinstance(one, str) for one in found)
-    return tuple(found) if whole else None
+    return None if found is None else tuple(found)
 
 
 def _request(tokenizer: Any, seed: int, word: str, length: int, turn: int) -> Generate:

@@ -24,7 +24,7 @@ from ke_core.errors import (
 )
 from ke_core.models.api import client
 from ke_core.models.api.client import Client
-from ke_core.models.api.faults import CHARGED, in_words
+from ke_core.models.api.faults import CHARGED
 from ke_core.models.api.model import DOWN
 from ke_core.models.api.spec import build
 from ke_core.requests import Generate, Generated
@@ -209,13 +209,6 @@ def test_a_proxy_or_certificates_that_cannot_be_used_are_one_line(monkeypatch, n
     with pytest.raises(ModelUnavailable, match="the environment's proxy or certificates: ") as caught:
         Client.open("https://api.example.com/v1", key_env="OPENAI_API_KEY", timeout=1, concurrency=1)
     assert name in str(caught.value.hint)
-
-
-def test_what_is_nested_too_deeply_to_be_written_is_said_to_be_so():
-    nested = []
-    for _level in range(100_000):
-        nested = [nested]
-    assert in_words({"error": {"message": nested}}, str) == "what it says is nested too deeply to be shown"
 
 
 def test_an_endless_answer_is_given_up(serve, ask, monkeypatch):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from attrs import evolve
 
+from ke_core.errors import DamagedArtifact
 from ke_core.plugin import BadData, Cloze, Edit
 from ke_core.testing.examples import MOVE_TOWER, city_edit, question
 from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
@@ -270,7 +272,8 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
     encoder = Counting()
     for _again in range(3):
         session = make_session(EchoModel(), encoder=encoder, root=tmp_path)
-        Corpus(records=OURS, encoder=encoder, artifacts=session.artifacts)
+        with pytest.warns(DamagedArtifact) if damage and encoder.texts else nullcontext():
+            Corpus(records=OURS, encoder=encoder, artifacts=session.artifacts)
         if damage:
             for path in tmp_path.rglob("*.safetensors"):
                 path.write_bytes(b"no")

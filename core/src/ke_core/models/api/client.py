@@ -7,7 +7,6 @@ a server that is not quite compatible did wrong.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -20,6 +19,7 @@ from weakref import finalize
 import httpx2
 from attrs import Factory, define, field, frozen
 
+from ke_core.data.reading import loads
 from ke_core.errors import KEError, ModelUnavailable, ServerDown, ServerFailed
 from ke_core.models.api.endpoints import count
 from ke_core.models.api.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer
@@ -244,8 +244,8 @@ class Client:
         if response.status_code != 200:
             raise fault(response.status_code, response.headers, text, key=self.key_words, clean=self.clean)
         try:
-            raw = json.loads(text)
-        except (ValueError, RecursionError):
+            raw = loads(text, surrogates=True)
+        except ValueError:
             raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}") from None
         if not isinstance(raw, dict):
             raise Transient(f"the answer of {self.url} is not a JSON object")

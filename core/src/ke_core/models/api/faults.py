@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from ke_core.data.reading import loads
 from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused
 from ke_core.models.api.words import Clean
 
@@ -99,8 +100,8 @@ NOT_FOUND = "look at --model and --base-url (which often ends in /v1); chat mode
 def said(body: str, clean: Clean) -> str:
     """The server's own words, in one short line: the ``message`` of an error object, or the beginning of the text."""
     try:
-        raw: Any = json.loads(body)
-    except (ValueError, RecursionError):
+        raw: Any = loads(body, surrogates=True)
+    except ValueError:
         raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
     return in_words(raw, clean)
 
@@ -110,10 +111,7 @@ def in_words(raw: Any, clean: Clean) -> str:
     for name in ("error", "message", "detail"):
         if isinstance(raw, dict) and name in raw:
             raw = raw[name]
-    try:
-        words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
-    except RecursionError:
-        words = "what it says is nested too deeply to be shown"
+    words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
     words = " ".join(clean(words).split())
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 
+from ke_core.data.reading import parse_json
 from ke_core.errors import BadData
 from ke_core.whitebox.subject import encode
 
@@ -48,10 +48,7 @@ def read_facts(path: Path) -> Facts:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise BadData(f"cannot read facts {path}: {why}", hint=f"give {FORMAT}") from error
-    try:
-        raw = json.loads(content)
-    except ValueError as error:
-        raise BadData(f"facts {path} are not JSON: {error}", hint=f"give {FORMAT}") from error
+    raw = parse_json(content, f"facts {path}", hint=f"give {FORMAT}")
     if not isinstance(raw, list) or not raw:
         raise BadData(f"facts {path} are not a list with something in it", hint=f"give {FORMAT}")
     facts = tuple(_fact(record, number, f"record {number} of {path}") for number, record in enumerate(raw, start=1))

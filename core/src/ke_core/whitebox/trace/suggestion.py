@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.data.codec import canonical, from_json, to_json
+from ke_core.checksums import read_value, write_value
+from ke_core.data.codec import from_json, to_json
 from ke_core.errors import BadData
-from ke_core.files import write_atomic
 from ke_core.protocols import Artifacts
 
 KIND = "trace"
@@ -44,18 +43,14 @@ def suggested(artifacts: Artifacts, model_digest: str) -> Suggestion | None:
     if not path.exists():
         return None
     hint = f"delete {path} and run ke trace again"
-    try:
-        raw = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise BadData(f"{path} is not JSON: {error}", hint=hint) from error
-    return from_json(raw, Suggestion, of=str(path), error=BadData, hint=hint)
+    return from_json(read_value(path, hint=hint), Suggestion, of=str(path), error=BadData, hint=hint)
 
 
 def store(artifacts: Artifacts, model_digest: str, suggestion: Suggestion) -> None:
     """Keep ``suggestion`` for this model. Layers of a shape never take the place of traced ones."""
     known = suggested(artifacts, model_digest)
     if known is None or suggestion.traced or not known.traced:
-        write_atomic(_path(artifacts, model_digest), canonical(to_json(suggestion)).encode())
+        write_value(_path(artifacts, model_digest), to_json(suggestion))
 
 
 def _path(artifacts: Artifacts, model_digest: str) -> Path:

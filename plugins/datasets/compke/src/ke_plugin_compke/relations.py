@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
 from attrs import frozen
+
+from ke_core.plugin import parse_json
 
 SLOT = "{}"
 
@@ -48,4 +49,4 @@ def of_the_atlas() -> Templates:
 
 def _read(file: str) -> Templates:
     text = files("ke_plugin_compke").joinpath(file).read_text(encoding="utf-8")
-    return {relation: Template(**raw) for relation, raw in json.loads(text).items()}
+    return {relation: Template(**raw) for relation, raw in parse_json(text, file).items()}

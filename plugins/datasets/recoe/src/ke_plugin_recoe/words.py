@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -131,7 +130,7 @@ def of_the_atlas() -> Table:
 
 @cache
 def _atlas() -> Table:
-    raw = json.loads(files("ke_plugin_recoe").joinpath("atlas.json").read_text(encoding="utf-8"))
+    raw = parse_json(files("ke_plugin_recoe").joinpath("atlas.json").read_bytes(), "atlas.json")
     return _table(raw, "atlas.json")
 
 

@@ -23,6 +23,7 @@ from ke_core.plugin import (
     Query,
     fit,
     own_file,
+    parse_json,
 )
 from ke_plugin_ripple_edits import STYLE, BuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
@@ -126,7 +127,7 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 def _atlas_cases() -> tuple[Case, ...]:
     where = "ripple-edits-atlas, record"
     return tuple(
-        case(fit(json.loads(text), Record, where=f"{where} {at}", hint="report it"), at)
+        case(fit(parse_json(text, f"{where} {at}"), Record, where=f"{where} {at}", hint="report it"), at)
         for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
     )
 

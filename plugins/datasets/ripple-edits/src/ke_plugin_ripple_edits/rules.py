@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from attrs import evolve, field, frozen, validators
 
 from ke_core.graph import KnowledgeGraph
-from ke_core.plugin import BadData, fit, one_slot
+from ke_core.plugin import fit, one_slot, parse_toml, read_toml
 
 ENDS = ("subject", "object")
 HINT = "see the head of rules.toml in ke-plugin-ripple-edits for the format"
@@ -88,15 +87,10 @@ def _steps(ask: Ask) -> tuple[str, ...]:
 
 def read(path: Path | None = None) -> Table:
     """Our own table; with ``path``, that file's relations and rules beside it. Raises BadData."""
-    raw = tomllib.loads(files("ke_plugin_ripple_edits").joinpath("rules.toml").read_text(encoding="utf-8"))
+    raw = parse_toml(files("ke_plugin_ripple_edits").joinpath("rules.toml").read_bytes(), "rules.toml")
     if path is None:
         return fit(raw, Table, where="rules.toml", hint=HINT)
-    try:
-        own = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its rights") from wrong
-    except ValueError as wrong:
-        raise BadData(f"{path} is not TOML in UTF-8: {wrong}", hint=HINT) from wrong
+    own = read_toml(path, hint=HINT)
     alone = fit({**own, "relations": {**raw["relations"], **_table(own)}}, Table, where=str(path), hint=HINT)
     ours = fit(raw, Table, where="rules.toml", hint=HINT)
     return evolve(alone, rule=(*ours.rule, *alone.rule), articles=(*ours.articles, *alone.articles))

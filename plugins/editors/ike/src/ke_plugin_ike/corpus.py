@@ -12,7 +12,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import Artifacts, BadData, Encoder
+from ke_core.plugin import Artifacts, Encoder, is_intact
 from ke_core.retrieval import FactMemory
 from ke_plugin_ike.records import Record
 
@@ -100,14 +100,13 @@ class Corpus:
         """The memory of all demonstrations; embedded once, and kept for the next edits."""
         key = {"encoder": self.encoder.id, "records_sha256": self.sha256}
         path: Path = self.artifacts.path("ike-demonstrations", key, ".safetensors")
-        try:
+        if is_intact(path):
             return FactMemory.load(path, self.encoder)
-        except BadData:  # not there yet, or damaged
-            memory = FactMemory(
-                self.encoder, ((name, f"{each.fact} {each.prompt}") for name, each in self.demonstrations.items())
-            )
-            memory.save(path)
-            return memory
+        memory = FactMemory(
+            self.encoder, ((name, f"{each.fact} {each.prompt}") for name, each in self.demonstrations.items())
+        )
+        memory.save(path)
+        return memory
 
 
 def demonstrations(number: int, record: Record) -> Iterator[Demonstration]:

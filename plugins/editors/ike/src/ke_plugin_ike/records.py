@@ -12,17 +12,17 @@ left alone.
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import BadData
+from ke_core.plugin import BadData, parse_json
 
 OWN = "own"
 FILE = "demonstrations.jsonl"
+HINT = "see the README of ke-plugin-ike for the format"
 
 
 @frozen(kw_only=True)
@@ -73,10 +73,7 @@ def _lines(source: str) -> list[str]:
 
 
 def _record(line: str, where: str) -> Record:
-    try:
-        raw = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise _bad(where, "is not JSON") from error
+    raw = parse_json(line, where, hint=HINT)
     return Record(
         subject=_text(raw, "subject", where),
         prompt=_text(raw, "prompt", where),
@@ -106,4 +103,4 @@ def _list(raw: Any, field: str, where: str) -> list[Any]:
 
 
 def _bad(where: str, what: str) -> BadData:
-    return BadData(f"{where}: {what}", hint="see the README of ke-plugin-ike for the format")
+    return BadData(f"{where}: {what}", hint=HINT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep, read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.learner import Learner
 from ke_plugin_pokemqa.lessons import Lessons, Numbers, lessons_of, negatives, order
@@ -224,11 +223,10 @@ def _chunked(networks: Networks, texts: Numbers, *, edits: bool) -> Tensor:
 def _vectors(session: Session[Any], encoder: Encoder, texts: Sequence[str]) -> Any:
     """The texts' vectors, float32 [n, d]; read once and kept, since that takes longer than the training."""
     listed = hashlib.sha256("\x00".join(texts).encode()).hexdigest()
-    path = session.artifacts.path("sentence-vectors", {"encoder": encoder.id, "texts": listed}, ".npy")
-    if not path.exists():
-        starts = session.progress.track(range(0, len(texts), CHUNK), "reading the examples", -(-len(texts) // CHUNK))
-        vectors = np.concatenate([encoder.embed(texts[start : start + CHUNK]) for start in starts])
-        new = path.with_name(f".{path.stem}-{os.getpid()}.npy")
-        np.save(new, vectors)
-        new.replace(path)  # whole, or not there
-    return np.load(path)
+    path = session.artifacts.path("sentence-vectors", {"encoder": encoder.id, "texts": listed}, ".safetensors")
+    if (known := read_arrays(path)) is not None:
+        return known["vectors"]
+    starts = session.progress.track(range(0, len(texts), CHUNK), "reading the examples", -(-len(texts) // CHUNK))
+    vectors = np.concatenate([encoder.embed(texts[start : start + CHUNK]) for start in starts])
+    write_arrays(path, {"vectors": vectors})
+    return vectors

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.plugin import BadConfig, words
+from ke_core.plugin import BadConfig, read_json, words
 
 WEIGHTS = {2: 1 / 3, 3: 2 / 3}
 """Of bigrams and trigrams; the released evaluation weighs them 2/3 and 4/3 and halves the sum."""
@@ -65,14 +63,14 @@ class References:
 
 def read(source: str) -> References:
     """The references of a file. Raises BadConfig, which names it, for one of another form."""
+    raw = read_json(Path(source).expanduser(), error=BadConfig, hint=HINT)
     try:
-        raw: Any = json.loads(Path(source).expanduser().read_text(encoding="utf-8"))
         found = {
             (relation, thing): [str(one["text"]) for one in texts]
             for relation, things in raw.items()
             for thing, texts in things.items()
         }
-    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise BadConfig(f"classic.references: {source} cannot be read as references", hint=HINT) from error
     every = [text for texts in found.values() for text in texts]
     spread = Counter(word for text in every for word in set(words(text)))

@@ -8,13 +8,20 @@ from typing import Any, Literal, get_args, get_origin
 
 from attrs import fields, has
 from cattrs import Converter
-from cattrs.cols import homogenous_tuple_structure_factory, is_sequence
+from cattrs.cols import homogenous_tuple_structure_factory, is_sequence, list_structure_factory
 from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
 from cattrs.v import format_exception
 
-from ke_core.datasets.checks import NOUNS, noun
-
 Hook = Callable[[Any, Any], Any]
+NOUNS = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
+    list: "a list", dict: "an object",
+}  # fmt: skip
+
+
+def noun(value: Any) -> str:
+    """Return the kind of a JSON value, in a few words."""
+    return NOUNS.get(type(value), type(value).__name__)
 
 
 @cache
@@ -26,17 +33,8 @@ def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
     the file, where that is no Python name.
     """
     made = Converter(detailed_validation=detailed)
-    for kind in (str, int, bool):
-        made.register_structure_hook(kind, _exactly(kind))
-    made.register_structure_hook(float, _number)
-    made.register_structure_hook_factory(
-        is_sequence, lambda hint: _only(list, homogenous_tuple_structure_factory(hint, made))
-    )
+    refuse_other_types(made)
     made.register_structure_hook_factory(_is_fixed, lambda hint: _fixed(len(get_args(hint))))
-    made.register_structure_hook_factory(
-        _is_mapping,
-        lambda hint: _only(dict, make_mapping_structure_fn(hint, made)),
-    )
     made.register_structure_hook_factory(_is_literal, _one_of)
     made.register_structure_hook_factory(
         has,
@@ -45,6 +43,18 @@ def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
         ),
     )
     return made
+
+
+def refuse_other_types(made: Converter) -> None:
+    """Let ``made`` structure texts, numbers, lists and objects only from JSON values of that type."""
+    for kind in (str, int, bool):
+        made.register_structure_hook(kind, _exactly(kind))
+    made.register_structure_hook(float, _number)
+    made.register_structure_hook_factory(is_sequence, lambda hint: _only(list, _sequence(hint, made)))
+    made.register_structure_hook_factory(
+        _is_mapping,
+        lambda hint: _only(dict, make_mapping_structure_fn(hint, made)),
+    )
 
 
 def explain(error: BaseException, expected: type | None) -> str:
@@ -71,6 +81,12 @@ def _exactly(kind: type) -> Hook:
         return value
 
     return structure
+
+
+def _sequence(hint: Any, made: Converter) -> Hook:
+    factory = list_structure_factory if get_origin(hint) is list else homogenous_tuple_structure_factory
+    hook: Hook = factory(hint, made)
+    return hook
 
 
 def _number(value: Any, _hint: Any) -> Any:
