@@ -19,7 +19,7 @@ COMMANDS = {
     "edit": "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
     "patch": "Describe, apply, revert and compare patches: files of weight updates.",
     "verify": "Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed.",
-    "serve": "Answer over an OpenAI-compatible endpoint, with edits in force that change while it runs.",
+    "serve": "Answer over an OpenAI-compatible endpoint, with edits that can change while it runs.",
     "train": "Train what an editor must learn before it can edit.",
     "report": "Print the table of one run, or of several side by side; write HTML, LaTeX, CSV, Markdown.",
     "compare": "Pair the same queries of two runs, and say what differs by more than chance.",
