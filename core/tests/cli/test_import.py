@@ -160,7 +160,7 @@ def test_a_file_of_answers_before_editing_alone_is_refused(take, tmp_path, edito
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ("{", "line 2 is not JSON"),
+        ("{", "line 2 is cut off"),
         ("[1]", "line 2 is not a JSON object"),
         (line(case="9"), "line 2: case '9' is not in toy"),
         ({"query": "hop-1", "text": "x"}, "line 2: case is missing or empty"),
