@@ -74,7 +74,8 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 def _legend(found: Comparison) -> Iterator[str]:
     for place, run in enumerate(found.runs):
         model = "no model" if without_model(run.spec) else run.spec.model.id
-        yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}  ({run.path})"
+        own = ", given each question's own edits" if run.spec.own_edits else ""
+        yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}{own}  ({run.path})"
     yield f"{counted(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
     yield f"judge: {component_words(found.judge)}"
 

@@ -11,13 +11,15 @@ from ke_core.report.run import Reported
 def names(runs: Sequence[Reported]) -> list[str]:
     """Of each run what tells it from the others: its editor, size, seed, and options of which others have another.
 
-    As a command line has them; what was not set is not said.
+    As a command line has them; what was not set is not said. An editor that was given each question's own edits is
+    marked.
     """
     facts = [_facts(run) for run in runs]
     return [
         " ".join(
             [run.spec.editor.name]
             + [f"{name}={value}" for name, value in own.items() if value and _differs(name, facts)]
+            + (["(given own edits)"] if run.spec.own_edits else [])
         )
         for run, own in zip(runs, facts, strict=True)
     ]

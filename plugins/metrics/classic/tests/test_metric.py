@@ -156,7 +156,7 @@ def test_v9_a_failure_is_in_n_of_the_magnitude_too_with_its_lowest_value() -> No
     gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
     one = record(edit_scored=gone)
     assert reasons(one) == {}
-    assert values(one)["efficacy-magnitude"] == -1
+    assert magnitudes(one)["efficacy-magnitude"] == -1
 
 
 def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:
