@@ -14,12 +14,13 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from ke_core.engine.locating import LocateEditor, Work
+from ke_core.interrupts import uninterruptible_context
 from ke_core.models.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_core.models.local.float64 import double, home
 from ke_core.protocols import LanguageModel
 from ke_core.whitebox.corpus import read_corpus
 from ke_core.whitebox.facts import model_facts
-from ke_core.whitebox.hooks import default_dtype, forward, frozen_module
+from ke_core.whitebox.hooks import Hooks, default_dtype, forward, frozen_module
 from ke_core.whitebox.keys import average_keys, bare_keys, bare_values, project
 from ke_core.whitebox.locate import Ground, Grounds, spread, write
 from ke_core.whitebox.modules import Layer, ModuleMap, find_parts, module_map
@@ -74,10 +75,10 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
+    "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Hooks", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
     "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Work", "ZSettings",
     "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "default_dtype", "double", "encode",
     "find_parts", "forward", "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail",
-    "padded", "project", "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids", "unmakeable",
-    "weighed", "whole_instead", "write",
+    "padded", "project", "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids",
+    "uninterruptible_context", "unmakeable", "weighed", "whole_instead", "write",
 ]  # fmt: skip

@@ -92,3 +92,14 @@ def test_an_exception_in_the_chain_gives_everything_back():
         patch.add(names_of(model)[1], update(model, 1))
         raise ZeroDivisionError
     assert dict(model.state()) == before
+
+
+def test_a_patch_whose_context_was_never_closed_is_undone_with_the_chain():
+    model = tiny_model("llama")
+    before = dict(model.state())
+    with model.chained():
+        patch = model.patch()
+        patch.__enter__()
+        patch.add(names_of(model)[0], update(model, 0))
+        assert dict(model.state()) != before
+    assert dict(model.state()) == before

@@ -188,6 +188,8 @@ def test_the_same_patch_gives_the_same_bytes_each_time(opened, kit, tmp_path):
         for folder in sorted(tmp_path.glob("edited-*"))
     ]
     assert all(one == content[0] for one in content)
+
+
 @pytest.mark.parametrize("harm", ["another name", "another shape"])
 def test_originals_of_another_model_are_refused_in_one_line(opened, kit, tmp_path, harm):
     model = opened("llama")

@@ -208,7 +208,11 @@ def test_edits_change_while_others_ask(site):
             BadData,
             "line 1 is not JSON: NaN",
         ),
-        ('{"prompt": "{} is", "subject": "x", "object": "y", "relation": "\\ud800"}', BadData, "line 1 is not JSON: it holds half"),
+        (
+            '{"prompt": "{} is", "subject": "x", "object": "y", "relation": "\\ud800"}',
+            BadData,
+            "line 1 is not JSON: it holds half",
+        ),
         ('{"prompt": "The capital of Peru is", "subject": "Peru"}', BadData, "line 1: target_new"),
         ('{"statement": "x", "id": "1"}\n{"statement": "y", "id": "1"}', BadData, "contradicts the edit 1"),
     ],

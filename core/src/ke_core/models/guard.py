@@ -7,14 +7,13 @@ tensor at its first use and copies it back on the way out, also after an excepti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
 import torch
 from attrs import define, field, frozen
 from torch import Tensor, nn
 
 from ke_core.errors import EditFailed
+from ke_core.interrupts import UninterruptibleContext, uninterruptible
 from ke_core.models.fingerprint import digest_of, fingerprint
 
 
@@ -89,7 +88,7 @@ class Changes:
 
 
 @define(eq=False)
-class Chain:
+class Chain(UninterruptibleContext["Chain"]):
     """Patches made one on top of another and taken back together, so that each weight is saved once, however many
     there are; and once more while a group of them may still fail.
     """
@@ -99,21 +98,24 @@ class Chain:
     _since: dict[str, Tensor] = field(factory=dict, init=False)
     _open: list[Patch] = field(factory=list, init=False)
 
-    def __enter__(self) -> Self:
+    def _begin(self) -> Chain:
         return self
 
+    @uninterruptible
     def settle(self) -> None:
         """What the open patches have added so far ``undo`` takes back, or the chain's end; they themselves do not."""
         for patch in self._open:
             for name, tensor in patch.release().items():
                 self._since.setdefault(name, tensor)
 
+    @uninterruptible
     def keep(self) -> None:
         """What was settled so far stays until the chain ends."""
         for name, tensor in self._since.items():
             self._saved.setdefault(name, tensor)
         self._since.clear()
 
+    @uninterruptible
     def undo(self) -> None:
         """Take back what was settled since ``keep``. Patches that are open must have ended first."""
         _restore(self.module, self._since)
@@ -127,16 +129,15 @@ class Chain:
         """``patch`` ends; what was settled of it stays."""
         self._open.remove(patch)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _end(self, _error: BaseException | None) -> None:
+        self.settle()  # also what a patch added whose context was never closed
         self.undo()
         _restore(self.module, self._saved)
         self._saved.clear()
 
 
 @define(eq=False)
-class Patch:
+class Patch(UninterruptibleContext["Patch"]):
     """Adds updates to a module's parameters for as long as the context is open.
 
     Nested patches unwind in order. Nothing else of the module is touched: no flags, no hooks. ``recorders`` are told
@@ -149,11 +150,12 @@ class Patch:
     made: list[tuple[str, Delta]] = field(factory=list, init=False)
     _saved: dict[str, Tensor] = field(factory=dict, init=False)
 
-    def __enter__(self) -> Self:
+    def _begin(self) -> Patch:
         for listener in self._listeners:
             listener.opened(self)
         return self
 
+    @uninterruptible
     def add(self, name: str, delta: Delta) -> None:
         """Add ``delta`` to the parameter called ``name`` (``model.layers.4.mlp.down_proj.weight``).
 
@@ -205,9 +207,7 @@ class Patch:
         saved, self._saved = self._saved, {}
         return saved
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _end(self, _error: BaseException | None) -> None:
         _restore(self.module, self._saved)
         self._saved.clear()
         self.made.clear()

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ke_core.interrupts import uninterruptible_context
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> AbstractContextManager[None]:
     """Keep transformers and the hub silent: what matters is raised, and progress is the command line's."""
     from huggingface_hub.utils import logging as hub  # noqa: PLC0415  light modules import this one
     from transformers.utils import logging as ours  # noqa: PLC0415  seconds
 
+    return _quiet(hub, ours)
+
+
+@uninterruptible_context
+def _quiet(hub: Any, ours: Any) -> Iterator[None]:
     bars = ours.is_progress_bar_enabled()
     levels = [(speaker, speaker.get_verbosity()) for speaker in (ours, hub)]
     for speaker, _level in levels:

@@ -27,6 +27,7 @@ from ke_core.data.patches import PATCH_SCHEMA, Applied, Base, History
 from ke_core.data.reading import read_object
 from ke_core.errors import BadPatch
 from ke_core.files import explained
+from ke_core.interrupts import uninterruptible_context
 from ke_core.models.hf.model import HFModel
 from ke_core.models.quiet import quiet
 from ke_core.patches.apply import add
@@ -131,15 +132,22 @@ def reverted(model: HFModel, past: Past, keep: Sequence[StoredPatch]) -> Iterato
     """
     _check_can_stay(past, keep)
     base = past.history.base.weights
-    now = {name: model.module.get_parameter(name).detach().clone() for name in past.originals}
-    try:
-        _copy(model, past.originals)
+    with _replaced(model, past.originals):
         if weights_digest(model.module) != base:
             raise BadPatch(f"the tensors that were kept do not give weights {base[:12]} back", hint=AGAIN)
         with model.patch() as weights:
             for patch in keep:
                 add(weights, patch)
             yield
+
+
+@uninterruptible_context
+def _replaced(model: HFModel, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """``model`` with ``tensors`` in place of its parameters of those names."""
+    now = {name: model.module.get_parameter(name).detach().clone() for name in tensors}
+    try:
+        _copy(model, tensors)
+        yield
     finally:
         _copy(model, now)
 

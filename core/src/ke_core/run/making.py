@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
 from attrs import define, evolve, field, frozen
@@ -14,6 +13,7 @@ from ke_core.data.facts import Edit
 from ke_core.data.records import Batch
 from ke_core.data.results import Details, Passes, Peak
 from ke_core.errors import UnsupportedChange
+from ke_core.interrupts import UninterruptibleContext
 from ke_core.protocols import Edited, Editor, Session
 from ke_core.run.job import Job
 from ke_core.run.meter import Meter
@@ -35,7 +35,7 @@ class Made:
 
 
 @define
-class Maker:
+class Maker(UninterruptibleContext["Maker"]):
     """Edits the session's model for as long as the context is open.
 
     An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
@@ -52,7 +52,7 @@ class Maker:
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _chain: Any = field(default=None, init=False)
 
-    def __enter__(self) -> Self:
+    def _begin(self) -> Maker:
         model: Any = self.session.model
         if hasattr(model, "chained"):  # weights that lie elsewhere are not edited
             self._chain = self._stack.enter_context(model.chained())
@@ -118,10 +118,8 @@ class Maker:
             self._chain.keep()
         self.edited = group.edited
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return self._stack.__exit__(kind, error, trace)
+    def _end(self, error: BaseException | None) -> bool | None:
+        return self._stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
 
 @define

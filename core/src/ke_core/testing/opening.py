@@ -18,9 +18,12 @@ from ke_core.protocols import Editor, Session
 from ke_core.specs import EditorSpec
 from ke_core.testing.editor import EditorContract, one_clear_line, unchanged
 from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_core.testing.interrupts import Interrupter, ctrl_c, first_and_last
 from ke_core.whitebox.modules import find_parts
 
 KEPT = "templates"  # sampled contexts: the engine, which samples them, has ways of its own around a failure
+INTERRUPTED = 12
+"""Moments of making an edit at which it is interrupted."""
 OVERWRITE = city_edit(TOWER, ROME, MADRID)
 """Contradicts MOVE_TOWER in one batch, and may follow it."""
 
@@ -74,6 +77,37 @@ class OpenModelContract(EditorContract):
             assert at in passes
             with unchanged(model), editor.edit(session, self.edits):
                 assert expected == model.digest
+
+    def test_ctrl_c_leaves_nothing_and_is_never_lost(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+        """Tried at every moment of closing an edit, and at some of making it. A later edit is not affected."""
+        model = self.tiny()
+        editor, session = spec.build(config), self.on(model, tmp_path)
+        with editor.edit(session, self.edits):
+            expected = model.digest
+        packages = frozenset({"contextlib", "ke_core", type(editor).__module__.partition(".")[0]})
+        made: list[int] = []
+
+        def interrupt(*, making: int = -1, closing: int = -1) -> tuple[bool, Interrupter]:
+            """Edit with an interrupt at one of the moments of either phase."""
+            interrupter = Interrupter(packages=packages, at=making)
+
+            def edit() -> None:
+                with editor.edit(session, self.edits):
+                    made.append(len(interrupter.seen))
+                    interrupter.restart(closing)
+
+            with unchanged(model):
+                return interrupter.interrupts(edit), interrupter
+
+        with ctrl_c():
+            interrupted, closed = interrupt()
+            assert not interrupted
+            for at in range(0, made[0], made[0] // INTERRUPTED):
+                assert interrupt(making=at)[0]
+            for at in first_and_last(closed.seen):
+                assert interrupt(closing=at)[0], closed.seen[at]
+        with editor.edit(session, self.edits):
+            assert expected == model.digest
 
     @pytest.mark.parametrize("wanted", [False, True])
     def test_s6_flags_types_and_configuration_stay_as_they_were(

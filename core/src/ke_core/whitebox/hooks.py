@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_core.models.local.passes import COUNTER
 
 
@@ -17,16 +17,16 @@ class Stopped(Exception):
     """Raised by a hook to end a forward pass early; ``forward`` catches it."""
 
 
-class Hooks:
+class Hooks(UninterruptibleContext["Hooks"]):
     """Forward hooks that are gone when the block ends, also after an exception."""
 
     def __init__(self) -> None:
         self._handles: list[RemovableHandle] = []
 
-    def __enter__(self) -> Self:
+    def _begin(self) -> Hooks:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def _end(self, _error: BaseException | None) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -37,7 +37,7 @@ class Hooks:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             see(args, kwargs)
 
-        self._handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+        self._keep(lambda: module.register_forward_pre_hook(hook, with_kwargs=True))
 
     def after(self, module: nn.Module, see: Callable[[Tensor], None]) -> None:
         """Call ``see(output)`` after each call of ``module``; of a tuple, the hidden states alone."""
@@ -45,7 +45,7 @@ class Hooks:
         def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             see(first(output))
 
-        self._handles.append(module.register_forward_hook(hook))
+        self.add(module, hook)
 
     def change(self, module: nn.Module, make: Callable[[Tensor], Tensor]) -> None:
         """Put ``make(output)`` in the place of each output of ``module``; of a tuple, of its hidden states alone."""
@@ -54,7 +54,7 @@ class Hooks:
             made = make(first(output))
             return made if isinstance(output, Tensor) else (made, *output[1:])
 
-        self._handles.append(module.register_forward_hook(hook))
+        self.add(module, hook)
 
     def stop_after(self, module: nn.Module) -> None:
         """End the pass when ``module`` has run; register it after the hooks that look at ``module``."""
@@ -62,7 +62,15 @@ class Hooks:
         def hook(_module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
             raise Stopped
 
-        self._handles.append(module.register_forward_hook(hook))
+        self.add(module, hook)
+
+    def add(self, module: nn.Module, hook: Callable[[nn.Module, tuple[Any, ...], Any], Any]) -> None:
+        """Call ``hook(module, args, output)`` after each call of ``module``; a value other than None is the output."""
+        self._keep(lambda: module.register_forward_hook(hook))
+
+    @uninterruptible
+    def _keep(self, register: Callable[[], RemovableHandle]) -> None:
+        self._handles.append(register())
 
 
 def first(output: Any) -> Tensor:
@@ -90,7 +98,7 @@ def forward(module: nn.Module, ids: Tensor, mask: Tensor, **more: Any) -> Any:
         return None
 
 
-@contextmanager
+@uninterruptible_context
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Set torch's default dtype while the block runs, for libraries that create tensors without naming one."""
     before = torch.get_default_dtype()
@@ -101,18 +109,20 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-@contextmanager
+@uninterruptible_context
 def frozen_module(module: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients for parameters while the block runs; every flag is put back."""
+    """No dropout and no gradients for parameters while the block runs; every flag is restored, torch's own too."""
+    enabled = torch.is_grad_enabled()
     training = {child: child.training for child in module.modules()}
     wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
     try:
         module.eval()
         for parameter in wanted:
             parameter.requires_grad = False
-        with torch.no_grad():
-            yield
+        torch.set_grad_enabled(False)
+        yield
     finally:
+        torch.set_grad_enabled(enabled)
         for child, mode in training.items():
             child.training = mode
         for parameter, grad in wanted.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, Self
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from ke_core.data.facts import Edit
 from ke_core.errors import EditFailed
 from ke_core.hyper import ModelFacts, Setting, Settings, SingleConfig, SpreadConfig, TargetConfig, as_details
+from ke_core.interrupts import uninterruptible_context
 from ke_core.models.guard import LowRank, Patch
 from ke_core.models.local.float64 import double
 from ke_core.protocols import Session
@@ -130,7 +131,7 @@ class Grounds:
     contexts: Contexts
     weighs: bool = True
     moments: Moments = field(init=False)
-    _open: dict[int, list[Ground]] = field(factory=dict, init=False)
+    _open: dict[int, Ground] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.moments = Moments(
@@ -169,8 +170,7 @@ class Grounds:
         if self.weighs and self.moments.missing(session, modules, layers):
             self.moments.rows(session, modules)
 
-    @contextmanager
-    def under(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Ground]:
+    def under(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Ground]:
         """The ground of the session's model. Nested uses on one model share the outermost one's.
 
         Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
@@ -178,15 +178,15 @@ class Grounds:
         """
         as_rewrites(edits, session.model.tokenizer, self._room(session))
         key = id(session.model.module)
-        nested = self._open.setdefault(key, [])
+        return nullcontext(self._open[key]) if key in self._open else self._kept(key, self._make(session))
+
+    @uninterruptible_context
+    def _kept(self, key: int, ground: Ground) -> Iterator[Ground]:
+        self._open[key] = ground
         try:
-            nested.append(nested[-1] if nested else self._make(session))
-            yield nested[-1]
+            yield ground
         finally:
-            if nested:
-                nested.pop()
-            if not nested:
-                self._open.pop(key, None)
+            del self._open[key]
 
     def _room(self, session: Session[Any]) -> int:
         """How many tokens prompt and target may have, behind the longest left context."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
 from attrs import define, field
 
 from ke_core.data.results import Passes, Scored
+from ke_core.interrupts import uninterruptible_context
 from ke_core.models.context import context_of
 from ke_core.models.fingerprint import Checksums, digest_of, fingerprint
 from ke_core.models.guard import Chain, Changes, Patch
@@ -107,7 +107,7 @@ class HFModel:
         self._runner.about_to_change()
         return Patch(self.module, tuple(self._recorders), self._chain)
 
-    @contextmanager
+    @uninterruptible_context
     def chained(self) -> Iterator[Chain]:
         """Patches opened from now on, one on top of another, are taken back together when the context ends.
 
@@ -125,7 +125,7 @@ class HFModel:
             finally:
                 self._chain = None
 
-    @contextmanager
+    @uninterruptible_context
     def recording(self) -> Iterator[Changes]:
         """Keep what patches opened from now on add, for as long as they are open; it costs the updates' memory.
 

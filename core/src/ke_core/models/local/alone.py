@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
+from ke_core.interrupts import uninterruptible_context
 from ke_core.models.local.decoding import Row
 from ke_core.models.local.memory import let_go, out_of_memory
 from ke_core.models.local.sampling import NotFinite, choose
@@ -61,7 +61,7 @@ def generate_alone(module: Any, row: Row) -> None:
         )
 
 
-@contextmanager
+@uninterruptible_context
 def _without_habits(module: Any) -> Iterator[None]:
     """Without the model's own penalties, suppressed tokens and the like, which stand in for all that is not given."""
     own, module.generation_config = module.generation_config, GenerationConfig()

@@ -15,7 +15,6 @@ transformers calls a registered function in place of its own wherever a decoder 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -23,6 +22,8 @@ import torch
 from attrs import define
 from torch import Tensor, nn
 from transformers import AttentionInterface
+
+from ke_core.interrupts import uninterruptible_context
 
 NAME = "ke_shared_prefix"
 # Scores at a time, of which there are up to three copies. On the processor 2 MiB in float32, so that they stay in its
@@ -54,7 +55,7 @@ class Shared:
 _active: ContextVar[Shared | None] = ContextVar("shared prefix", default=None)
 
 
-@contextmanager
+@uninterruptible_context
 def active(shared: Shared) -> Iterator[Shared]:
     """Forward passes inside attend to this prefix."""
     token = _active.set(shared)
@@ -69,7 +70,7 @@ def configs_of(module: nn.Module) -> list[Any]:
     return list({id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values())
 
 
-@contextmanager
+@uninterruptible_context
 def switched(configs: Sequence[Any]) -> Iterator[None]:
     """The model attends through us inside, and as it did before outside."""
     before = [getattr(config, "_attn_implementation", None) for config in configs]

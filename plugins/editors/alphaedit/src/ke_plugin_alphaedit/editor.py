@@ -9,14 +9,24 @@ afterwards:                 K at every layer of the edited model joins Kp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_core.weights import Ground, Grounds, LocateEditor, LowRank, Moment, Work, average_keys, spread
+from ke_core.weights import (
+    Ground,
+    Grounds,
+    LocateEditor,
+    LowRank,
+    Moment,
+    Work,
+    average_keys,
+    spread,
+    uninterruptible_context,
+)
 from ke_plugin_alphaedit import AlphaEditConfig, settings
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 
@@ -51,8 +61,8 @@ class AlphaEdit(LocateEditor):
             return spaces[layer].update(keys, residual, [kept[layer] for kept in earlier])
 
         norms, left = spread(work.weights, ground.modules, wanted, layers, solve)
-        earlier.append({layer: average_keys(ground.modules, wanted.rows, layer) for layer in layers})
-        work.closing.callback(earlier.pop)
+        keys = {layer: average_keys(ground.modules, wanted.rows, layer) for layer in layers}
+        work.closing.enter_context(_appended(earlier, keys))
         return ground.details(norms, wanted.report(left)) | {"null_spaces": described(spaces)}
 
     def _space(self, ground: Ground, layer: int) -> NullSpace:
@@ -60,6 +70,16 @@ class AlphaEdit(LocateEditor):
         if moment not in self._spaces:
             self._spaces[moment] = null_space(moment, layer, ground["nullspace_threshold"], ground["l2"])
         return self._spaces[moment]
+
+
+@uninterruptible_context
+def _appended(earlier: list[Keys], keys: Keys) -> Iterator[None]:
+    """``earlier`` with the ``keys`` of an edit while it is open."""
+    earlier.append(keys)
+    try:
+        yield
+    finally:
+        earlier.pop()
 
 
 def described(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ Where the model differs from the module map (norms after the MLP, capped logits)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -22,7 +21,20 @@ from attrs import field, frozen
 from torch import Tensor, nn
 
 from ke_core.plugin import EditFailed, Progress
-from ke_core.weights import Layer, ModuleMap, Rewrite, Row, Tail, forward, frozen_module, open_tail, padded, target_ids
+from ke_core.weights import (
+    Hooks,
+    Layer,
+    ModuleMap,
+    Rewrite,
+    Row,
+    Tail,
+    forward,
+    frozen_module,
+    open_tail,
+    padded,
+    target_ids,
+    uninterruptible_context,
+)
 
 
 @frozen(kw_only=True)
@@ -190,18 +202,14 @@ def _zero(modules: ModuleMap, layer: Layer) -> Update:
     )
 
 
-@contextmanager
+@uninterruptible_context
 def _attached(updates: Sequence[Update]) -> Iterator[None]:
     """Projections give W x + D x while the block runs."""
-    handles = []
-    try:
+    with Hooks() as hooks:
         for update in updates:
 
             def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor, update: Update = update) -> Tensor:
                 return (output + update.added(args[0])).to(output.dtype)
 
-            handles.append(update.layer.projection.register_forward_hook(hook))
+            hooks.add(update.layer.projection, hook)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -8,7 +8,6 @@ one already, the new one is added beside it, and both act.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import peft
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_core.weights import LowRank, default_dtype, double, quantised
+from ke_core.weights import LowRank, default_dtype, double, quantised, uninterruptible_context
 from ke_plugin_lora.values import AdapterConfig
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
@@ -71,7 +70,7 @@ def held_as(module: nn.Module) -> str:
     return ""
 
 
-@contextmanager
+@uninterruptible_context
 def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -> Iterator[Adapter]:
     """A new adapter on every linear map whose name ends in one of ``targets``; it adds nothing until it is trained.
 
@@ -139,7 +138,7 @@ def _insert(
     return made
 
 
-@contextmanager
+@uninterruptible_context
 def _unmarked(module: nn.Module) -> Iterator[None]:
     """Without the note that peft leaves on a model, whose only use is to warn of a second adapter."""
     mark = "peft_config"

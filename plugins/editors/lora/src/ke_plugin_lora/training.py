@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import EditFailed, Progress
-from ke_core.weights import forward, frozen_module, padded
+from ke_core.weights import forward, frozen_module, padded, uninterruptible_context
 from ke_plugin_lora.adapter import Adapter
 from ke_plugin_lora.examples import Example
 from ke_plugin_lora.values import AdapterConfig
@@ -19,7 +18,7 @@ EVALUATED = 16  # examples whose loss is looked at together
 KEEP = "logits_to_keep"
 
 
-@contextmanager
+@uninterruptible_context
 def seeded(device: torch.device, seed: int) -> Iterator[None]:
     """The generators of torch start from ``seed`` while the block runs, and go on after it as if it had not."""
     devices = [] if device.type == "cpu" else [device]

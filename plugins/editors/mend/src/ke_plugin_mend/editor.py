@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from ke_core.weights import (
     encode,
     frozen_module,
     target_ids,
+    uninterruptible_context,
     unmakeable,
 )
 from ke_plugin_mend import MendConfig, Reduction
@@ -89,12 +90,17 @@ class Mend:
         trained = self._trained(session) if outermost else self._open[id(session.model)]
         with session.model.patch() as weights:
             made = self._write(session.model, trained, rewrites, weights)
-            self._open[id(session.model)] = trained
-            try:
+            with self._remembered(session.model, trained) if outermost else nullcontext():
                 yield Direct(session, made)
-            finally:
-                if outermost:
-                    del self._open[id(session.model)]
+
+    @uninterruptible_context
+    def _remembered(self, model: OpenModel, trained: Trained) -> Iterator[None]:
+        """Use ``trained`` for further edits of ``model`` while the block runs."""
+        self._open[id(model)] = trained
+        try:
+            yield
+        finally:
+            del self._open[id(model)]
 
     def _write(self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
         """Find the updates and add them; what is to be recorded of them."""

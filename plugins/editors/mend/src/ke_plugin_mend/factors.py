@@ -7,14 +7,13 @@ For a linear map W on the tokens of a batch, dL/dW = sum_t g_t x_t^T, x_t its in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.weights import ModuleMap, forward, padded
+from ke_core.weights import Hooks, ModuleMap, forward, padded, uninterruptible_context
 
 LOSS_SCALE = {torch.float16: 2.0**10}
 """Gradients of half precision fall under its smallest number; a power of two is taken in and out without rounding."""
@@ -118,23 +117,20 @@ def factors(
     return found, losses.detach(), logits.detach()
 
 
-@contextmanager
+@uninterruptible_context
 def hooked(module: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
     """Call ``see(name, args, output)`` after each of the maps; what it returns, if anything, is the new output."""
-    handles = [
-        module.get_submodule(name).register_forward_hook(
-            lambda _module, args, output, name=name: see(name, args, output)
-        )
-        for name in names
-    ]
-    try:
+    with Hooks() as hooks:
+        for name in names:
+
+            def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor, name: str = name) -> Any:
+                return see(name, args, output)
+
+            hooks.add(module.get_submodule(name), hook)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-@contextmanager
+@uninterruptible_context
 def side_branches(module: nn.Module, updates: Mapping[str, tuple[Tensor, Tensor]], rows: int) -> Iterator[None]:
     """Each map acts as W + left right, a different update for each row of the batch: y + left (right x).
 

@@ -1,0 +1,72 @@
+"""Ctrl-C at a chosen moment, for tests of what it leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from attrs import define, field
+
+Point = tuple[str, int, str]
+"""File, line and event: a place where Python may run a signal handler."""
+
+
+@define
+class Interrupter:
+    """Call the handler of SIGINT at the ``at``-th point in code of ``packages``; -1 only records the points.
+
+    Python runs signal handlers when it enters a function, when it resumes a generator and after a call of a C function.
+    A profiling function is called at the same points, with the frame that a signal handler would be given.
+    """
+
+    at: int = -1
+    packages: frozenset[str] | None = None
+    seen: list[Point] = field(factory=list, init=False)
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        """For ``sys.setprofile``."""
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if event in ("call", "c_return") and (self.packages is None or package in self.packages):
+            self.seen.append((frame.f_code.co_filename, frame.f_lineno, event))
+            if len(self.seen) == self.at + 1:
+                handler = signal.getsignal(signal.SIGINT)
+                assert callable(handler)
+                handler(signal.SIGINT, frame)
+
+    def restart(self, at: int) -> None:
+        """Count from here."""
+        self.at = at
+        self.seen.clear()
+
+    def interrupts(self, run: Callable[[], object]) -> bool:
+        """Whether ``run()`` raised KeyboardInterrupt."""
+        try:
+            sys.setprofile(self)
+            try:
+                run()
+            finally:
+                sys.setprofile(None)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+
+@contextmanager
+def ctrl_c() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt while the block runs, as in a terminal; a background job ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def first_and_last(points: list[Point]) -> list[int]:
+    """The indices of the first and the last occurrence of each point, so that a loop is not tried at every turn."""
+    found: dict[Point, tuple[int, int]] = {}
+    for number, point in enumerate(points):
+        found[point] = (found.get(point, (number,))[0], number)
+    return sorted({number for both in found.values() for number in both})

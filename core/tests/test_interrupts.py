@@ -1,0 +1,237 @@
+"""Ctrl-C waits while a context opens or closes, and is raised afterwards."""
+
+import signal
+import threading
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from ke_core.errors import ToldToEnd
+from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_core.testing.interrupts import Interrupter
+
+pytestmark = pytest.mark.usefixtures("interruptible")
+
+
+def press(number=signal.SIGINT):
+    signal.raise_signal(number)
+
+
+class Change(UninterruptibleContext["Change"]):
+    """Notes what is done; runs ``opening`` and ``closing`` half-way."""
+
+    def __init__(self, opening=lambda: None, closing=lambda: None):
+        self.opening, self.closing, self.done = opening, closing, []
+
+    def _begin(self):
+        self.done.append("begin")
+        self.opening()
+        self.done.append("begun")
+        return self
+
+    def _end(self, _error):
+        self.done.append("end")
+        self.closing()
+        self.done.append("ended")
+
+
+WHOLE = ["begin", "begun", "end", "ended"]
+
+
+def test_an_interrupt_while_a_context_opens_closes_it_and_skips_the_body():
+    change = Change(opening=press)
+    with pytest.raises(KeyboardInterrupt), change:
+        pytest.fail("the body ran")
+    assert change.done == WHOLE
+
+
+def test_an_interrupt_while_a_context_closes_is_raised_when_it_has_closed():
+    change = Change(closing=press)
+    with pytest.raises(KeyboardInterrupt), change:
+        pass
+    assert change.done == WHOLE
+
+
+def test_an_interrupt_of_the_body_is_raised_at_once():
+    change = Change()
+    with pytest.raises(KeyboardInterrupt), change:
+        press()
+        pytest.fail("the body went on")
+    assert change.done == WHOLE
+
+
+def test_a_second_interrupt_while_a_context_closes_because_of_the_first_waits_too():
+    change = Change(closing=lambda: (press(), press()))
+    with pytest.raises(KeyboardInterrupt), change:
+        press()
+    assert change.done == WHOLE
+
+
+def test_an_interrupt_follows_the_error_of_the_body():
+    with pytest.raises(KeyboardInterrupt) as caught, Change(closing=press):
+        raise ZeroDivisionError
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+
+
+def test_an_interrupt_follows_the_error_of_opening():
+    def fails():
+        press()
+        raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt) as caught, Change(opening=fails):
+        pytest.fail("the body ran")
+    assert isinstance(caught.value.__context__, ZeroDivisionError)
+
+
+def test_an_interrupt_waits_until_the_outer_of_two_contexts_has_closed():
+    inner = Change(closing=press)
+
+    def both():
+        with inner:
+            pass
+
+    outer = Change(closing=both)
+    with pytest.raises(KeyboardInterrupt), outer:
+        pass
+    assert (inner.done, outer.done) == (WHOLE, WHOLE)
+
+
+def test_a_function_can_be_protected_and_raises_when_it_returns():
+    done = []
+
+    @uninterruptible
+    def twice():
+        done.append(1)
+        press()
+        done.append(2)
+
+    with pytest.raises(KeyboardInterrupt), Change():
+        twice()
+        pytest.fail("the body went on")
+    assert done == [1, 2]
+
+
+def test_the_handler_is_installed_for_open_contexts_only():
+    before = signal.getsignal(signal.SIGINT)
+    with Change():
+        installed = signal.getsignal(signal.SIGINT)
+        assert installed != before
+        with Change():
+            assert signal.getsignal(signal.SIGINT) == installed
+        assert signal.getsignal(signal.SIGINT) == installed
+    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_handler_that_was_installed_inside_stays():
+    def later(_number, _frame):
+        pass
+
+    with Change():
+        signal.signal(signal.SIGINT, later)
+    assert signal.getsignal(signal.SIGINT) is later
+
+
+def test_a_handler_that_raises_nothing_is_called_once_and_the_body_runs():
+    seen = []
+    signal.signal(signal.SIGINT, lambda number, _frame: seen.append(number))
+    ran = []
+    with Change(opening=lambda: (press(), press())) as change:
+        ran.append(list(change.done))
+    assert (ran, seen, change.done) == ([["begin", "begun"]], [signal.SIGINT], WHOLE)
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    change = Change(closing=press)
+    with change:
+        press()
+    assert change.done == WHOLE
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_sigterm_with_a_handler_waits_too():
+    def told(_number, _frame):
+        raise ToldToEnd("the launcher ends this process")
+
+    before = signal.signal(signal.SIGTERM, told)
+    try:
+        change = Change(closing=lambda: press(signal.SIGTERM))
+        with pytest.raises(ToldToEnd), change:
+            pass
+        assert change.done == WHOLE
+        assert signal.getsignal(signal.SIGTERM) is told
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_in_another_thread_nothing_is_installed():
+    before, found = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with Change() as change:
+            found.append(signal.getsignal(signal.SIGINT))
+        found.append(change.done)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [before, WHOLE]
+
+
+def test_a_thread_does_not_receive_the_interrupt_that_waits_in_the_main_thread():
+    found = []
+
+    def work():
+        with Change() as change:
+            pass
+        found.append(change.done)
+
+    def closing():
+        press()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    with pytest.raises(KeyboardInterrupt), Change(closing=closing):
+        pass
+    assert found == [WHOLE]
+
+
+@uninterruptible_context
+def made(changes):
+    """A context made of a generator."""
+    change = Change()
+    changes.append(change)
+    with change:
+        yield change
+
+
+@contextmanager
+def plain(changes):
+    """A context that is not protected itself, as editors of other authors write them."""
+    with made(changes) as change:
+        yield change
+
+
+def entered(changes):
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(plain(changes))
+
+
+def nested(changes):
+    with plain(changes), made(changes):
+        pass
+
+
+@pytest.mark.parametrize("run", [nested, entered])
+def test_at_every_moment_each_context_closes_and_the_interrupt_is_raised(run):
+    packages = frozenset({"contextlib", "ke_core", __name__.partition(".")[0]})
+    counter = Interrupter(packages=packages)
+    assert not counter.interrupts(lambda: run([]))
+    assert len(counter.seen) > 50
+    for at in range(len(counter.seen)):
+        changes = []
+        assert Interrupter(packages=packages, at=at).interrupts(lambda changes=changes: run(changes))
+        assert all(change.done in ([], WHOLE) for change in changes), counter.seen[at]
