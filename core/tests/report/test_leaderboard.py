@@ -52,6 +52,14 @@ def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
     ]
 
 
+def test_a_run_whose_editor_was_given_own_edits_is_marked():
+    given = run("parrot", {"right": 0.5})
+    assert names([evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]) == [
+        "parrot (given own edits)",
+        "memit",
+    ]
+
+
 def test_cases_for_training_alone_count_in_no_place():
     one = run("pokemqa", {"right": 0.9})
     counted = Score(metric="m", aspect="right", value=0.3, n=5, style="direct", tags={"in the published score": "yes"})

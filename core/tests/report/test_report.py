@@ -184,6 +184,12 @@ def test_a_sequential_plan_is_told_in_words(plan, how, who):
     assert plan_words(spec(plan=plan)) == f"sequential, {how} on top of one another, {who}"
 
 
+def test_the_footer_says_which_editors_were_given_own_edits():
+    joined = " ".join(drawn(footer([reported(), reported(editor="parrot", own_edits=True)])).split())
+    words = "each question names its case's own edits to the editor"
+    assert f"{words}: no (memit); yes, so it does not have to find them (parrot)" in joined
+
+
 def test_the_footer_tells_the_specification_once_where_the_runs_agree():
     text = drawn(footer([reported(), reported(editor="oracle", oracle=("answers",), joint=False)]))
     assert text.count("protocol: partition, each case edited alone, seed 0") == 1
