@@ -16,6 +16,7 @@ from torch import Tensor
 from ke_core.data.codec import digest
 from ke_core.errors import BadData
 from ke_core.files import write_atomic
+from ke_core.interrupts import uninterruptible
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"
@@ -83,6 +84,7 @@ def save(path: Path, matrix: Tensor, origin: Origin) -> None:
     write_atomic(path, lambda new: save_file(tensors, new, metadata=told))
 
 
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
 def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
     """C, [f, f], and how many tokens it is the mean over. Raises BadData for a damaged file."""
     try:

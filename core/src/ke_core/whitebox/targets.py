@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from ke_core.files import locked, write_atomic
+from ke_core.interrupts import uninterruptible
 from ke_core.models.local.memory import halved
 from ke_core.protocols import Session
 from ke_core.whitebox.modules import ModuleMap
@@ -103,6 +104,7 @@ def _save(path: Path, target: Target) -> None:
     write_atomic(path, lambda new: save_file(tensors, new, metadata={"target": json.dumps(about)}))
 
 
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
 def _load(path: Path, place: torch.device) -> Target | None:
     """The target in a file; None where there is none that can be read."""
     try:
