@@ -22,7 +22,7 @@ from ke_core.report.text import literal, plain_table
 if TYPE_CHECKING:
     from ke_core.plugins.promises import Kept
 
-SLOW = 1.0
+SLOW = 5.0
 """Seconds that a plugin may take to load without a remark."""
 
 

@@ -92,7 +92,7 @@ class Plugins:
 
         Raises KeyboardInterrupt for Ctrl-C, with a note that names the plugin, and BadConfig for a wrong timeout.
         """
-        limit, watch = timeout(), Watch()
+        limit, watch = 0.0 if name == CORE else timeout(), Watch()
         try:
             with watched(watch, limit), self.listening(name):
                 yield
