@@ -20,12 +20,21 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from attrs import define, field
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-FILES = frozenset({__file__, contextlib.contextmanager.__code__.co_filename})
-"""Where nothing is raised: between two lines of these, a context is open and its owner does not know it yet."""
+FILES = frozenset(
+    function.__code__.co_filename
+    for function in (
+        lambda: None,  # this file
+        contextlib.contextmanager,  # between two lines of it, a context is open and its owner does not know it yet
+        WeakKeyDictionary.__init__,  # Python ignores what is raised in the callback of a weak reference
+        WeakSet.__init__,
+    )
+)
+"""In code of these files, no interrupt is raised."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,16 +105,15 @@ _signals = _Signals()
 
 
 def uninterruptible(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that runs to its end once it is called; an interrupt is raised when it returns.
-
-    It holds inside an open ``UninterruptibleContext``, which installs the handler.
-    """
+    """Decorate a short function that runs to its end; an interrupt is raised when it returns."""
 
     @wraps(function)
     def whole(*args: P.args, **kwargs: P.kwargs) -> R:
+        _signals.open()
         try:
             return function(*args, **kwargs)
         finally:
+            _signals.close()
             _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  the one way to know the caller
 
     _signals.unfinished.add(whole.__code__)  # type: ignore[attr-defined]  # mypy takes functools.wraps for a class

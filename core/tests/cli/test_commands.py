@@ -31,6 +31,16 @@ def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugi
     assert "loud nothing prints while it is loaded; its author takes that out" in flat
 
 
+def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
+    plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", seconds=30.04)
+    plugins.installed["slow"] = Installed(name="slow", module="m", seconds=7.5)
+    plugins.installed["quick"] = Installed(name="quick", module="m", seconds=0.5)
+    flat = " ".join(ke("plugins")[1].split())
+    assert "bad broken: no luck after 30.0 s" in flat
+    assert "takes 7.5 s to load" in flat
+    assert "0.5 s" not in flat
+
+
 def test_plugins_all_also_lists_what_could_be_installed(ke, monkeypatch):
     monkeypatch.setenv("KE_DISABLE_PLUGINS", "x,y")
     out = ke("plugins", "--all")[1]

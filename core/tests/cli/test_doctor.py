@@ -171,3 +171,14 @@ def test_a_server_that_is_not_there_is_wrong(ke):
     assert found["what"].startswith("cannot reach http://127.0.0.1:9/v1")
     assert found["advice"]
     assert "is no base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]
+
+
+def test_a_plugin_that_hangs_is_named_with_the_line(ke, plugins, tmp_path, monkeypatch):
+    (tmp_path / "ke_hangs.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    plugins.installed["hangs"] = Installed(name="hangs", module="ke_hangs", broken="it did not return")
+    status, out, _err = ke("doctor", "--json")
+    (wrong,) = [finding for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
+    assert status == 1
+    assert wrong["what"].endswith("ke_hangs.py, line 2: time.sleep(60))")

@@ -18,6 +18,7 @@ from ke_core.files import locked
 from ke_core.models.hf.model import HFModel
 from ke_core.requests import Generate, Generated
 from ke_core.testing.fakes import make_session
+from ke_core.testing.interrupts import Interrupter, ctrl_c
 from ke_core.testing.tiny import tiny_model
 from ke_core.whitebox import targets
 from ke_core.whitebox.facts import model_facts
@@ -341,3 +342,22 @@ def test_processes_that_want_the_same_targets_make_them_once(
     for one in two:
         one.join()
     assert sum(counted) == len(rewrites)
+
+
+def test_ctrl_c_while_a_kept_target_is_read_is_raised_and_the_target_is_not_made_again(tmp_path: Path) -> None:
+    """torch turns an interrupt of reading into a ValueError, which a damaged file raises too."""
+    model = tiny_model("llama")
+    modules, session = module_map(model.module), session_of(model, tmp_path)
+    rewrite = Rewrite(id="one", prompt="The tower stands in", span=(4, 9), target=" Rome")
+
+    def read() -> None:
+        optimised(session, modules, [rewrite], ["{}"], SETTINGS)
+
+    read()
+    recorder = Interrupter(packages=frozenset({"torch"}))
+    with ctrl_c():
+        assert not recorder.interrupts(read)
+        moments = [at for at, (file, _line, _event) in enumerate(recorder.seen) if file.endswith("storage.py")]
+        assert moments
+        for at in moments:
+            assert Interrupter(packages=frozenset({"torch"}), at=at).interrupts(read)

@@ -38,12 +38,10 @@ class App:
         """
         for impl in self.plugins.implementations("ke_commands"):
             own = click.Group("ke")
-            try:
-                with self.plugins.listening(impl.plugin_name):
-                    impl.function(own)
+            with self.plugins.running(impl.plugin_name):
+                impl.function(own)
                 self._look_at(own, impl.plugin_name)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
-                self.plugins.mark_broken(impl.plugin_name, error)
+            if impl.plugin_name in self.plugins.broken:
                 continue
             for name, command in own.commands.items():
                 self._owners[name] = impl.plugin_name

@@ -38,8 +38,8 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
         sys.stdout.flush()
     except ToldToEnd as error:
         return _failed(error, show_chain=show_chain)
-    except (KeyboardInterrupt, click.Abort):
-        return _interrupted()
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _interrupted(error)
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
@@ -134,13 +134,15 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _say(label: str, text: str) -> None:
-    colour = {"error": "red", "hint": "cyan", "warning": "yellow"}[label]
+    colour = {"error": "red", "hint": "cyan", "note": "cyan", "warning": "yellow"}[label]
     click.echo(click.style(f"{label}: ".ljust(7), fg=colour, bold=True) + text, err=True)
 
 
-def _interrupted() -> int:
+def _interrupted(error: BaseException) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
     click.echo("\ninterrupted; what is on record stays: start the same command again and it goes on", err=True)
+    for note in getattr(error, "__notes__", ()):
+        _say("note", clean(note))
     return INTERRUPTED
 
 

@@ -15,6 +15,7 @@ from ke_core.cli.errors import guarded
 from ke_core.errors import BadConfig
 from ke_core.models.world import started
 from ke_core.plugins.manager import Plugins, discover
+from ke_core.report.clean import clean
 
 TRACEBACK = "--traceback"
 COMPLETION = "_KE_COMPLETE"
@@ -73,6 +74,9 @@ def build(app: App) -> click.Group:
         _refuse_many(context.invoked_subcommand)
 
     app.add_commands(root)
+    for plugin in app.plugins.broken.values():
+        epilog = f"Broken plugin: {plugin.name}, after {plugin.seconds:.1f} s: {clean(plugin.broken)}. See ke plugins."
+        root.epilog = f"{root.epilog}\n\n{epilog}"
     return root
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -15,11 +16,14 @@ from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED, MENDABLE
 from ke_core.cli.options import component_options
 from ke_core.plugins.directory import distribution_of, elsewhere, known, matching
-from ke_core.plugins.manager import disabled_by_environment
+from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.report.text import literal, plain_table
 
 if TYPE_CHECKING:
     from ke_core.plugins.promises import Kept
+
+SLOW = 5.0
+"""Seconds that a plugin may take to load without a remark."""
 
 
 @click.group("plugins", invoke_without_command=True)
@@ -28,7 +32,8 @@ if TYPE_CHECKING:
 def command(context: click.Context, *, everything: bool) -> None:
     """List the installed plugins, what each brings, why one is broken; find, install and check plugins.
 
-    KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out.
+    KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out. KE_PLUGIN_TIMEOUT=SECONDS limits how long each may take to load (30
+    by default, 0 for no limit).
 
     \b
     Examples:
@@ -186,6 +191,8 @@ def _installed(app: App) -> RenderableType:
             brings = literal(f"broken: {plugin.broken}", "red")
             if plugin.step:
                 brings.append(f"\nits author: {plugin.step}")
+            if plugin.seconds:
+                brings.append(f"\nafter {plugin.seconds:.1f} s")
         else:
             kinds: dict[str, list[str]] = {}
             for kind, spec in catalog.of(name):
@@ -195,13 +202,20 @@ def _installed(app: App) -> RenderableType:
             if commands := app.commands_of(name):
                 kinds["command"] = commands
             brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")
-            if plugin.printed:
-                brings.append("\nprints while it is loaded; its author takes that out", "yellow")
-            for what in plugin.deprecated:
-                brings.append_text(literal(f"\n{what}", "yellow"))
+            for remark in _remarks(plugin):
+                brings.append_text(literal(f"\n{remark}", "yellow"))
         title = name if plugin.distribution in ("", name) else f"{name} ({plugin.distribution})"
         table.add_row(literal(title), literal(plugin.version), brings)
     return table
+
+
+def _remarks(plugin: Installed) -> Iterator[str]:
+    """What is not right with a plugin that works."""
+    if plugin.seconds >= SLOW:
+        yield f"takes {plugin.seconds:.1f} s to load"
+    if plugin.printed:
+        yield "prints while it is loaded; its author takes that out"
+    yield from plugin.deprecated
 
 
 def _missing(app: App) -> RenderableType:

@@ -18,9 +18,10 @@ from attrs import define, evolve, field, frozen
 from pluggy import HookImpl
 
 from ke_core import hookspecs
-from ke_core.errors import PluginConflict
+from ke_core.errors import PluginBroken, PluginConflict
 from ke_core.plugins.directory import known
 from ke_core.plugins.faults import CORE, must_fit, reason, step
+from ke_core.plugins.watch import TIMEOUT, OutOfTime, Watch, timeout, watched
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"
@@ -33,6 +34,7 @@ class Installed:
     ``step``: what its author does about that. ``printed``: what it wrote to standard output while it was loaded, where
     that would end up in the middle of a command's output. ``requires``: what its distribution declares to need.
     ``deprecated``: what it uses that a later ke-core will not have, with the version and what takes its place.
+    ``seconds``: how long importing it and calling its hooks has taken.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Installed:
     printed: str = ""
     requires: tuple[str, ...] = ()
     deprecated: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 @define
@@ -82,6 +85,29 @@ class Plugins:
             self.manager.unregister(name=name)
         old = self.installed[name]
         self.installed[name] = evolve(old, broken=reason(error), step=step(error, old.module))
+
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """Run code of a plugin: an exception of any kind, or a timeout, breaks this plugin only.
+
+        Raises KeyboardInterrupt for Ctrl-C, with a note that names the plugin, and BadConfig for a wrong timeout.
+        """
+        limit, watch = 0.0 if name == CORE else timeout(), Watch()
+        try:
+            with watched(watch, limit), self.listening(name):
+                yield
+        except OutOfTime:
+            late = f"it did not return within {limit:g} s ({_left_out(name)}, {TIMEOUT}=SECONDS sets another limit)"
+            self.mark_broken(name, PluginBroken(late, hint="move slow work out of the module and its hooks"))
+            print(f"note: plugin {name} is broken: {late}", file=sys.stderr)  # noqa: T201  why ke is so slow
+        except BaseException as error:
+            if watch.interrupts(error):
+                error.add_note(f"plugin {name} had been running for {watch.seconds:.1f} s: {_left_out(name)}")
+                raise
+            self.mark_broken(name, error)
+        finally:
+            old = self.installed[name]
+            self.installed[name] = evolve(old, seconds=old.seconds + watch.seconds)
 
     @contextmanager
     def listening(self, name: str) -> Iterator[None]:
@@ -161,11 +187,12 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
         version=about["Version"] if about else "",
         requires=tuple((about.get_all("Requires-Dist") if about else None) or ()),
     )
-    try:
+    with plugins.running(point.name), plugins.noting(point.name):
         must_fit(plugins.installed[point.name].requires)
-        with plugins.listening(point.name), plugins.noting(point.name):
-            plugin = point.load()
-            plugins.manager.register(plugin, name=point.name)
-            plugins.manager.check_pending()
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
-        plugins.mark_broken(point.name, error)
+        plugin = point.load()
+        plugins.manager.register(plugin, name=point.name)
+        plugins.manager.check_pending()
+
+
+def _left_out(name: str) -> str:
+    return f"{DISABLE}={name} leaves it out"

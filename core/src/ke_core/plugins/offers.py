@@ -21,13 +21,11 @@ READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and N
 def offered(plugins: Plugins, hook: str, expected: type[S]) -> Iterator[tuple[str, list[S]]]:
     """(plugin, its specs) of every plugin with that hook. One that fails or returns a wrong type is marked broken."""
     for impl in plugins.implementations(hook):
-        try:
-            with plugins.listening(impl.plugin_name):
-                specs = returned(hook, impl.function(), expected)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way; the others must still work
-            plugins.mark_broken(impl.plugin_name, error)
-            continue
-        yield impl.plugin_name, specs
+        specs: list[S] | None = None
+        with plugins.running(impl.plugin_name):
+            specs = returned(hook, impl.function(), expected)
+        if specs is not None:
+            yield impl.plugin_name, specs
 
 
 def returned(hook: str, found: Any, expected: type[S]) -> list[S]:

@@ -22,7 +22,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from ke_core.errors import KEError
 from ke_core.files import CACHE, DATA, cache_dir
+from ke_core.plugins import watch as plugins_watch
 from ke_core.plugins.manager import DISABLE, Installed, disabled_by_environment
+from ke_core.plugins.watch import Watch, timeout, watched
 from ke_core.results.folder import environment
 from ke_core.results.redaction import SECRET
 
@@ -110,14 +112,22 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[Finding]:
 
 def _place(plugin: Installed) -> str:
     """The line of a module that cannot be imported, found by importing it once more."""
+    watch = Watch()
     try:
-        with redirect_stdout(sys.stderr):  # what it prints must not end up in the answer
+        with watched(watch, timeout()), redirect_stdout(sys.stderr):  # what it prints must not end up in the answer
             import_module(plugin.module.partition(":")[0])
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin may fail in any way
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    except BaseException as error:
+        if watch.interrupts(error):
+            raise
+        skipped = ("importlib", __file__, plugins_watch.__file__)
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if not any(part in frame.filename for part in skipped)
+        ]
         if isinstance(error, SyntaxError) and error.filename:
             return f" ({error.filename}, line {error.lineno})"
-        if frames[1:]:  # the first is ours
+        if frames:
             return f" ({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
     return ""
 

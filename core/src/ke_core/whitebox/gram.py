@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ke_core.checksums import is_intact, write_tensors
 from ke_core.errors import KEError
+from ke_core.interrupts import uninterruptible
 from ke_core.models.local.float64 import home
 from ke_core.models.local.free import free_bytes
 from ke_core.models.local.memory import halved
@@ -120,6 +121,7 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     return groups
 
 
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
 def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
     """The sum that an interrupted pass has left, and how many batches are in it; else zeros."""
     place = home(modules.layers[layer].matrix.device)

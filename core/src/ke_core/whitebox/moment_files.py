@@ -16,6 +16,7 @@ from ke_core.checksums import KEY, damage, write_tensors
 from ke_core.data.codec import digest
 from ke_core.data.reading import loads
 from ke_core.errors import BadData
+from ke_core.interrupts import uninterruptible
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"
@@ -84,6 +85,7 @@ def save(path: Path, matrix: Tensor, origin: Origin) -> None:
     write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, told, save_file)
 
 
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
 def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
     """C, [f, f], and how many tokens it is the mean over. Raises BadData for a damaged file."""
     try:

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from ke_core.checksums import is_intact, write_tensors
 from ke_core.data.reading import loads
 from ke_core.files import locked
+from ke_core.interrupts import uninterruptible
 from ke_core.models.local.memory import halved
 from ke_core.protocols import Session
 from ke_core.whitebox.modules import ModuleMap
@@ -104,6 +105,7 @@ def _save(path: Path, target: Target) -> None:
     write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
 
 
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
 def _load(path: Path, place: torch.device) -> Target | None:
     """Return the target in a file; None if it is missing or damaged."""
     if not is_intact(path):

@@ -1,0 +1,201 @@
+"""A plugin that hangs, exits or raises anything stops no other, and is named with its time."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from ke_core.errors import BadConfig
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import GROUP, discover
+from ke_core.plugins.watch import OutOfTime, Watch, watched
+
+GOOD = """
+from attrs import frozen
+from ke_core.plugin import EditorSpec, hookimpl
+
+@frozen
+class Config:
+    pass
+
+@hookimpl
+def ke_editors():
+    {body}
+    return [EditorSpec(name={name!r}, summary="an editor", config=Config, build=lambda config: None)]
+"""
+CATCHES = """
+import time
+while True:
+    try:
+        time.sleep(60)
+    except Exception:
+        pass
+"""
+HANGS = ("import time; time.sleep(60)", "while True: pass", "import threading; threading.Event().wait()", CATCHES)
+SWALLOWS = """
+import time
+for _ in range(2):
+    try:
+        time.sleep(60)
+    except BaseException:
+        pass
+"""
+PROGRAM = """
+import signal, sys
+from importlib import metadata
+from ke_core.cli import main
+from ke_core.plugins.manager import GROUP
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts a background job with SIGINT ignored
+found = [*metadata.entry_points(group=GROUP, name="ke-core"), metadata.EntryPoint("bad", "bad_plugin", GROUP)]
+import ke_core.plugins.manager as manager
+manager.entry_points = lambda group: found
+sys.exit(main.main())
+"""
+
+
+@pytest.fixture
+def point(tmp_path, monkeypatch):
+    """Write a module and return an entry point of it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made = []
+
+    def write(name, source):
+        module = f"watched_plugin_{name}"
+        (tmp_path / f"{module}.py").write_text(source)
+        made.append(module)
+        return EntryPoint(name=name, value=module, group=GROUP)
+
+    yield write
+    for module in made:
+        sys.modules.pop(module, None)
+
+
+def good(point, name, body="pass"):
+    return point(name, GOOD.format(name=name, body=body))
+
+
+@pytest.fixture
+def ke(tmp_path):
+    """``ke`` in a process of its own, with the core and the plugin ``bad``."""
+
+    def start(source, *arguments, **environment):
+        (tmp_path / "bad_plugin.py").write_text(source)
+        return subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            env={"PATH": "", "PYTHONPATH": ":".join([str(tmp_path), *sys.path]), "COLUMNS": "200", **environment},
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.mark.parametrize("source", HANGS)
+def test_a_plugin_that_hangs_while_it_is_imported_is_stopped(point, monkeypatch, source, capsys):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    plugins = discover([good(point, "first"), point("slow", source), good(point, "last")])
+    slow = plugins.broken["slow"]
+    assert slow.broken == (
+        "it did not return within 0.2 s (KE_DISABLE_PLUGINS=slow leaves it out, "
+        "KE_PLUGIN_TIMEOUT=SECONDS sets another limit)"
+    )
+    assert 0.2 <= slow.seconds < 20
+    assert capsys.readouterr().err.startswith("note: plugin slow is broken: it did not return within 0.2 s")
+    assert read(plugins).names("editor") == ["first", "last"]
+
+
+def test_a_plugin_that_swallows_the_first_stop_is_stopped_again(point, monkeypatch):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    assert 1 < discover([point("slow", SWALLOWS)]).installed["slow"].seconds < 30
+
+
+def test_a_hook_that_hangs_is_stopped(point, monkeypatch):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    catalog = read(discover([good(point, "slow", "import time; time.sleep(60)"), good(point, "fine")]))
+    assert catalog.names("editor") == ["fine"]
+    assert "did not return within 0.2 s" in catalog.broken["slow"].broken
+
+
+@pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt", "GeneratorExit", "BaseException('odd')"])
+@pytest.mark.parametrize("hook", [False, True])
+def test_whatever_a_plugin_raises_breaks_that_plugin_only(point, error, hook):
+    bad = good(point, "bad", f"raise {error}") if hook else point("bad", f"raise {error}")
+    catalog = read(discover([good(point, "first"), bad, good(point, "last")]))
+    assert catalog.names("editor") == ["first", "last"]
+    assert catalog.broken["bad"].broken.startswith(error.partition("(")[0])
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (HANGS[0], "it did not return within 0.5 s"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("class Odd(BaseException): pass\nraise Odd('no')", "Odd: no"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_help_works_and_names_the_plugin_with_its_time(ke, source, reason):
+    process = ke(source, "--help", KE_PLUGIN_TIMEOUT="0.5")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    flat = " ".join(out.split())
+    assert "Commands:" in flat
+    assert "Broken plugin: bad, after 0." in flat
+    assert f"s: {reason}" in flat
+
+
+def test_ctrl_c_names_the_plugin_that_hangs(ke, tmp_path):
+    process = ke("open('here', 'w').close()\n" + HANGS[0], "--help")
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "here").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "note:  plugin bad had been running for " in err
+    assert "KE_DISABLE_PLUGINS=bad leaves it out" in err
+
+
+@pytest.mark.parametrize("given", ["soon", "-1", "nan", "inf"])
+def test_a_timeout_that_is_no_number_of_seconds_is_an_error(point, monkeypatch, given):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", given)
+    with pytest.raises(BadConfig, match=f"KE_PLUGIN_TIMEOUT is '{given}', not a number of seconds"):
+        discover([good(point, "fine")])
+
+
+def test_without_a_limit_a_plugin_takes_its_time(point, monkeypatch):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0")
+    plugins = discover([good(point, "slow", "import time; time.sleep(0.2)")])
+    assert read(plugins).names("editor") == ["slow"]
+    assert 0.2 <= plugins.installed["slow"].seconds < 20
+
+
+def test_the_timer_and_the_handlers_of_others_are_set_again():
+    def other(_number, _frame):
+        pytest.fail("the timer of the test ran out")
+
+    handler, timer = signal.signal(signal.SIGALRM, other), signal.setitimer(signal.ITIMER_REAL, 100)
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(OutOfTime), watched(Watch(), 0.05):
+            time.sleep(60)
+        assert 90 < signal.getitimer(signal.ITIMER_REAL)[0] < 100
+        assert signal.getsignal(signal.SIGALRM) is other
+        assert signal.getsignal(signal.SIGINT) is interrupt
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def test_plugins_are_loaded_in_other_threads_without_a_limit(point):
+    found, points = [], [good(point, "fine")]
+    thread = threading.Thread(target=lambda: found.append(discover(points)))
+    thread.start()
+    thread.join()
+    assert read(found[0]).names("editor") == ["fine"]
