@@ -173,7 +173,7 @@ def test_report_takes_a_folder_of_runs_and_skips_files_and_damaged_runs(ke, eval
     (tmp_path / "sweep" / "two" / "run.json").write_text("{")
     status, _out, err = ke("report", "sweep")
     assert status == 0
-    assert "skipped: sweep/two/run.json is not JSON" in err
+    assert "skipped: sweep/two/run.json is cut off" in err
     assert ke("report", "sweep/two")[0] == 2
 
 
@@ -221,7 +221,7 @@ def test_runs_lists_how_far_each_run_got_and_which_is_damaged(ke, evaluated, tmp
     assert status == 0
     assert f"done {RunFolder.open(evaluated).id[:8]} sayer toy 1 2/2 edits made 50.0 (2)" in rows["done"]
     assert "0/2 not scored" in rows["half"]
-    assert "bad damaged: bad/run.json is not" in rows["bad"]
+    assert "bad damaged: bad/run.json is cut off" in rows["bad"]
 
 
 def test_runs_without_any_is_one_line(ke, tmp_path):

@@ -262,7 +262,7 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
         ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is no label of this judge"),
         ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
         ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),
-        ("\n{", "s, line 2 is not JSON"),
+        ("\n{", "s, line 2 is cut off"),
         ("[1]\n", "s, record 1 is not a JSON object"),
         ("[" * 100_000, "s is not JSON"),
     ],

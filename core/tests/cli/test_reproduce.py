@@ -268,7 +268,7 @@ def test_two_files_of_one_name_are_refused(ke, tmp_path):
         ("printed = [2]", "printed = [true]", "mine.toml, row 1, column 'toy': True is neither a number nor words"),
         ('labels = ["cases"]', 'labels = ["cases"]\nmodel = "X"', "mine.toml, row 1: no model 'X' under [models]"),
         ("edited = 1", "edit = 1", "mine.toml, row 2, column 'toy': extra fields found (edit)"),
-        ("[set]", "[set", "mine.toml: no TOML: "),
+        ("[set]", "[set", "mine.toml is not TOML: "),
     ],
 )
 def test_a_faulty_file_is_refused_with_its_place(ke, tmp_path, old, new, line):

@@ -210,7 +210,7 @@ def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
     ("content", "told"),
     [
         (None, "cannot read facts facts.json: no such file or directory"),
-        ("{", "facts facts.json are not JSON"),
+        ("{", "facts facts.json is cut off"),
         ("[]", "facts facts.json are not a list with something in it"),
         ('[{"prompt": "a b", "subject": "a"}]', "record 1 of facts.json: field 'attribute' is missing"),
         ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a text with something in it"),
