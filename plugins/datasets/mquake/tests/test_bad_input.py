@@ -45,7 +45,7 @@ def test_empty_file_is_refused(stored) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused(stored) -> None:
-    assert "is not JSON ('utf-8' codec can't decode" in refused(stored(b'["\xff\xfe"]'))
+    assert "byte 2 is not valid UTF-8" in refused(stored(b'["\xff\xfe"]'))
 
 
 def test_nesting_without_end_is_refused(stored) -> None:

@@ -89,7 +89,7 @@ def _read(paths: list[Path], recall: Callable[[Any, Path], Mapping[str, str]]) -
     contents = [path.read_bytes() for path in paths]
     texts = [_text(content, path) for content, path in zip(contents[1:], paths[1:], strict=True)]
     return Prompts(
-        recall=recall(parse_json(contents[0], paths[0]), paths[0]),
+        recall=recall(parse_json(contents[0], paths[0], hint="save it as JSON in UTF-8"), paths[0]),
         multi_hop=texts[0],
         cot=texts[1],
         decompositions=texts[2],
