@@ -61,9 +61,13 @@ class References:
         }
 
 
+def _of_option(message: str, *, hint: str) -> BadConfig:
+    return BadConfig(f"classic.references: {message}", hint=hint)
+
+
 def read(source: str) -> References:
     """The references of a file. Raises BadConfig, which names it, for one of another form."""
-    raw = read_json(Path(source).expanduser(), error=BadConfig, hint=HINT)
+    raw = read_json(Path(source).expanduser(), error=_of_option, hint=HINT)
     try:
         found = {
             (relation, thing): [str(one["text"]) for one in texts]
