@@ -154,11 +154,9 @@ class Artifacts(Protocol):
 
 @frozen(kw_only=True)
 class Material:
-    """Something a dataset brings beside its cases. ``oracle`` material rests on gold answers.
+    """Something a dataset offers in addition to its cases; the dataset documents ``value`` under the material's name.
 
-    Ids in the keys of oracle material (``case``, ``case/query``) are looked up by the ids of a request.
-
-    ``value`` is documented by the dataset under the material's name.
+    ``oracle``: derived from gold answers. Ids in its keys (``case``, ``case/query``) are looked up by a request's ids.
     """
 
     value: Any

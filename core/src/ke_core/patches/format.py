@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ke_core.data.codec import canonical, from_json, to_json
 from ke_core.data.patches import PATCH_SCHEMA, PatchInfo, WeightChange
-from ke_core.data.reading import parse_json
+from ke_core.data.reading import loads, parse_json
 from ke_core.errors import BadPatch
 from ke_core.files import write_atomic
 from ke_core.models.guard import Delta, Dense, LowRank
@@ -72,7 +72,7 @@ def _save(tensors: Mapping[str, Tensor], about: Mapping[str, str], path: Path) -
     save_file(dict(tensors), path, metadata=dict(about))
     with path.open("r+b") as stream:
         size = int.from_bytes(stream.read(8), "little")
-        header = json.loads(stream.read(size))
+        header = loads(stream.read(size))
         header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
         text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
         stream.seek(8)
