@@ -25,7 +25,7 @@ SPEC = RunSpec(
 
 @pytest.fixture
 def written(tmp_path):
-    """Write a score as it stands in scores.json, and read it back."""
+    """Write a score as scores.json holds it, and read it back."""
 
     def scored(**changed):
         folder = RunFolder.create(tmp_path / "run", SPEC)

@@ -16,7 +16,7 @@ def count(cases: Iterable[Case]) -> dict[str, int]:
     ``cases``, the cases that cannot be edited and their reasons (if there are any), ``edit mentions`` (edits of all
     cases), ``distinct statements`` (the same edit made by several cases counts once) and, where edits have one,
     ``distinct edited questions``. Then the cases by their tags: tags that count something are crossed
-    (``2 hops, 1 edit``), any other tag stands alone (``part: train``).
+    (``2 hops, 1 edit``), any other tag is a row of its own (``part: train``).
     """
     found = {"cases": 0}
     mentions = 0

@@ -68,7 +68,7 @@ class LocateEditor(ABC):
                 f"{self.name} makes one edit at a time, not {len(edits)}", hint="make one after another"
             )
         with self.grounds.under(session, edits) as ground, session.model.patch() as weights, ExitStack() as closing:
-            # no name here: what an edit needed is let go of while the edit is in force, and those on top of it
+            # no name here: what an edit needed is freed while it and later edits are active
             made = self.write(Work(session=session, ground=ground, edits=edits, weights=weights, closing=closing))
             del ground  # it is freed inside its context: Python ignores an interrupt while weak references to it end
             yield Direct(session, made)

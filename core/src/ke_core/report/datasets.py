@@ -22,7 +22,7 @@ NAMED = 4
 
 
 def about(info: DatasetInfo) -> Group:
-    """Licence, source, citation and published counts; the checksum of a dataset that is not read from files."""
+    """License, source, citation and published counts; the checksum of a dataset that is not read from files."""
     counts = "; ".join(f"{label}: {number:,}" for label, number in info.published.items())
     lines = {
         "title": info.title,
