@@ -148,6 +148,29 @@ def test_a_handler_that_raises_nothing_is_called_once_and_the_body_runs():
     assert (ran, seen, change.done) == ([["begin", "begun"]], [signal.SIGINT], WHOLE)
 
 
+def test_a_context_left_open_does_not_disarm_the_next():
+    left_open = Change()
+    left_open.__enter__()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a library that installs a handler of its own
+    change = Change(opening=press)
+    with pytest.raises(KeyboardInterrupt), change:
+        pytest.fail("the body ran")
+    assert change.done == WHOLE
+
+
+def test_a_context_closed_in_another_thread_does_not_disarm_the_next():
+    closed_elsewhere = Change()
+    closed_elsewhere.__enter__()
+    thread = threading.Thread(target=closed_elsewhere.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    change = Change(closing=press)
+    with pytest.raises(KeyboardInterrupt), change:
+        pass
+    assert change.done == WHOLE
+
+
 def test_an_ignored_interrupt_stays_ignored():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     change = Change(closing=press)

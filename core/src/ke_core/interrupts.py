@@ -43,35 +43,37 @@ T_co = TypeVar("T_co", covariant=True)
 Handler = Callable[[int, FrameType | None], Any]
 
 
+Replaced = dict[int, Handler]
+"""The handlers that one context has replaced, by signal number."""
+
+
 @define(eq=False, repr=False)
 class _Signals:
-    """The handlers of this process. ``depth``: open contexts; ``waiting``: signals that have not been passed on."""
+    """The handlers of this process. ``waiting``: signals that have not been passed on."""
 
-    depth: int = 0
-    previous: dict[int, Handler] = field(factory=dict)
+    previous: Replaced = field(factory=dict)
     waiting: list[int] = field(factory=list)
     unfinished: set[CodeType] = field(factory=set)
 
-    def open(self) -> None:
-        """Install the handler, unless another open context has installed it, or the signals have no handler."""
-        if not _in_main_thread():
-            return
-        if self.depth == 0:
-            self.waiting.clear()
+    def open(self) -> Replaced:
+        """Install the handler in front of every other one; the value is for ``close``.
+
+        It is empty where an outer context has installed it. Each context looks for itself, because another context may
+        have been left open or closed in another thread, and the handler replaced since.
+        """
+        replaced: Replaced = {}
+        if _in_main_thread():
             for number in SIGNALS:
                 found = signal.getsignal(number)
                 if callable(found) and found != self.handle:
-                    self.previous[number] = found
+                    self.previous[number] = replaced[number] = found
                     signal.signal(number, self.handle)
-        self.depth += 1
+        return replaced
 
-    def close(self) -> None:
-        """Install the previous handlers again when the last context closes; a handler that came later stays."""
-        if not _in_main_thread():
-            return
-        self.depth = max(self.depth - 1, 0)
-        if self.depth == 0:
-            for number, handler in self.previous.items():
+    def close(self, replaced: Replaced) -> None:
+        """Install the replaced handlers again; a handler that came later stays."""
+        if _in_main_thread():
+            for number, handler in replaced.items():
                 if signal.getsignal(number) == self.handle:
                     signal.signal(number, handler)
 
@@ -109,11 +111,11 @@ def uninterruptible(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def whole(*args: P.args, **kwargs: P.kwargs) -> R:
-        _signals.open()
+        replaced = _signals.open()
         try:
             return function(*args, **kwargs)
         finally:
-            _signals.close()
+            _signals.close(replaced)
             _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  the one way to know the caller
 
     _signals.unfinished.add(whole.__code__)  # type: ignore[attr-defined]  # mypy takes functools.wraps for a class
@@ -144,11 +146,11 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         return value
 
     def _enter(self) -> T_co:
-        _signals.open()
+        self._replaced = _signals.open()
         try:
             return self._begin()
         except BaseException:
-            _signals.close()
+            _signals.close(self._replaced)
             _signals.pass_on(sys._getframe(1).f_back)  # noqa: SLF001  as above
             raise
 
@@ -158,7 +160,7 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         try:
             return self._end(error)
         finally:
-            _signals.close()
+            _signals.close(self._replaced)
             _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  as above
 
 
