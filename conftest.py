@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -17,3 +22,30 @@ def ke_data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip("set KE_DATA_DIR to a folder with the published files (mquake/MQuAKE-CF-3k.json, ...)")
     return folder
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a job in the background inherits that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model of another test keeps anything that could be given up when memory runs out."""
+    monkeypatch.setattr("ke_plugin_hf.decoding.memory.KEEPERS", set())
+
+
+@pytest.fixture(scope="session")
+def fakes() -> ModuleType:
+    """A benchmark, editors and a model for runs: the module ``core/tests/run/fakes.py``, which is in no package."""
+    file = Path(__file__).parent / "core/tests/run/fakes.py"
+    spec = importlib.util.spec_from_file_location("ke_core_run_fakes", file)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+    return module

@@ -1,4 +1,4 @@
-"""How long ``ke datasets build mquake`` takes on a large graph, and how much memory: a graph shaped like Wikidata.
+"""How long ``ke build mquake`` takes on a large graph, and how much memory: a graph shaped like Wikidata.
 
     python benchmarks/building.py --triples 1000000
 

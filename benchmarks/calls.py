@@ -35,7 +35,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest
-from ke_core.testing.fakes import EchoModel, Silence
+from ke_testing.fakes import EchoModel, Silence
 
 DATASETS = {"ripple-edits-atlas": True, "mquake-atlas": False}
 """Whether the published evaluator makes the edit once a criterion, or once a case."""

@@ -26,7 +26,6 @@ from ke_core.data.records import Replied
 from ke_core.data.results import Reply
 from ke_core.data.runspec import Plan
 from ke_core.engine.engine import Engine
-from ke_core.models.hf.model import HFModel
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import split
@@ -35,7 +34,8 @@ from ke_core.run import abreast
 from ke_core.run.asking import evaluate
 from ke_core.run.evaluation import EvalRequest, prepare
 from ke_core.run.session import ModelChoice
-from ke_core.testing.fakes import Silence
+from ke_plugin_hf.model import HFModel
+from ke_testing.fakes import Silence
 
 
 @frozen(kw_only=True)

@@ -27,7 +27,7 @@ from ke_core.plugins.manager import discover
 from ke_core.protocols import Editor, Session
 from ke_core.run.components import choose
 from ke_core.run.edit_files import from_sentence
-from ke_core.testing.fakes import make_session
+from ke_testing.fakes import make_session
 
 SMALL = "0.01"  # the farthest a target goes: random weights are small, and an update larger than its weight is refused
 

@@ -33,8 +33,8 @@ from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.requests import Encoder
-from ke_core.retrieval import FactMemory, load_encoder
-from ke_core.testing.fakes import WordEncoder
+from ke_memory import FactMemory, load_encoder
+from ke_testing.fakes import WordEncoder
 
 BATCH, DIMENSION = 32, 384
 

@@ -17,7 +17,7 @@ from attrs import frozen
 from torch.profiler import ProfilerActivity, profile
 
 from ke_core.data.results import Passes
-from ke_core.models.hf.model import HFModel
+from ke_plugin_hf.model import HFModel
 
 T = TypeVar("T")
 GIGA, GIB, MICRO = 1e9, 2**30, 1e-6

@@ -27,10 +27,10 @@ from together import Prepared, prepared
 
 from ke_core.data.results import Answer, Reply
 from ke_core.engine.engine import Engine
-from ke_core.models.hf.model import HFModel
 from ke_core.protocols import Ask, Question
 from ke_core.requests import Encoder
-from ke_core.retrieval import Remembering, sentence
+from ke_memory import Remembering, sentence
+from ke_plugin_hf.model import HFModel
 
 CALLS, MAX_TOKENS, BATCH, PROFILED = 4, 256, 32, 16
 PAPER = {"profile": "paper"}

@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from published import add_data_dir
 
-from ke_core.graph import load_atlas
+from ke_benchmarks.graph import load_atlas
 from ke_core.requests import Encoder
-from ke_core.retrieval import FactMemory, load_encoder
 from ke_core.run.meter import resident
-from ke_core.testing.fakes import WordEncoder
+from ke_memory import FactMemory, load_encoder
+from ke_testing.fakes import WordEncoder
 
 DIMENSION, SINGLY, LOOPED, MIB = 384, 1000, 4, 2**20
 T = TypeVar("T")

@@ -11,10 +11,10 @@ import argparse
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from ke_core.models.hf.model import HFModel
-from ke_core.models.resolve import open_model
+from ke_core.model_sources import open_model
 from ke_core.specs import ModelRequest
-from ke_core.testing.tiny import tiny_tokenizer
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import tiny_tokenizer
 
 RANDOM, CONTEXT = "random:", 8192
 SHAPES: dict[str, dict[str, int]] = {

@@ -20,8 +20,8 @@ from measure import Stopwatch, show_profile, show_rates
 from opening import add_model, opened
 from published import add_data_dir
 
-from ke_core.models.hf.model import HFModel
 from ke_core.requests import Generate, Generated
+from ke_plugin_hf.model import HFModel
 
 DEMONSTRATIONS, MAX_TOKENS, PROFILED = 8, 16, 32
 

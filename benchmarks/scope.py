@@ -28,14 +28,16 @@ import torch
 from attrs import evolve, frozen
 from published import add_data_dir
 
-from ke_core.models.absent import NoModel
+from ke_core.engine.absent import NoModel
 from ke_core.plugin import Session
-from ke_core.retrieval import FactMemory, load_encoder
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
 from ke_core.run.session import open_session
-from ke_core.testing.fakes import Silence
+from ke_memory import FactMemory, load_encoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side
 from ke_plugin_pokemqa.trained import trained
+from ke_testing.fakes import Silence
 
 Found = tuple[str | None, float]
 """The prompt of the edit that was found, None for no edit, and its score."""
@@ -184,7 +186,10 @@ def main() -> None:
     records = json.loads((options.data_dir / "pokemqa" / "cls-filtered.json").read_text(encoding="utf-8"))
     seen = frozenset(question.casefold() for record in records for question in record["questions"])
     encoder = Once(load_encoder("minilm-l6"))
-    session = evolve(open_session(NoModel(), seed=0, progress=Silence(), material={}), encoder=lambda _name: encoder)
+    session = evolve(
+        open_session(NoModel(), catalog=read(discover()), seed=0, progress=Silence(), material={}),
+        encoder=lambda _name: encoder,
+    )
     ours = trained(session, PokemqaConfig(checkpoint=options.checkpoint)).detector
     for number in options.edits or ["100", "all"]:
         size = len(cases) if number == "all" else int(number)

@@ -23,13 +23,13 @@ from measure import Stopwatch, show_profile
 from opening import add_model, opened
 from torch import Tensor
 
-from ke_core.cli.stats import parse_layers
-from ke_core.testing.fakes import Silence
-from ke_core.whitebox.corpus import read_corpus
-from ke_core.whitebox.gram import PASS_TOKENS, gram_sums
-from ke_core.whitebox.modules import ModuleMap, module_map
-from ke_core.whitebox.moments import MomentSettings, token_rows
-from ke_core.whitebox.subject import batches, padded
+from ke_testing.fakes import Silence
+from ke_weights.cli.stats import parse_layers
+from ke_weights.corpus import read_corpus
+from ke_weights.gram import PASS_TOKENS, gram_sums
+from ke_weights.modules import ModuleMap, module_map
+from ke_weights.moments import MomentSettings, token_rows
+from ke_weights.subject import batches, padded
 
 TOLERANCE, PROFILED = 1e-6, 8192
 Rows = Sequence[Sequence[int]]

@@ -29,20 +29,20 @@ import numpy as np
 from attrs import frozen
 from published import add_data_dir
 
-from ke_core.models.resolve import open_model
+from ke_core.model_sources import open_model
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split
 from ke_core.requests import Generate
-from ke_core.retrieval import load_encoder
 from ke_core.run.lines import Place
-from ke_core.serve.asked import Manner, left_aside
-from ke_core.serve.bank import Bank, kept_from
-from ke_core.serve.guarding import Limits
-from ke_core.serve.opening import Served, edited_model
-from ke_core.serve.server import Address, serve
 from ke_core.specs import EditorSpec
-from ke_core.testing.fakes import EchoModel, WordEncoder, make_session
+from ke_memory import load_encoder
+from ke_plugin_serve.asked import Manner, left_aside
+from ke_plugin_serve.bank import Bank, kept_from
+from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve.opening import Served, edited_model
+from ke_plugin_serve.server import Address, serve
+from ke_testing.fakes import EchoModel, WordEncoder, make_session
 
 PATIENCE, MILLI = 600, 1e3
 
@@ -204,7 +204,7 @@ def read_options() -> argparse.Namespace:
 def opened(name: str) -> Any:
     """A model as ``ke serve`` knows it, or one of two that need no download."""
     if name == "tiny":
-        from ke_core.testing.tiny import tiny_model  # noqa: PLC0415  torch, which the fake does without
+        from ke_plugin_hf.testing import tiny_model  # noqa: PLC0415  torch, which the fake does without
 
         return tiny_model("llama")
     return open_model(name) if name else EchoModel()

@@ -27,16 +27,16 @@ from opening import add_model, opened
 from published import add_data_dir
 from torch import Tensor
 
-from ke_core.models.hf.model import HFModel
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.run.components import choose
-from ke_core.testing.fakes import make_session
-from ke_core.whitebox.modules import ModuleMap, module_map
-from ke_core.whitebox.optimise import Plan, ZSettings, plan
-from ke_core.whitebox.rewrites import Rewrite, rewrite
-from ke_core.whitebox.subject import padded
-from ke_core.whitebox.targets import optimised
+from ke_plugin_hf.model import HFModel
+from ke_testing.fakes import make_session
+from ke_weights.modules import ModuleMap, module_map
+from ke_weights.optimise import Plan, ZSettings, plan
+from ke_weights.rewrites import Rewrite, rewrite
+from ke_weights.subject import padded
+from ke_weights.targets import optimised
 
 TEMPLATES = (
     "{}", "The first of the two is now in print. {}", "Therefore we have to look at it. {}",

@@ -28,17 +28,17 @@ from ke_core.data.facts import Edit, distinct
 from ke_core.data.queries import Case
 from ke_core.data.results import Answer, Cost, Reply
 from ke_core.engine.engine import Engine
-from ke_core.models.hf.model import HFModel
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import split
 from ke_core.protocols import Ask, Editor, Session
-from ke_core.retrieval import Remembering, load_encoder
 from ke_core.run.asks import Asker
 from ke_core.run.components import DATA_DIR, choose, with_flag
 from ke_core.run.session import allowed
 from ke_core.specs import DatasetSpec, EditorSpec
-from ke_core.testing.fakes import WordEncoder, make_session
+from ke_memory import Remembering, load_encoder
+from ke_plugin_hf.model import HFModel
+from ke_testing.fakes import WordEncoder, make_session
 
 DATASET, USUAL = "mquake-cf-3k", {"mello": {"decomposition": "oracle"}}
 DIMENSION = 384  # of the fake encoder's vectors, as MiniLM's

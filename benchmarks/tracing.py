@@ -19,15 +19,15 @@ import torch
 from published import add_data_dir
 from torch import Tensor
 
-from ke_core.models.hf.model import HFModel
-from ke_core.models.resolve import open_model
-from ke_core.whitebox.modules import ModuleMap, find_parts
-from ke_core.whitebox.trace.facts import read_facts, tokens_of
-from ke_core.whitebox.trace.naive import naive
-from ke_core.whitebox.trace.noise import settled
-from ke_core.whitebox.trace.runs import Prompt, Recording, embedding_of, prompt, record
-from ke_core.whitebox.trace.settings import Curve, TraceSettings
-from ke_core.whitebox.trace.sweep import sweep
+from ke_core.model_sources import open_model
+from ke_plugin_hf.model import HFModel
+from ke_weights.modules import ModuleMap, find_parts
+from ke_weights.trace.facts import read_facts, tokens_of
+from ke_weights.trace.naive import naive
+from ke_weights.trace.noise import settled
+from ke_weights.trace.runs import Prompt, Recording, embedding_of, prompt, record
+from ke_weights.trace.settings import Curve, TraceSettings
+from ke_weights.trace.sweep import sweep
 
 FAR = 1e-5  # a difference of probabilities in float32 that is more than rounding
 SETTINGS = TraceSettings()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ke_core.graph import Graph, load_atlas
+from ke_benchmarks.graph import Graph, load_atlas
 
 TABLES = Path(__file__).with_name("ike_tables.toml")
 HELD_OUT = frozenset("AU BZ CA DO EG ES FJ GT HT KE MX NO PT TH US UY".split())  # noqa: SIM905  as a table

@@ -21,7 +21,7 @@ NEW = {
     "metric": ("metric",),
     "judge": ("judge",),
 }
-TINY = "from ke_core.testing.tiny import saved, tiny_model; from pathlib import Path; saved(tiny_model(), Path('tiny'))"
+TINY = "from ke_plugin_hf.testing import saved, tiny_model; from pathlib import Path; saved(tiny_model(), Path('tiny'))"
 
 
 def main() -> int:

@@ -18,13 +18,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from ke_core.models.hf.model import HFModel
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.run.components import choose
-from ke_core.testing.examples import MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import tiny_model
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.examples import MOVE_TOWER
+from ke_testing.fakes import make_session
 
 ATEN, NAME, CPU = torch.ops.aten, "played", torch.device("cpu")
 INDEXING = {ATEN.index.Tensor, ATEN.index_put.default, ATEN.index_put_.default, ATEN._index_put_impl_.default}

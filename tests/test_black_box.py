@@ -15,21 +15,21 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install 'ke-core[api]'")
+pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-plugin-openai")
 
 from ke_core.data.results import Answer
-from ke_core.models.api import endpoints
-from ke_core.models.sources import folder_of, is_cached
 from ke_core.protocols import Ask
 from ke_core.requests import Generate, Generated
 from ke_core.run.asks import Asker
-from ke_core.testing.fakes import make_session
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
+from ke_plugin_hf.sources import folder_of, is_cached
 from ke_plugin_ice import IceConfig
 from ke_plugin_ice.editor import Ice
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
+from ke_plugin_openai import endpoints
+from ke_testing.fakes import make_session
 
 MODEL, BESIDE = "smollm2-135m", Path(__file__).parents[1] / "core/tests/models/api/test_real_server.py"
 

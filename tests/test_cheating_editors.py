@@ -21,7 +21,7 @@ from ke_core.plugins.manager import Installed, discover
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.session import ModelChoice
-from ke_core.testing.fakes import Silence
+from ke_testing.fakes import Silence
 
 NAMES = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*)*")
 ROLES = ("efficacy", "paraphrase", "locality", "multi-hop", "hop")

@@ -12,7 +12,7 @@ from attrs import fields_dict
 
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
-from ke_core.testing.trial import contract_of
+from ke_testing.trial import contract_of
 
 SMALL = {"tokens": "1500", "document_length": "64", "steps": "2", "clamp": "0.75", "template_length": "6"}
 """As the plugins' own tests set them, for a tiny model."""

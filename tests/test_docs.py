@@ -21,10 +21,10 @@ from ke_core.plugins.manager import bare, discover
 from ke_core.plugins.options import configure, describe
 from ke_core.protocols import Question
 from ke_core.requests import Generate, Score
-from ke_core.run.sweep import cells_of
-from ke_core.run.sweep_file import SweepFile, read_sweep
 from ke_core.specs import ModelRequest
-from ke_core.testing.fakes import EchoModel, make_session
+from ke_plugin_reproduce.sweep import cells_of
+from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
+from ke_testing.fakes import EchoModel, make_session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))

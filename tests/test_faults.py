@@ -10,7 +10,7 @@ import time
 import pytest
 from safetensors.torch import load_file, save_file
 
-from ke_core.testing.tiny import saved, tiny_model
+from ke_plugin_hf.testing import saved, tiny_model
 
 CLOCK = '''
 """A clock that jumps: back by a day, ahead by a month, at every look."""

@@ -14,7 +14,6 @@ import pytest
 from ke_core.data.queries import Case, Query
 from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_core.run.asks import Asker
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_deepedit import DeepEditConfig
@@ -28,6 +27,7 @@ from ke_plugin_mello.editor import Mello
 from ke_plugin_multi_hop.retrieval import Retrieval
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_testing.fakes import ScriptedModel, make_session
 
 DATASET = Atlas(config=AtlasConfig())
 CASES: list[Case] = list(islice(DATASET.cases(), 20))

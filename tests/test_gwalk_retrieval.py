@@ -16,13 +16,13 @@ from ke_core.data.queries import Case
 from ke_core.data.results import CaseRecord, Judgement, Outcome, Verdict
 from ke_core.plugin import Answer, Edit, Query, distinct
 from ke_core.protocols import Question
-from ke_core.testing.examples import question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_atlas.cases import cases
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
 from ke_plugin_multi_hop.metric import MultiHop
 from ke_plugin_multi_hop.retrieval import Retrieval
+from ke_testing.examples import question
+from ke_testing.fakes import ScriptedModel, make_session
 
 SOME = cases()[:40]
 

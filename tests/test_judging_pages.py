@@ -15,7 +15,7 @@ from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
 from ke_core.plugins.catalog import Catalog, read
 from ke_core.plugins.manager import discover
-from ke_core.run.checking import FEWEST
+from ke_plugin_analysis.checking import FEWEST
 
 DOCS = Path(__file__).parents[1] / "docs"
 JUDGES, METRICS = ((DOCS / name).read_text(encoding="utf-8") for name in ("judges.md", "metrics.md"))

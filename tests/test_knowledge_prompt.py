@@ -6,11 +6,11 @@ from itertools import islice
 
 from ke_core.run.asks import Asker
 from ke_core.run.session import allowed
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_pokemqa import PokemqaConfig, oracle
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_testing.fakes import ScriptedModel, make_session
 
 CONFIG = PokemqaConfig(detector="nearest", threshold=0.8, knowledge="dataset")
 

@@ -10,10 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.testing.contract import MACHINE
+from ke_testing.contract import MACHINE
 
 ROOT = Path(__file__).resolve().parents[1]
-DISTRIBUTIONS = sorted(path.parent for path in (ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml")))
+DISTRIBUTIONS = sorted(
+    path.parent
+    for path in (
+        ROOT / "core/pyproject.toml",
+        *ROOT.glob("toolkits/*/pyproject.toml"),
+        *ROOT.glob("plugins/*/*/pyproject.toml"),
+    )
+)
 SOURCES = sorted(path for folder in DISTRIBUTIONS for path in (folder / "src").rglob("*.py"))
 PROVIDES = {"ke-core": "ke_core", "huggingface-hub": "huggingface_hub"}
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ke_core.testing.tiny import saved, tiny_model
+from ke_plugin_hf.testing import saved, tiny_model
 
 FRAGILE = '''
 """ke with one more editor, which kills the second process of a run while the file `die` is there."""

@@ -19,9 +19,9 @@ from markdown_it import MarkdownIt
 from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import saved, tiny_model
+from ke_plugin_hf.testing import saved, tiny_model
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import make_session
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -117,7 +117,7 @@ def test_python_on_a_page_imports_of_ke_what_is_public(page: str) -> None:
         for alias in node.names:
             module = next((one for one in public if one in (f"{node.module}.{alias.name}", node.module)), None)
             if module is None:
-                assert str(node.module).startswith("ke_core.testing."), f"{node.module} is not public"
+                assert str(node.module).startswith("ke_testing."), f"{node.module} is not public"
             elif "for programs" in public[module] and node.module == module and "__all__" not in public[module]:
                 assert f"`{alias.name}`" in public[module] or module.endswith(".records"), f"{module}.{alias.name}"
 

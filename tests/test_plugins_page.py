@@ -13,7 +13,7 @@ import pytest
 from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
-from ke_core.testing import fixtures
+from ke_testing import fixtures
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    ke (.+)$", PAGE, re.MULTILINE)
@@ -49,7 +49,7 @@ def test_what_the_page_names_in_the_test_kit_is_there() -> None:
     for module, name in re.findall(
         r"`((?!ke_core)\w+)\.(\w+)(?:\(\))?`", PAGE.split("Contracts stand in")[1].split("## 5")[0]
     ):
-        assert hasattr(importlib.import_module(f"ke_core.testing.{module}"), name)
+        assert hasattr(importlib.import_module(f"ke_testing.{module}"), name)
     for name in ("ke_session", "ke_cache_dir", "ke_data_dir", "one_thread"):
         assert f"`{name}`" in PAGE
         assert hasattr(fixtures, name)

@@ -9,8 +9,6 @@ import pytest
 from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_core.plugin import EFFICACY, Edit
-from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, PARIS, ROME, city_edit, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_gwalk import GwalkConfig
@@ -26,6 +24,8 @@ from ke_plugin_mello.editor import Mello
 from ke_plugin_multi_hop.retrieval import Retrieval
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, PARIS, ROME, city_edit, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 MOVE_ROME = city_edit(ROME, PARIS, MADRID)
 EDITS = (MOVE_TOWER, MOVE_ROME)

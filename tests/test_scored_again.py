@@ -18,7 +18,6 @@ from attrs import frozen
 from ke_core.data.queries import expected
 from ke_core.data.runspec import Plan
 from ke_core.engine.direct import Direct
-from ke_core.models.spec import NoOptions
 from ke_core.plugin import (
     Answer,
     Ask,
@@ -40,7 +39,8 @@ from ke_core.results.seal import SEAL
 from ke_core.run.evaluation import EvalRequest, judge, prepare, run, score
 from ke_core.run.judges import Asking
 from ke_core.run.session import ModelChoice
-from ke_core.testing.fakes import ScriptedModel, Silence
+from ke_plugin_hf.spec import NoOptions
+from ke_testing.fakes import ScriptedModel, Silence
 
 METRICS = read(discover()).names("metric")
 OF = {

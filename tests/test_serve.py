@@ -11,22 +11,22 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed: pip install 'ke-core[serve]'")
-pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'ke-core[serve]'")
+pytest.importorskip("starlette", reason="starlette is not installed: pip install ke-plugin-serve")
+pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
 
 from ke_core import builtin
-from ke_core.models.spec import NoOptions
 from ke_core.plugin import ModelSpec, hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.run import session
 from ke_core.run.session import ModelChoice
-from ke_core.serve.asked import Manner, left_aside
-from ke_core.serve.client import Client
-from ke_core.serve.guarding import Limits
-from ke_core.serve.opening import Served, ServeRequest, opened
-from ke_core.serve.server import Address, serve
-from ke_core.testing.fakes import ScriptedModel, Silence, WordEncoder
+from ke_plugin_hf.spec import NoOptions
+from ke_plugin_serve.asked import Manner, left_aside
+from ke_plugin_serve.client import Client
+from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve.opening import Served, ServeRequest, opened
+from ke_plugin_serve.server import Address, serve
+from ke_testing.fakes import ScriptedModel, Silence, WordEncoder
 
 FACT = "The capital of Peru is Cusco"
 QUESTION = "What is the capital of Peru?"

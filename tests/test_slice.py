@@ -19,8 +19,8 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, ModelChoice, prepare, run
-from ke_core.testing.examples import question
-from ke_core.testing.fakes import ScriptedModel, Silence, make_session
+from ke_testing.examples import question
+from ke_testing.fakes import ScriptedModel, Silence, make_session
 
 OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "oracle", "parrot")
 

@@ -13,9 +13,9 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.run.making import Maker
 from ke_core.run.meter import resident
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import tiny_model
-from ke_core.weights import LowRank
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.fakes import make_session
+from ke_weights.plugin import LowRank
 
 EDITS = 2_000
 SETTLED = 400

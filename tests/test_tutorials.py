@@ -167,7 +167,7 @@ def test_a_tutorial_does_what_it_says(name: str, typist: Typist) -> None:
 def test_the_tutorial_about_patches_does_what_it_says_on_a_tiny_model(typist: Typist, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    from ke_core.testing.tiny import saved, tiny_model
+    from ke_plugin_hf.testing import saved, tiny_model
 
     saved(tiny_model("llama"), tmp_path / "tiny")
     typist.page, typist.model = TUTORIALS / "edit.md", "./tiny"

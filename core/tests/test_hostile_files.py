@@ -10,40 +10,40 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
+from ke_benchmarks.graph.opening import open_graph
+from ke_benchmarks.graph.relations import read_relations
 from ke_core.data.codec import to_json
 from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
 from ke_core.data.results import Answer, Failure, Judgement, Scored, Step, Verdict
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.datasets.case_files import CaseHeader, read_cases, write_cases
 from ke_core.datasets.reading import read_records
-from ke_core.engine.trained import TRAINING
 from ke_core.errors import BadConfig, KEError
-from ke_core.graph.opening import open_graph
-from ke_core.graph.relations import read_relations
-from ke_core.patches.place import refuse_existing
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import elsewhere
 from ke_core.report.course import course_page
 from ke_core.report.tally import tally_of
-from ke_core.reproduce.reading import read as read_reproduction
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.lines import to_bytes, to_line
 from ke_core.results.measured import read_scores
 from ke_core.results.seal import SEAL, Seal
-from ke_core.results.traces import TraceFolder, TraceSpec
 from ke_core.run.asks import queries
-from ke_core.run.checking import read as read_items
 from ke_core.run.edit_files import read_edits
-from ke_core.run.examples import read_examples
-from ke_core.run.predictions import read_predictions
-from ke_core.run.summary import failed_in
-from ke_core.run.sweep_file import read_sweep
-from ke_core.run.training import _saved, read_losses
-from ke_core.run.verify import read_suite
-from ke_core.serve.bank import read_bank
-from ke_core.testing.toy import Toy, toy_spec
-from ke_core.whitebox.trace.facts import read_facts
-from ke_core.whitebox.trace.settings import FactTrace, TraceSettings
+from ke_plugin_analysis.checking import read as read_items
+from ke_plugin_analysis.predictions import read_predictions
+from ke_plugin_reproduce.reading import read as read_reproduction
+from ke_plugin_reproduce.summary import failed_in
+from ke_plugin_reproduce.sweep_file import read_sweep
+from ke_plugin_serve.bank import read_bank
+from ke_testing.toy import Toy, toy_spec
+from ke_weights.examples import read_examples
+from ke_weights.patches.place import refuse_existing
+from ke_weights.trace.facts import read_facts
+from ke_weights.trace.folder import TraceFolder, TraceSpec
+from ke_weights.trace.settings import FactTrace, TraceSettings
+from ke_weights.trained import TRAINING
+from ke_weights.training import _saved, read_losses
+from ke_weights.verify import read_suite
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
 EMPTY = Catalog(offers={kind: {} for kind in KINDS})

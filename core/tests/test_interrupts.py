@@ -9,7 +9,7 @@ import pytest
 
 from ke_core.errors import ToldToEnd
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
-from ke_core.testing.interrupts import Interrupter
+from ke_testing.interrupts import Interrupter
 
 pytestmark = pytest.mark.usefixtures("interruptible")
 

@@ -1,6 +1,7 @@
 """A published table that ``ke reproduce teams/table-1`` runs again. Real ones are files: see ../reproducing.md."""
 
-from ke_core.plugin import ReproductionSpec, hookimpl
+from ke_benchmarks import ReproductionSpec
+from ke_core.plugin import hookimpl
 
 TABLE = """
 paper = "Somebody 2026, Table 1"
@@ -29,7 +30,7 @@ printed = [100.0]
 """
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer one table."""
     return [ReproductionSpec(name="teams/table-1", text=lambda: TABLE)]

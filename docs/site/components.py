@@ -41,7 +41,7 @@ def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
     if kind != "model":
         lines += options(spec)
     if isinstance(spec, DatasetSpec) and spec.builder is not None:
-        lines += [f"Options of its builder (`ke datasets build {name}`):\n", *options(spec.builder)]
+        lines += [f"Options of its builder (`ke build {name}`):\n", *options(spec.builder)]
     if spec.cite:
         lines.append(f"Cite: {cell(spec.cite)}\n")
     return lines

@@ -23,9 +23,9 @@ MODEL = {
 }
 FACADES = {
     "ke_core.plugin": "For every plugin; it loads neither torch nor numpy.",
-    "ke_core.weights": "For editors that open the model; it loads torch.",
-    "ke_core.retrieval": "For editors that keep edits beside the model.",
-    "ke_core.graph": "For builders of benchmarks.",
+    "ke_weights.plugin": "For editors that open the model; it loads torch.",
+    "ke_memory": "For editors that keep edits beside the model.",
+    "ke_benchmarks.graph": "For builders of benchmarks.",
 }
 CONTRACTS = ("editor", "weights", "opening", "dataset", "metric", "judge")
 NEVER = ("object", "type", "Protocol", "Generic")
@@ -75,11 +75,9 @@ def facades() -> str:
         found = importlib.import_module(module)
         rows = [f"| `{name}` | {_first(getattr(found, name))} |" for name in sorted(found.__all__, key=str.lower)]
         parts += [f"## {module}\n\n{words}\n", "| name | |\n| --- | --- |", *rows, ""]
-    parts.append(
-        "## ke_core.testing\n\nEach contract is a class that a test subclasses; every promise is a test in it.\n"
-    )
+    parts.append("## ke_testing\n\nEach contract is a class that a test subclasses; every promise is a test in it.\n")
     for name in CONTRACTS:
-        module_ = importlib.import_module(f"ke_core.testing.{name}")
+        module_ = importlib.import_module(f"ke_testing.{name}")
         for title, cls in own_classes(module_):
             if title.endswith("Contract"):
                 parts += [f"### {module_.__name__}.{title}\n", *docstring(cls), *_promises(cls)]

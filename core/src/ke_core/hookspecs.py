@@ -6,14 +6,25 @@ Each is called once, at start-up: return specs, import nothing heavy, print noth
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 if TYPE_CHECKING:
     import click
 
-    from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, ReproductionSpec
+    from ke_core.hyper import ModelFacts
+    from ke_core.protocols import Session
+    from ke_core.specs import (
+        DatasetSpec,
+        EditorSpec,
+        EncoderSpec,
+        HealthFinding,
+        JudgeSpec,
+        MetricSpec,
+        ModelSpec,
+        ReportFormat,
+    )
 
 hookspec = pluggy.HookspecMarker("ke")
 
@@ -64,12 +75,48 @@ def ke_models() -> Iterable[ModelSpec]:
 
 
 @hookspec
-def ke_reproductions() -> Iterable[ReproductionSpec]:
-    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again.
+def ke_encoders() -> Iterable[EncoderSpec]:
+    """Offer sources of sentence encoders, for editors that retrieve texts by meaning.
 
-    Called by that command and by ``ke plugins`` alone.
+    :return: one spec per source.
+    """
+    return ()
 
-    :return: one spec per table; ``ke_core.plugin.reproductions_in`` makes them from the TOML files of a package.
+
+@hookspec
+def ke_report_formats() -> Iterable[ReportFormat]:
+    """Offer file formats for ``ke report``; each becomes an option ``--NAME FILE``.
+
+    :return: one format per kind of file.
+    """
+    return ()
+
+
+@hookspec
+def ke_doctor(base_url: str) -> Iterable[HealthFinding]:
+    """Check what this plugin needs, for ``ke doctor``. May import heavy libraries; must change nothing.
+
+    :param base_url: a model server to contact; empty: contact nothing.
+    :return: one finding per thing that was checked.
+    """
+    return ()
+
+
+@hookspec(firstresult=True)
+def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
+    """Return the facts of an open model that hyperparameters are derived from, for ``ke show editor --model``.
+
+    :param session: the open model's session.
+    :return: the facts, or None if this plugin knows nothing of such models.
+    """
+    return None
+
+
+@hookspec
+def ke_hookspecs() -> Iterable[object]:
+    """Declare hooks of your own, which other plugins implement with ``@hookimpl(optionalhook=True)``.
+
+    :return: modules or objects with functions marked by ``pluggy.HookspecMarker("ke")``.
     """
     return ()
 

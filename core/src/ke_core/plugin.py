@@ -60,37 +60,10 @@ from ke_core.data.thoughts import (
 from ke_core.data.training import TrainingExample
 from ke_core.data.wording import holds, words
 from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, write_cases
-from ke_core.datasets.checks import all_labelled, all_said, labelled, said, some_said
-from ke_core.datasets.family import (
-    CaseDataset,
-    Deferred,
-    FileDataset,
-    Variant,
-    digest_of,
-    fit,
-    folder_of,
-    own_file,
-    queries_of,
-)
 from ke_core.engine.direct import Direct, put
-from ke_core.engine.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_core.errors import BadConfig, BadData, EditFailed, KEError, NoLikelihood, UnsupportedChange, UnsupportedEdit
 from ke_core.files import data_places, find_data, sha256_of
-from ke_core.hyper import (
-    ModelFacts,
-    Setting,
-    Shape,
-    SingleConfig,
-    SpreadConfig,
-    as_details,
-    derived,
-    not_negative,
-    positive,
-    settle,
-    single_settings,
-    spread_settings,
-    template_length,
-)
+from ke_core.hyper import ModelFacts, Setting, Shape
 from ke_core.prompt_texts import prompt_text
 from ke_core.protocols import (
     Artifacts,
@@ -110,18 +83,19 @@ from ke_core.protocols import (
     Question,
     Session,
 )
-from ke_core.published import SPREAD, Published
-from ke_core.reproduce.shipped import reproductions_in
 from ke_core.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
 from ke_core.specs import (
     DatasetSpec,
     EditorSpec,
+    EncoderRequest,
+    EncoderSpec,
+    HealthFinding,
     JudgeSpec,
     KnownModel,
     MetricSpec,
     ModelRequest,
     ModelSpec,
-    ReproductionSpec,
+    ReportFormat,
     TrainerSpec,
     Usual,
 )
@@ -132,23 +106,19 @@ hookimpl = pluggy.HookimplMarker("ke")
 __all__ = [
     "CONSISTENT", "COUNTERFACTUALS_PERPLEXITY", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS",
     "FACT_UNSURE", "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NOT_ON_RECORD", "NOT_SUPPORT", "NO_THOUGHTS",
-    "PARAPHRASE", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SINGLE_ASPECTS", "SPREAD",
-    "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer", "Artifacts", "Ask",
-    "BadConfig", "BadData", "Case", "CaseDataset", "CaseHeader", "CaseRecord", "Checkpoint", "Cloze", "Cost",
-    "DataFile", "Dataset", "DatasetInfo", "DatasetSpec", "Decoding", "Deferred", "Details", "Direct", "Edit",
-    "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder", "Engine", "Entity", "Fact", "Failure",
-    "FileDataset", "Finding", "Form", "Generate", "Generated", "Gold", "Hit", "Item", "Judge", "JudgeSpec", "Judgement",
-    "KEError", "KnownModel", "LanguageModel", "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts",
-    "ModelMetric", "ModelRecord", "ModelRequest", "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome",
-    "Parse", "Passes", "Peak", "Phase", "Probe", "Procedure", "Progress", "Prompt", "Published", "PublishedAudit",
-    "Query", "Question", "Relation", "Reply", "ReproductionSpec", "Request", "Score", "Scored", "Session", "Setting",
-    "Shape", "SingleConfig", "SpreadConfig", "Step", "SubQuestion", "TrainStep", "Trainer", "TrainerSpec", "Training",
-    "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Variant", "Verdict", "all_labelled",
-    "all_said", "as_details", "checkpoint_digest", "contradicting", "data_places", "derived", "digest_of", "distinct",
-    "expected", "find_data", "fit", "folder_of", "holds", "hookimpl", "is_intact", "labelled", "not_negative",
-    "observed", "one_slot", "own_file", "parse_json", "parse_toml", "perplexity_probes", "positive", "prompt_text",
-    "put", "queries_of", "question_entities", "read_arrays", "read_cases", "read_checkpoint", "read_header",
-    "read_json", "read_toml", "reproductions_in", "said", "sentences", "settle", "sha256_of", "single_edit_probes",
-    "single_settings", "some_said", "spread_settings", "sub_questions", "template_length", "thoughts_of",
-    "trained_folder", "words", "write_arrays", "write_cases",
+    "PARAPHRASE", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SINGLE_ASPECTS", "SUB_QUESTIONS",
+    "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "Answer", "Artifacts", "Ask", "BadConfig", "BadData",
+    "Case", "CaseHeader", "CaseRecord", "Cloze", "Cost", "DataFile", "Dataset", "DatasetInfo", "DatasetSpec",
+    "Decoding", "Details", "Direct", "Edit", "EditFailed", "Edited", "Editor", "EditorSpec", "Embed", "Encoder",
+    "EncoderRequest", "EncoderSpec", "Engine", "Entity", "Fact", "Failure", "Finding", "Form", "Generate", "Generated",
+    "Gold", "HealthFinding", "Hit", "Item", "Judge", "JudgeSpec", "Judgement", "KEError", "KnownModel", "LanguageModel",
+    "Likelihood", "Material", "Metric", "MetricSpec", "ModelFacts", "ModelMetric", "ModelRecord", "ModelRequest",
+    "ModelSpec", "Nearest", "NoLikelihood", "Observed", "Outcome", "Parse", "Passes", "Peak", "Phase", "Probe",
+    "Procedure", "Progress", "Prompt", "PublishedAudit", "Query", "Question", "Relation", "Reply", "ReportFormat",
+    "Request", "Score", "Scored", "Session", "Setting", "Shape", "Step", "SubQuestion", "TrainStep", "Trainer",
+    "TrainerSpec", "Training", "TrainingExample", "UnsupportedChange", "UnsupportedEdit", "Usual", "Value", "Verdict",
+    "contradicting", "data_places", "distinct", "expected", "find_data", "holds", "hookimpl", "is_intact", "observed",
+    "one_slot", "parse_json", "parse_toml", "perplexity_probes", "prompt_text", "put", "question_entities",
+    "read_arrays", "read_cases", "read_header", "read_json", "read_toml", "sentences", "sha256_of",
+    "single_edit_probes", "sub_questions", "thoughts_of", "words", "write_arrays", "write_cases",
 ]  # fmt: skip

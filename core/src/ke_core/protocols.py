@@ -116,6 +116,10 @@ class RemoteModel(LanguageModel, Protocol):
         """
         ...
 
+    def limit_retries(self, *, attempts: int, seconds: float) -> None:
+        """Try each request at most ``attempts`` times, and wait at most ``seconds`` in all where the server asks to."""
+        ...
+
 
 class Progress(Protocol):
     """Where long work says how far it is. The core computes and never prints; the command line draws."""

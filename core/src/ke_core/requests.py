@@ -49,7 +49,7 @@ class Encoder(Protocol):
 
 
 class Memory(Protocol):
-    """Texts by id, found by meaning (``ke_core.retrieval.FactMemory`` is one)."""
+    """Texts by id, found by meaning (``ke_memory.FactMemory`` is one)."""
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
         """The ``k`` nearest rows for each text, best first, without that text's hidden ids."""

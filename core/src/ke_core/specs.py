@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen, has, validators
 
@@ -15,6 +15,7 @@ from ke_core.data.queries import Form
 from ke_core.data.results import no_percentage
 from ke_core.hyper import ModelFacts, Setting, Shape
 from ke_core.protocols import Ask, Dataset, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress
+from ke_core.requests import Encoder
 from ke_core.trainers import Trainer
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-REPRODUCTION = re.compile(r"[a-z0-9-]+/[a-z0-9-]+\Z")
 
 
 def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
@@ -113,7 +113,7 @@ class Usual:
 class DatasetSpec(Spec[Dataset]):
     """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
     ``hides``: says from its config whether cases hide edits from the method. ``builder``: how such cases are made
-    from a knowledge graph, a ``ke_core.graph.BuilderSpec``; the dataset that bears its family's name has it.
+    from a knowledge graph, a ``ke_benchmarks.graph.BuilderSpec``; the dataset that bears its family's name has it.
     ``usual``: judge and metrics where they depend on the config, such as the file it names.
     """
 
@@ -183,14 +183,6 @@ class MetricSpec(Spec[Metric | ModelMetric]):
 
 
 @frozen(kw_only=True)
-class ReproductionSpec:
-    """A published table or figure. ``name`` is ``FAMILY/NAME``; ``text`` gives its TOML (docs/reproducing.md)."""
-
-    name: str = field(validator=validators.matches_re(REPRODUCTION))
-    text: Callable[[], str]
-
-
-@frozen(kw_only=True)
 class ModelRequest:
     """What the user asked for: the part of ``--model`` after ``source:``, and how to load it.
 
@@ -239,7 +231,43 @@ class ModelSpec(Spec[LanguageModel]):
     describe: Callable[[ModelRequest], Mapping[str, str]] | None = None
 
 
+@frozen(kw_only=True)
+class EncoderRequest:
+    """Which sentence encoder to load: a name that the source knows, a folder or a hub id, and on which device."""
+
+    id: str
+    device: str = ""
+
+
+@frozen(kw_only=True)
+class EncoderSpec(Spec[Encoder]):
+    """A source of sentence encoders. ``build`` gets an ``EncoderRequest`` and may import torch."""
+
+
+@frozen(kw_only=True)
+class ReportFormat:
+    """A file format of ``ke report``, chosen with ``--NAME FILE``.
+
+    ``render`` gets the loaded runs, the catalog, the folder with published data files ("" for the default) and whether
+    to include the breakdowns by tag; it returns the text of the file.
+    """
+
+    name: str = field(validator=validators.matches_re(NAME))
+    help: str
+    render: Callable[[Any, Any, str, bool], str]
+
+
+@frozen(kw_only=True)
+class HealthFinding:
+    """One thing that ``ke doctor`` checked. ``note``: it works but may cause trouble. ``advice``: what to do."""
+
+    area: str
+    what: str
+    state: Literal["ok", "note", "wrong"] = "ok"
+    advice: str = ""
+
+
 __all__ = [
-    "NAME", "DatasetSpec", "EditorSpec", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest",
-    "ModelSpec", "ReproductionSpec", "Spec", "TrainerSpec", "Usual", "no_oracle",
+    "NAME", "DatasetSpec", "EditorSpec", "EncoderRequest", "EncoderSpec", "HealthFinding", "JudgeSpec", "KnownModel",
+    "MetricSpec", "ModelRequest", "ModelSpec", "ReportFormat", "Spec", "TrainerSpec", "Usual", "no_oracle",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from ke_core.plugins.manager import Installed
 from ke_core.results.folder import RunFolder
-from ke_core.testing.fakes import EchoModel
+from ke_testing.fakes import EchoModel
 
 
 def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
@@ -96,7 +96,7 @@ def test_datasets_info_prints_licence_source_and_checksum(ke):
 def test_datasets_stats_counts_and_marks_what_differs_from_the_published(ke, monkeypatch):
     from attrs import evolve
 
-    from ke_core.testing.toy import Toy
+    from ke_testing.toy import Toy
 
     status, out, _err = ke("datasets", "stats", "toy")
     assert status == 0

@@ -18,7 +18,7 @@ from ke_core.data.files import DataFile
 from ke_core.datasets.case_files import read_cases, read_header
 from ke_core.plugin import DatasetSpec, hookimpl
 from ke_core.plugins.manager import bare
-from ke_core.testing.toy import Toy, ToyConfig, toy_spec
+from ke_testing.toy import Toy, ToyConfig, toy_spec
 
 CONTENT = b"0123456789abcdef" * 4096
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

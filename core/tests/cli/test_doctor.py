@@ -60,7 +60,7 @@ def test_where_all_is_well_it_says_so_and_ends_with_0(ke):
     assert status == 0
     assert "all is well" in words
     assert "ke-core 0.1" in words
-    assert "2 of 2 can be used" in words
+    assert "9 of 9 can be used" in words
     assert "cpu (" in words
     assert "runs can be written" in words
 
@@ -100,12 +100,12 @@ def test_a_version_that_does_not_fit_is_wrong(ke, monkeypatch):
 
 
 def test_a_torch_that_cannot_be_imported_is_wrong(ke, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ke_core.models.devices", None)
+    monkeypatch.setitem(sys.modules, "ke_plugin_hf.devices", None)
     assert "torch cannot be imported" in states(ke)["device", "wrong"]["what"]
 
 
 def test_a_device_that_computes_wrongly_is_wrong(ke, monkeypatch):
-    from ke_core.models import devices
+    from ke_plugin_hf import devices
 
     monkeypatch.setattr(devices.torch, "allclose", lambda *_a, **_k: False)
     assert "a product of two small matrices comes out wrong" in states(ke)["device", "wrong"]["what"]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ke_core.results.folder import RunFolder
-from ke_core.testing.fakes import EchoModel
+from ke_testing.fakes import EchoModel
 
 RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
 

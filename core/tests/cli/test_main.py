@@ -14,7 +14,7 @@ from attrs import frozen
 from ke_core import builtin
 from ke_core.cli.main import main
 from ke_core.errors import DamagedArtifact
-from ke_core.plugin import EditorSpec, ReproductionSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.plugins.manager import GROUP, bare, discover
 
 HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.table", "rich.console")
@@ -132,12 +132,6 @@ class TakesAnEditor:
         return [EditorSpec(name="sayer", summary="mine", config=NoConfig, build=lambda config: None)]
 
 
-class OffersNoTable:
-    @hookimpl
-    def ke_reproductions(self):
-        return ["x"]
-
-
 @pytest.mark.parametrize(
     ("plugin", "reason", "step"),
     [
@@ -145,7 +139,6 @@ class OffersNoTable:
         (ExitsInCommands, "SystemExit: 3", "may end the process"),
         (AddsNoCommand, "as 'hello', which is no click command", "add what @click.command()"),
         (TakesAnEditor, "editor 'sayer' is offered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
-        (OffersNoTable, "ke_reproductions returned 'x' in its list", "every item that ke_reproductions returns"),
     ],
 )
 def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_step(ke, plugins, plugin, reason, step):
@@ -164,29 +157,6 @@ def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plu
     status, _out, err = ke("show", "editor", "sayer")
     assert status == 2
     assert err.startswith("error: editor 'sayer' is offered by toys and by bad\nhint:  uninstall bad, or leave it out")
-
-
-TABLE = (Path(__file__).parents[3] / "docs/examples/reproduction.py").read_text(encoding="utf-8").split('"""')[3]
-
-
-@pytest.mark.parametrize(
-    ("text", "status", "told"),
-    [
-        (TABLE, 0, "published tables: 1 kept"),
-        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1 is not TOML"),
-    ],
-)
-def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):
-    class Tables:
-        @hookimpl
-        def ke_reproductions(self):
-            return [ReproductionSpec(name="teams/table-1", text=lambda: text)]
-
-    plugins.register(Tables(), "tables")
-    assert "reproduction teams/table-1" in ke("plugins")[1]
-    ended, out, _err = ke("plugins", "check", "tables")
-    assert ended == status
-    assert told in " ".join(out.split())
 
 
 def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):

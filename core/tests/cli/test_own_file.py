@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import hookimpl
-from ke_core.testing.toy import Toy, ToyConfig, toy_spec
+from ke_testing.toy import Toy, ToyConfig, toy_spec
 
 AGAIN = (("judge", "done"), ("score", "done"), ("compare", "done", "second"))
 

@@ -11,7 +11,7 @@ from ke_core.cli import plugins as commands
 from ke_core.plugin import hookimpl
 from ke_core.plugins.directory import matching
 from ke_core.plugins.manager import Installed
-from ke_core.testing.toy import toy_spec
+from ke_testing.toy import toy_spec
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ke_core.data.records import Record
 from ke_core.data.results import Reply
 from ke_core.data.runspec import Plan, RunSpec
 from ke_core.errors import BadConfig, BadData
-from ke_core.testing import strategies as ours
+from ke_testing import strategies as ours
 
 KINDS = [
     (ours.cases, Case),

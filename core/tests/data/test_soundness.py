@@ -11,7 +11,7 @@ from attrs import evolve
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_core.data.queries import Case, Gold, Probe
 from ke_core.data.soundness import Soundness, problems
-from ke_core.testing.toy import Toy
+from ke_testing.toy import Toy
 
 CASE, OTHER = Toy().cases()
 ROME, PARIS = Entity(label="Rome"), Entity(label="Paris")

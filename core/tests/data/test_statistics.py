@@ -7,7 +7,7 @@ from attrs import evolve
 from ke_core.data.facts import Edit
 from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.statistics import count
-from ke_core.testing.toy import Toy
+from ke_testing.toy import Toy
 
 PROBE = Probe(id="p", aspect="a", queries=(Query(id="q", texts=("?",), gold=Gold()),))
 

@@ -18,8 +18,8 @@ from ke_core.data.facts import Entity
 from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_core.errors import BadData
-from ke_core.testing import strategies as ours
-from ke_core.testing.toy import Toy
+from ke_testing import strategies as ours
+from ke_testing.toy import Toy
 
 CASES = tuple(Toy().cases())
 HEADER = CaseHeader(name="toy", cases=2)

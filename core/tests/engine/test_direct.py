@@ -10,7 +10,7 @@ from ke_core.errors import ContextOverflow, UnsupportedChange
 from ke_core.plugin import Direct
 from ke_core.protocols import Edited, Likelihood, Question
 from ke_core.requests import Generated
-from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_testing.fakes import EchoModel, ScriptedModel, make_session
 
 LINE, MARKED = Parse(), Parse(after="Answer:")
 

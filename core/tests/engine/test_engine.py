@@ -9,8 +9,8 @@ from ke_core.engine.engine import Engine
 from ke_core.errors import ContextOverflow, WeightsNotRestored
 from ke_core.protocols import Likelihood
 from ke_core.requests import Embed, Generate, Generated, Nearest, Score
-from ke_core.retrieval import FactMemory
-from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder
+from ke_memory import FactMemory
+from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
 
 
 class Recording(EchoModel):

@@ -9,14 +9,14 @@ from attrs import evolve
 
 from ke_core.data.results import Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.html.document import html_page
-from ke_core.report.latex import latex
-from ke_core.report.markdown import markdown
 from ke_core.report.page import page
 from ke_core.report.run import Reported
-from ke_core.report.scores_csv import scores_csv
 from ke_core.report.tally import Tally
 from ke_core.results.agreement import Agreement, Check, keep
+from ke_plugin_analysis.csv import scores_csv
+from ke_plugin_analysis.html.document import html_page
+from ke_plugin_analysis.latex import latex
+from ke_plugin_analysis.markdown import markdown
 
 MODEL = ModelRef(source="hf", id="tiny_1", digest="abcdef0123456789", dtype="float32")
 JUDGE = Component(name="llm", distribution="d", version="0.1.0", options={}, model=MODEL)

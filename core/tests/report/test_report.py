@@ -10,7 +10,7 @@ from rich.console import Console
 from ke_core.data.records import Batch, Judged, Replied, Spent
 from ke_core.data.results import Answer, Cost, Failure, Interval, Score
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.models.absent import NO_MODEL
+from ke_core.engine.absent import NO_MODEL
 from ke_core.report.clean import clean, one_line
 from ke_core.report.effort import Effort, effort_scores
 from ke_core.report.footer import footer

@@ -7,7 +7,7 @@ from ke_core.errors import PluginBroken
 from ke_core.results.aggregate import aggregate
 from ke_core.results.intervals import bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
-from ke_core.testing.toy import Toy, ToyConfig
+from ke_testing.toy import Toy, ToyConfig
 
 CASE = next(Toy().cases())
 

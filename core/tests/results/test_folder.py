@@ -15,7 +15,7 @@ from ke_core.errors import BadRun, KEError
 from ke_core.results import writer as writer_module
 from ke_core.results.folder import RUN, RunFolder, runs_in
 from ke_core.results.lines import from_line, to_line
-from ke_core.testing import strategies
+from ke_testing import strategies
 
 MADE = Component(name="none", distribution="ke-plugin-none", version="0.1.0")
 SPEC = RunSpec(

@@ -9,7 +9,7 @@ from ke_core.errors import BadRun
 from ke_core.results.folder import RunFolder
 from ke_core.results.measured import read_scores
 from ke_core.specs import MetricSpec
-from ke_core.testing.toy import ToyConfig
+from ke_testing.toy import ToyConfig
 
 EXACT = Component(name="exact", distribution="d", version="1")
 SPEC = RunSpec(

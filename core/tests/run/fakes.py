@@ -26,8 +26,8 @@ from ke_core.protocols import DatasetInfo, Material
 from ke_core.requests import Generate
 from ke_core.run.job import Job, Judging, Measure
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
-from ke_core.testing.examples import city_edit
-from ke_core.testing.fakes import EchoModel, cut, make_session
+from ke_testing.examples import city_edit
+from ke_testing.fakes import EchoModel, cut, make_session
 
 PARIS, ROME = Entity(label="Paris"), Entity(label="Rome")
 

@@ -12,12 +12,12 @@ from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import bare
 from ke_core.results.folder import RunFolder
-from ke_core.run.cells import finished
 from ke_core.run.estimate import work_of
 from ke_core.run.evaluation import EvalRequest, judge, prepare, resolve, run, score
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest, ModelSpec
-from ke_core.testing.fakes import EchoModel, Silence
+from ke_plugin_reproduce.cells import finished
+from ke_testing.fakes import EchoModel, Silence
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.run import judging
 from ke_core.run.asking import evaluate
 from ke_core.run.judging import held, judge_run, judged
-from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, make_session
 
 PARIS, ROME, TOWER = Entity(label="Paris"), Entity(label="Rome"), Entity(label="Tower 1")
 

@@ -339,7 +339,7 @@ def test_an_editor_that_returns_too_few_replies_is_broken(fakes, tmp_path):
 
 
 def test_a_weight_editor_on_a_model_without_weights_is_refused(fakes, tmp_path):
-    from ke_core.testing.fakes import EchoModel
+    from ke_testing.fakes import EchoModel
 
     with pytest.raises(NeedsWeights, match="overwrite changes weights"):
         done(fakes.make_job(2, model=EchoModel()), tmp_path)

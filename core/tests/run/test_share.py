@@ -8,7 +8,6 @@ from ke_core.data.records import Batch, Probed, Replied, Spent
 from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig, BadRun, ProcessLost
-from ke_core.models.world import World, expect, started
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import writing
 from ke_core.run import asking, evaluation, together
@@ -16,6 +15,7 @@ from ke_core.run.evaluation import run
 from ke_core.run.plan import groups, stages
 from ke_core.run.share import Share
 from ke_core.run.together import shared
+from ke_core.runner.world import World, expect, started
 
 
 @pytest.fixture

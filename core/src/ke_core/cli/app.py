@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ke_core.cli.lazy import LazyCommand
 from ke_core.cli.once import once
 from ke_core.errors import PluginBroken
 from ke_core.plugins.faults import taken
@@ -14,6 +15,7 @@ from ke_core.plugins.manager import Plugins
 
 if TYPE_CHECKING:
     from ke_core.plugins.catalog import Catalog
+    from ke_core.specs import ReportFormat
 
 
 class App:
@@ -30,11 +32,23 @@ class App:
 
         return read(self.plugins)
 
+    @cached_property
+    def report_formats(self) -> dict[str, ReportFormat]:
+        """The file formats of ``ke report`` by name; on a name clash the first one wins."""
+        from ke_core.plugins.offers import offered  # noqa: PLC0415  as above
+        from ke_core.specs import ReportFormat  # noqa: PLC0415  as above
+
+        found: dict[str, ReportFormat] = {}
+        for _plugin, formats in offered(self.plugins, "ke_report_formats", ReportFormat):
+            for one in formats:
+                found.setdefault(one.name, one)
+        return found
+
     def add_commands(self, root: click.Group) -> None:
         """Add the commands of every plugin, the core's first.
 
-        Each plugin fills a group of its own, so that one that fails half-way, or claims a name that is taken, leaves
-        nothing behind.
+        A name of two words, such as ``plugins check``, adds to a command of the core. Each plugin fills a group of its
+        own, so that one that fails half-way, or claims a name that is taken, leaves nothing behind.
         """
         for impl in self.plugins.implementations("ke_commands"):
             own = click.Group("ke")
@@ -46,7 +60,11 @@ class App:
             for name, command in own.commands.items():
                 self._owners[name] = impl.plugin_name
                 once(command)
-                root.add_command(command, name)
+                parent, _, child = name.rpartition(" ")
+                if parent:
+                    self._parent(root, parent).extra[child] = command
+                else:
+                    root.add_command(command, name)
 
     def _look_at(self, own: click.Group, plugin: str) -> None:
         """Raises PluginBroken for what is no command, PluginConflict for a name that is taken."""
@@ -58,6 +76,12 @@ class App:
                 )
             if name in self._owners:
                 raise taken(f"command {name!r}", self._owners[name], plugin)
+
+    def _parent(self, root: click.Group, name: str) -> LazyCommand:
+        """The core's command that a plugin's ``PARENT CHILD`` is added to."""
+        parent = root.commands[name]
+        assert isinstance(parent, LazyCommand), f"{name} takes no further commands"
+        return parent
 
     def commands_of(self, plugin: str) -> list[str]:
         """The commands that one plugin brought."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli import kept
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
@@ -102,7 +101,7 @@ def export(app: App, name: str, *, to: Path, force: bool, options: tuple[str, ..
 
 @click.command("validate")
 @click.argument("name", metavar="NAME|FILE")
-@kept.json_option
+@shared.json_option
 @shared.component_options
 @shared.data_dir
 @click.pass_obj
@@ -127,7 +126,7 @@ def validate(app: App, name: str, *, as_json: bool, options: tuple[str, ...], da
     cases, known_flaws = _cases(app, name, options, data_dir)
     found = check(cases, known_flaws=known_flaws)
     if as_json:
-        kept.print_json({"name": name, "cases": found.cases, "problems": to_json(found.problems)})
+        shared.print_json({"name": name, "cases": found.cases, "problems": to_json(found.problems)})
     else:
         out().print(validated(name, found))
     return FAILED if found.errors else DONE

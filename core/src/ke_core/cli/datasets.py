@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.cli.build import command as build
 from ke_core.cli.console import out
 from ke_core.cli.dataset_files import chosen, data_folder, export, fetch, validate
 from ke_core.data.drawing import draw
@@ -30,7 +29,7 @@ def command() -> None:
     """
 
 
-for each in (build, export, fetch, validate):
+for each in (export, fetch, validate):
     command.add_command(each)
 
 

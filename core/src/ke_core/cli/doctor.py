@@ -6,7 +6,7 @@ import click
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import DONE, FAILED
-from ke_core.cli.kept import json_option, print_json
+from ke_core.cli.options import json_option, print_json
 
 COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
@@ -39,7 +39,7 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
     from ke_core.run.health import examine  # noqa: PLC0415
 
     _ = app.catalog  # reading it may mark more plugins as broken
-    findings = list(examine(app.plugins.installed, base_url))
+    findings = list(examine(app.plugins, base_url))
     wrong = sum(finding.state == "wrong" for finding in findings)
     if as_json:
         print_json({"wrong": wrong, "findings": [to_json(finding) for finding in findings]})

@@ -20,6 +20,8 @@ from ke_core.files import FULL
 from ke_core.report.clean import clean
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
+NO_MEMORY = "not enough memory: you tried to allocate"
+"""What torch says where the processor's memory is exhausted."""
 MACHINE = frozenset({
     *FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
     errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ETXTBSY, errno.EBUSY,
@@ -112,12 +114,8 @@ def _mendable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """On whichever device: an accelerator's lack of memory is an error of torch's, which is not loaded for this."""
-    if "torch" not in sys.modules:
-        return isinstance(error, MemoryError)
-    from ke_core.models.local.memory import out_of_memory  # noqa: PLC0415  see above
-
-    return out_of_memory(error)
+    """Whether a device or the host ran out of memory; torch's errors are told by name, since torch may be absent."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or NO_MEMORY in str(error)
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:

@@ -100,7 +100,7 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
       ke eval --editor memit --dataset atlas --batch 10 --sequential --evaluate every:5
     """  # fmt: skip
     from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
-    from ke_core.models.world import expect  # noqa: PLC0415  light, but for evaluations alone
+    from ke_core.runner.world import expect  # noqa: PLC0415  light, but for evaluations alone
 
     shared.require(app, "editor", editors)
     shared.require(app, "dataset", dataset)

@@ -13,18 +13,23 @@ from ke_core.cli.once import once
 class LazyCommand(click.Command):
     """Stands in for ``source`` (``package.module:attribute``) until it is invoked.
 
-    This is what keeps ``ke --help`` fast: no command's imports are paid for but those of the one in use.
+    ``extra``: subcommands that other plugins add, by name. This is what keeps ``ke --help`` fast: no command's imports
+    are paid for but those of the one in use.
     """
 
     def __init__(self, name: str, source: str, summary: str) -> None:
         super().__init__(name, help=summary, short_help=summary)
         self.source = source
+        self.extra: dict[str, click.Command] = {}
 
     def load(self) -> click.Command:
         """The command itself."""
         module, _, attribute = self.source.partition(":")
-        found = getattr(import_module(module), attribute)
+        found: click.Command = getattr(import_module(module), attribute)
         assert isinstance(found, click.Command), f"{self.source} is not a click command"
+        if self.extra:
+            assert isinstance(found, click.Group), f"{self.source} takes no further commands"
+            found.commands.update(self.extra)
         once(found)
         return found
 

@@ -13,9 +13,9 @@ import click
 from ke_core.cli.app import App
 from ke_core.cli.errors import guarded
 from ke_core.errors import BadConfig
-from ke_core.models.world import started
 from ke_core.plugins.manager import Plugins, discover
 from ke_core.report.clean import clean
+from ke_core.runner.world import started
 
 TRACEBACK = "--traceback"
 COMPLETION = "_KE_COMPLETE"

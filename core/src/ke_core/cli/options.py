@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -28,6 +29,7 @@ data_dir = click.option(
 device = click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
 device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto.")
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 
 
@@ -131,3 +133,8 @@ def _offers(app: App, kind: str) -> str:
 
 def _apply(command: C, *options: Callable[[Any], Any]) -> C:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def print_json(raw: Any) -> None:
+    """Print JSON values on standard output."""
+    click.echo(json.dumps(raw, indent=1, ensure_ascii=False))

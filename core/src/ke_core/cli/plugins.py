@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Group, RenderableType
 
 from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
+from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, MENDABLE
-from ke_core.cli.options import component_options
 from ke_core.plugins.directory import distribution_of, elsewhere, known, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.report.text import literal, plain_table
-
-if TYPE_CHECKING:
-    from ke_core.plugins.promises import Kept
 
 SLOW = 5.0
 """Seconds that a plugin may take to load without a remark."""
@@ -30,7 +24,7 @@ SLOW = 5.0
 @click.option("--all", "everything", is_flag=True, help="Also what is known to exist and not installed.")
 @click.pass_context
 def command(context: click.Context, *, everything: bool) -> None:
-    """List the installed plugins, what each brings, why one is broken; find, install and check plugins.
+    """List the installed plugins, what each brings, why one is broken; find and install plugins.
 
     KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out. KE_PLUGIN_TIMEOUT=SECONDS limits how long each may take to load (30
     by default, 0 for no limit).
@@ -40,7 +34,6 @@ def command(context: click.Context, *, everything: bool) -> None:
       ke plugins --all
       ke plugins search multi-hop
       ke plugins install mello
-      ke plugins check my-method
     """
     if context.invoked_subcommand is not None:
         return
@@ -51,50 +44,6 @@ def command(context: click.Context, *, everything: bool) -> None:
     if everything:
         shown.append(_missing(app))
     out().print(Group(*shown))
-
-
-@command.command("check")
-@click.argument("name")
-@component_options
-@click.pass_obj
-def check_(app: App, name: str, options: tuple[str, ...]) -> int:
-    """Try every promise that ke relies on, on one installed plugin, and say what to do about each that is broken.
-
-    NAME is the plugin's, with or without ke-plugin-, or that of a component it brings. Exit status 1 if a promise is
-    broken; what could not be tried says what it needs. Needs pytest: pip install 'ke-core[testing]'. An editor that
-    opens models is tried on tiny ones: give it options that suit them.
-
-    \b
-    Examples:
-      ke plugins check my-method
-      ke plugins check my-method -o my-method.steps=3
-    """
-    from ke_core.plugins.options import configure, reject_unused, split  # noqa: PLC0415  the specs, only when needed
-    from ke_core.plugins.promises import brings, contracts, outside, plugin_called  # noqa: PLC0415  as above
-    from ke_core.reproduce.reading import tried  # noqa: PLC0415  as above
-    from ke_core.specs import ReproductionSpec, Spec  # noqa: PLC0415  as above
-
-    brought, given = brings(app.plugins), split(options)
-    plugin = plugin_called(app.plugins, brought, name).name
-    specs = [(kind, spec) for kind, spec in brought[plugin] if isinstance(spec, Spec)]
-    if not app.plugins.installed[plugin].broken:
-        reject_unused(given, [spec for _kind, spec in specs])
-    if _told(f"plugin {plugin}", list(outside(app.plugins, brought, plugin))):
-        return FAILED  # its components cannot be chosen by name as it stands
-    broken = 0
-    for kind, spec in specs:
-        mine = given.get(spec.prefix, {})
-        if kind != "model":  # whose options are said with each model
-            configure(spec, mine)  # an option that is wrong is said here, and not by every test
-        found: list[Kept] = []
-        with progress(err()) as shown:
-            for total, kept in contracts(kind, spec, mine):
-                found.append(kept)
-                shown.advance(f"{kind} {spec.name}", len(found), total)
-        broken += _told(f"{kind} {spec.name}", found)
-    if tables := [spec for _kind, spec in brought[plugin] if isinstance(spec, ReproductionSpec)]:
-        broken += _told("published tables", list(tried(tables)))
-    return FAILED if broken else DONE
 
 
 @command.command("search")
@@ -161,31 +110,9 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     return DONE
 
 
-def _told(what: str, found: list[Kept]) -> int:
-    """Print how many promises are kept, and each that is not in full; how many are broken."""
-    counts = {outcome: sum(kept.outcome == outcome for kept in found) for outcome in ("kept", "broken", "untried")}
-    line = literal(f"{what}: ", "bold")
-    line.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count or outcome == "kept"))
-    lines = [line]
-    for kept in found:
-        if kept.outcome == "broken":
-            lines.append(literal(f"  broken: {kept.promise}", "red"))
-            where = f" ({kept.where})" if kept.where else ""
-            lines.append(literal(f"    found: {kept.found}{where}"))
-            lines.append(literal(f"    do:    {kept.do}"))
-    for reason, count in Counter(kept.found for kept in found if kept.outcome == "untried").items():
-        lines.append(literal(f"  untried ({count}): {reason}"))
-    for text in lines:
-        out().print(text, soft_wrap=True)
-    return counts["broken"]
-
-
 def _installed(app: App) -> RenderableType:
-    from ke_core.reproduce.reading import tables  # noqa: PLC0415  only when needed
-
     table = plain_table("plugin", "version", "brings")
-    catalog = app.catalog  # reading it may mark more plugins as broken, as may asking for what is no component
-    reproductions = tables(app.plugins).by_plugin
+    catalog = app.catalog  # reading it may mark more plugins as broken
     for name, plugin in sorted(app.plugins.installed.items()):
         if plugin.broken:
             brings = literal(f"broken: {plugin.broken}", "red")
@@ -197,8 +124,8 @@ def _installed(app: App) -> RenderableType:
             kinds: dict[str, list[str]] = {}
             for kind, spec in catalog.of(name):
                 kinds.setdefault("model source" if kind == "model" else kind, []).append(spec.name)
-            if name in reproductions:
-                kinds["reproduction"] = [spec.name for spec in reproductions[name]]
+            if others := app.plugins.other_hooks(name):
+                kinds["hook"] = others
             if commands := app.commands_of(name):
                 kinds["command"] = commands
             brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")

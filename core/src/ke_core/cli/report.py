@@ -18,20 +18,29 @@ STDOUT = "-"
 file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
 
-@click.command("report")
+class ReportCommand(click.Command):
+    """``ke report``, with an option for each file format that plugins offer."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The command's own parameters and one ``--FORMAT FILE`` for each format."""
+        app = ctx.find_object(App)
+        formats = app.report_formats if app else {}
+        options = [
+            click.Option([f"--{one.name}"], type=file, metavar="FILE", help=one.help) for one in formats.values()
+        ]
+        return [*super().get_params(ctx), *options]
+
+
+@click.command("report", cls=ReportCommand)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--short", is_flag=True, help="Without the breakdowns by tag.")
-@click.option("--html", type=file, metavar="FILE", help="Write one page: tables, pictures, every case; no network.")
-@click.option("--latex", type=file, metavar="FILE", help="Write the tables for a paper (booktabs).")
-@click.option("--csv", type=file, metavar="FILE", help="Write every score, one a row.")
-@click.option("--markdown", type=file, metavar="FILE", help="Write the tables as GitHub shows them.")
 @shared.data_dir
 @click.pass_obj
 def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
-    """Print the table of one run, or of several side by side; write HTML, LaTeX, CSV, Markdown.
+    """Print the table of one run, or of several side by side, or write it to files.
 
-    RUN is a run folder, or a folder that contains runs, such as that of a sweep. Files are skipped. An output file
-    called - is printed.
+    RUN is a run folder, or a folder that contains runs, such as that of a sweep. Files are skipped. File formats come
+    from plugins (pip install ke-plugin-analysis: HTML, LaTeX, CSV, Markdown). An output file called - is printed.
 
     Runs that have not been scored yet are scored from their records.
 
@@ -42,7 +51,7 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
     """
     from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
     from ke_core.files import write_atomic  # noqa: PLC0415  only here
-    from ke_core.report.export import read, render  # noqa: PLC0415  as above
+    from ke_core.report.load import load_runs  # noqa: PLC0415  as above
     from ke_core.report.page import page  # noqa: PLC0415
     from ke_core.report.text import literal  # noqa: PLC0415
 
@@ -50,9 +59,9 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
     if len(set(wanted.values())) < len(wanted):
         raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
     where = str(data_dir) if data_dir else ""
-    found = read(_opened(runs), app.catalog, data_dir=where)
+    found = load_runs(_opened(runs), app.catalog, data_dir=where)
     for kind, path in wanted.items():
-        text = render(found, kind, app.catalog, data_dir=where, slices=not short)
+        text = app.report_formats[kind].render(found, app.catalog, where, not short)
         if str(path) == STDOUT:
             click.echo(text, nl=False)
         else:

@@ -16,7 +16,6 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.data.records import Spent
 from ke_core.data.runspec import Plan, RunSpec
 from ke_core.errors import BadRun
-from ke_core.models.world import world
 from ke_core.plugins.options import split
 from ke_core.protocols import Progress
 from ke_core.report.load import load
@@ -31,6 +30,7 @@ from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.job import Finished, Job
 from ke_core.run.session import ModelChoice
 from ke_core.run.spending import FREE, Prices
+from ke_core.runner.world import world
 from ke_core.specs import ModelRequest
 
 ROOT = Path("runs")

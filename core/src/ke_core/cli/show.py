@@ -52,7 +52,13 @@ def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) 
     editor = choose(app.catalog, "editor", name, given)
     reject_unused(given, [editor.spec])
     with progress(err()) as shown:
-        found = settings_for(editor, ModelChoice(reference=model), app.catalog, shown)
+        found = settings_for(
+            editor,
+            ModelChoice(reference=model),
+            app.catalog,
+            shown,
+            facts_of=app.plugins.manager.hook.ke_model_facts,
+        )
     table = plain_table("hyperparameter", "value", "why")
     for option, setting in found.settings.items():
         table.add_row(literal(option), literal(_told(setting.value)), literal(setting.reason))

@@ -144,3 +144,31 @@ def _objects(fact: Fact | None) -> tuple[Entity, ...]:
 def _minus(these: tuple[Entity, ...], those: tuple[Entity, ...]) -> tuple[Entity, ...]:
     gone = {entity.key for entity in those}
     return tuple(entity for entity in these if entity.key not in gone)
+
+
+@frozen(kw_only=True)
+class SourcedEdit:
+    """An edit, where it comes from (a page, a ticket, a line of a file) and its date (``2026-01-31``).
+
+    ``paraphrases`` are other prompts that the new object should follow.
+    """
+
+    edit: Edit
+    source: str
+    date: str
+    paraphrases: tuple[str, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The sentence up to where its object starts."""
+        return self.edit.cloze.prompt.rstrip() if self.edit.cloze else self.edit.statement
+
+    @property
+    def target(self) -> str:
+        """The new object."""
+        return self.edit.after.objects[0].label if self.edit.after and self.edit.after.objects else ""
+
+    @property
+    def old(self) -> str:
+        """The object that held before; empty where nobody said."""
+        return self.edit.before.objects[0].label if self.edit.before and self.edit.before.objects else ""

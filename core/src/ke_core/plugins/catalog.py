@@ -13,7 +13,7 @@ from ke_core.plugins.directory import known
 from ke_core.plugins.faults import taken
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.plugins.offers import offered
-from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+from ke_core.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
     "editor": EditorSpec,
@@ -21,6 +21,7 @@ KINDS: Mapping[str, type[Spec[Any]]] = {
     "metric": MetricSpec,
     "judge": JudgeSpec,
     "model": ModelSpec,
+    "encoder": EncoderSpec,
 }
 
 

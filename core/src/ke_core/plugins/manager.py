@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 import pluggy
 from attrs import define, evolve, field, frozen
@@ -75,9 +76,23 @@ class Plugins:
 
     def register(self, plugin: object, name: str) -> None:
         """Add a plugin object by hand (tests)."""
-        self.manager.register(plugin, name=name)
-        self.manager.check_pending()
+        self.add(plugin, name)
         self.installed[name] = Installed(name=name, module=getattr(plugin, "__name__", type(plugin).__name__))
+
+    def add(self, plugin: object, name: str) -> None:
+        """Register a plugin and the hooks that it declares. Raises PluginValidationError for an unknown hook."""
+        self.manager.register(plugin, name=name)
+        for impl in self.manager.hook.ke_hookspecs.get_hookimpls():
+            if impl.plugin_name == name:
+                declared: Any = impl.function()
+                for specs in declared:
+                    self.manager.add_hookspecs(specs)
+        self.manager.check_pending()
+
+    def other_hooks(self, name: str) -> list[str]:
+        """The hooks that plugin implements and the core does not call itself, sorted."""
+        callers = self.manager.get_hookcallers(self.manager.get_plugin(name)) or []
+        return sorted(caller.name for caller in callers if not hasattr(hookspecs, caller.name))
 
     def mark_broken(self, name: str, error: BaseException) -> None:
         """Take a plugin out and remember why, in one line."""
@@ -189,9 +204,7 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
     )
     with plugins.running(point.name), plugins.noting(point.name):
         must_fit(plugins.installed[point.name].requires)
-        plugin = point.load()
-        plugins.manager.register(plugin, name=point.name)
-        plugins.manager.check_pending()
+        plugins.add(point.load(), point.name)
 
 
 def _left_out(name: str) -> str:

@@ -11,9 +11,9 @@ from cattrs.errors import StructureHandlerNotFoundError
 from ke_core.data.codec import converter
 from ke_core.errors import PluginBroken
 from ke_core.plugins.manager import Plugins
-from ke_core.specs import ReproductionSpec, Spec
+from ke_core.specs import Spec
 
-S = TypeVar("S", bound=Spec[Any] | ReproductionSpec)
+S = TypeVar("S")
 SHOWN = 80  # characters of a value that does not belong there
 READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and None"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from attrs import frozen
 
 from ke_core.data.results import Score
 from ke_core.data.runspec import IMPORTED
@@ -35,6 +37,20 @@ def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported
         less=frozenset(_less_is_better(found.scores, catalog)),
         tally=counted,
     )
+
+
+@frozen(kw_only=True)
+class LoadedRuns:
+    """Runs that were read once; ``folders`` and ``reported`` are parallel."""
+
+    folders: tuple[RunFolder, ...]
+    reported: tuple[Reported, ...]
+
+
+def load_runs(folders: Sequence[RunFolder], catalog: Catalog, *, data_dir: str = "") -> LoadedRuns:
+    """Load the reports of several runs; a run without scores is scored first. Raises BadRun."""
+    reported = tuple(load(folder, catalog, data_dir=data_dir) for folder in folders)
+    return LoadedRuns(folders=tuple(folders), reported=reported)
 
 
 def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from ke_core.data.queries import Phase
 from ke_core.data.results import Score
 from ke_core.data.runspec import Plan, RunSpec
-from ke_core.models.absent import NO_MODEL
+from ke_core.engine.absent import NO_MODEL
 from ke_core.report.effort import CORE, HEADINGS, TITLE
 from ke_core.report.tally import Tally
 

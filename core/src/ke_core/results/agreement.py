@@ -20,7 +20,7 @@ from ke_core.data.runspec import Component
 from ke_core.engine.artifacts import ArtifactStore
 from ke_core.errors import BadData
 from ke_core.files import cache_dir
-from ke_core.models.resolve import DEFAULT
+from ke_core.model_sources import DEFAULT
 from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES
 
 KIND = "judge-checks"

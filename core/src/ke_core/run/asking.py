@@ -21,7 +21,6 @@ from attrs import evolve
 
 from ke_core.data.results import Failure, Scored
 from ke_core.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
-from ke_core.models.world import world
 from ke_core.protocols import LanguageModel, Likelihood, RemoteModel
 from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
@@ -39,6 +38,7 @@ from ke_core.run.sequential import ask_in_sequence
 from ke_core.run.share import Share
 from ke_core.run.spending import FREE, Prices, since_last
 from ke_core.run.together import shared
+from ke_core.runner.world import world
 from ke_core.specs import EditorSpec
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ke_core.data.codec import digest
-from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation
-from ke_core.data.patches import SourcedEdit
+from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit
 from ke_core.errors import BadData
 from ke_core.run.lines import Place, records, text_field, texts_field
 

@@ -21,8 +21,7 @@ from ke_core.abilities import Resting
 from ke_core.data.queries import Case, Form
 from ke_core.data.results import Score
 from ke_core.data.runspec import ModelRef, Plan, RunSpec
-from ke_core.models.absent import NO_MODEL, NoModel
-from ke_core.models.world import world
+from ke_core.engine.absent import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
@@ -44,6 +43,7 @@ from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
 from ke_core.run.spending import FREE, Prices
 from ke_core.run.together import claimed
+from ke_core.runner.world import world
 from ke_core.specs import DatasetSpec, EditorSpec
 
 
@@ -155,7 +155,7 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
     loaded, reference = _model(request, catalog, editor, model, progress)
     job = Job(
         spec=found.specify(reference),
-        session=open_session(loaded, seed=request.seed, progress=progress, material=material),
+        session=open_session(loaded, catalog=catalog, seed=request.seed, progress=progress, material=material),
         editor=found.editor.build(),
         editor_spec=editor,
         dataset=found.dataset,

@@ -14,58 +14,45 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from attrs import frozen
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 
-from ke_core.errors import KEError
 from ke_core.files import CACHE, DATA, cache_dir
 from ke_core.plugins import watch as plugins_watch
-from ke_core.plugins.manager import DISABLE, Installed, disabled_by_environment
+from ke_core.plugins.manager import DISABLE, Installed, Plugins, disabled_by_environment
 from ke_core.plugins.watch import Watch, timeout, watched
 from ke_core.results.folder import environment
 from ke_core.results.redaction import SECRET
+from ke_core.specs import HealthFinding
 
 GIB = 2**30
-LITTLE_MEMORY, LITTLE_DISK = GIB, 2 * GIB
-"""Below these the smallest model and its statistics may not fit."""
+LITTLE_DISK = 2 * GIB
+"""Below this the smallest model and its statistics may not fit."""
 PRINTED = 80  # characters of what a plugin prints
 TIMEOUT = 5.0  # seconds that a server has to answer
 SHOWN = ("KE_", "HF_", "CUDA_", "OMP_", "OPENAI_")
 """How environment variables begin that change what ke does."""
 
 
-@frozen(kw_only=True)
-class Finding:
-    """One thing that was looked at. ``note``: it works, and may be in the way. ``advice``: what to do."""
-
-    area: str
-    what: str
-    state: Literal["ok", "note", "wrong"] = "ok"
-    advice: str = ""
-
-
-def examine(installed: Mapping[str, Installed], base_url: str = "") -> Iterator[Finding]:
+def examine(plugins: Plugins, base_url: str = "") -> Iterator[HealthFinding]:
     """Everything, area by area. ``base_url``: a model server; without one, nothing is contacted."""
     yield from _versions()
-    yield from _plugins(installed)
-    yield from _devices()
+    yield from _plugins(plugins.installed)
+    yield from _of_plugins(plugins, base_url)
     yield from _caches()
     yield from _folders()
     yield from _settings()
-    if base_url:
-        yield _server(base_url)
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Iterator[HealthFinding]:
     for name, found in environment().items():
-        yield Finding(area="versions", what=f"{name} {found}")
+        yield HealthFinding(area="versions", what=f"{name} {found}")
     yield from _unmet_of("ke-core", requires("ke-core") or ())
 
 
-def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[Finding]:
+def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[HealthFinding]:
     for text in declared:
         try:
             needed = Requirement(text)
@@ -74,7 +61,7 @@ def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[Finding]:
             continue  # pip has refused it, or will
         found = _installed(needed.name) if holds else ""
         if holds and not (found and needed.specifier.contains(found, prereleases=True)):
-            yield Finding(
+            yield HealthFinding(
                 area="versions",
                 what=f"{whose} needs {needed.name}{needed.specifier}, and {found or 'none'} is installed",
                 state="wrong",
@@ -89,12 +76,12 @@ def _installed(name: str) -> str:
         return ""
 
 
-def _plugins(installed: Mapping[str, Installed]) -> Iterator[Finding]:
+def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
     works = [plugin for plugin in installed.values() if not plugin.broken]
-    yield Finding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
+    yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
     for plugin in installed.values():
         if plugin.broken:
-            yield Finding(
+            yield HealthFinding(
                 area="plugins",
                 what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{_place(plugin)}",
                 state="wrong",
@@ -105,9 +92,9 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[Finding]:
         yield from _unmet_of(plugin.distribution or plugin.name, plugin.requires)
         if plugin.printed:
             said = " ".join(plugin.printed.split())[:PRINTED]
-            yield Finding(area="plugins", what=f"{plugin.name} prints while it is loaded: {said}", state="note")
+            yield HealthFinding(area="plugins", what=f"{plugin.name} prints while it is loaded: {said}", state="note")
     if left_out := disabled_by_environment():
-        yield Finding(area="plugins", what=f"{DISABLE} leaves out {', '.join(sorted(left_out))}", state="note")
+        yield HealthFinding(area="plugins", what=f"{DISABLE} leaves out {', '.join(sorted(left_out))}", state="note")
 
 
 def _place(plugin: Installed) -> str:
@@ -132,54 +119,30 @@ def _place(plugin: Installed) -> str:
     return ""
 
 
-def _devices() -> Iterator[Finding]:
-    try:
-        from ke_core.models.devices import devices, unused_gpu  # noqa: PLC0415  imports torch
-    except Exception as error:  # noqa: BLE001  a torch that cannot be imported fails in many ways
-        yield Finding(
-            area="device",
-            what=f"torch cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}",
-            state="wrong",
-            advice="pip install --force-reinstall torch",
-        )
-        return
-    for device in devices():
-        free, total = device.free or 0, device.total or 0
-        memory = f", {free / GIB:.1f} of {total / GIB:.1f} GiB free" if total else ""
-        if device.wrong:
-            yield Finding(
-                area="device",
-                what=f"{device.name} ({device.kind}) cannot be used: {device.wrong}",
-                state="wrong",
-                advice="--device cpu does without; a torch for this device: https://pytorch.org/get-started",
-            )
-            continue
-        little = total > 0 and free < LITTLE_MEMORY
-        advice = "end other programs, or take a smaller model or --dtype bfloat16" if little else ""
-        what = f"{device.name} ({device.kind}){memory}"
-        yield Finding(area="device", what=what, state="note" if little else "ok", advice=advice)
-    if why := unused_gpu():
-        yield Finding(
-            area="device",
-            what=f"there is an NVIDIA driver, but torch finds no GPU: {why}",
-            state="note",
-            advice="https://pytorch.org/get-started names the torch that fits the driver",
-        )
+def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:
+    """Yield what plugins check themselves (hook ``ke_doctor``); a check that fails is a finding."""
+    for impl in plugins.implementations("ke_doctor"):
+        try:
+            found: Any = impl.function(*(base_url for name in impl.argnames if name == "base_url"))
+            yield from found
+        except Exception as error:  # noqa: BLE001  a plugin may fail in any way
+            what = f"{impl.plugin_name} could not be checked: {type(error).__name__}: {' '.join(str(error).split())}"
+            yield HealthFinding(area="plugins", what=what, state="wrong", advice=f"reinstall {impl.plugin_name}")
 
 
-def _caches() -> Iterator[Finding]:
+def _caches() -> Iterator[HealthFinding]:
     root = cache_dir()
     yield _writable("caches", root, f"set {CACHE} to a folder that you may write to")
     for part in sorted(root.iterdir()) if _readable(root) else ():
         if part.is_dir():
-            yield Finding(area="caches", what=f"{part}: {_size(part) / 1e6:,.1f} MB")
+            yield HealthFinding(area="caches", what=f"{part}: {_size(part) / 1e6:,.1f} MB")
     yield from _completions(root / "completions" / "completions.sqlite")
     hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser() / "hub"
     if hub.is_dir():
-        yield Finding(area="caches", what=f"{hub}: {_size(hub) / 1e6:,.1f} MB (models from the hub)")
+        yield HealthFinding(area="caches", what=f"{hub}: {_size(hub) / 1e6:,.1f} MB (models from the hub)")
 
 
-def _completions(file: Path) -> Iterator[Finding]:
+def _completions(file: Path) -> Iterator[HealthFinding]:
     if not file.is_file():
         return
     try:
@@ -189,7 +152,7 @@ def _completions(file: Path) -> Iterator[Finding]:
         finally:
             base.close()
     except sqlite3.Error as error:
-        yield Finding(
+        yield HealthFinding(
             area="caches",
             what=f"{file} cannot be read: {error}",
             state="note",
@@ -197,12 +160,12 @@ def _completions(file: Path) -> Iterator[Finding]:
         )
 
 
-def _folders() -> Iterator[Finding]:
+def _folders() -> Iterator[HealthFinding]:
     yield _writable("folders", Path("runs"), "go to a folder that you may write to, or say --out FOLDER")
     yield _writable("folders", Path(tempfile.gettempdir()), "set TMPDIR to a folder that you may write to")
     own = os.environ.get(DATA)
     if own and not _readable(Path(own).expanduser()):
-        yield Finding(
+        yield HealthFinding(
             area="folders",
             what=f"{DATA} is {own}, which is no folder that can be read",
             state="wrong",
@@ -210,32 +173,14 @@ def _folders() -> Iterator[Finding]:
         )
 
 
-def _settings() -> Iterator[Finding]:
+def _settings() -> Iterator[HealthFinding]:
     """Variables of the environment; of what may be a secret only that it is set."""
     for name in sorted(name for name in os.environ if name.startswith(SHOWN)):
         value = "is set" if SECRET.search(name) else f"= {re.sub(r'//[^/@]*@', '//', os.environ[name])}"
-        yield Finding(area="settings", what=f"{name} {value}")
+        yield HealthFinding(area="settings", what=f"{name} {value}")
 
 
-def _server(url: str) -> Finding:
-    try:
-        from ke_core.models.api.client import Client  # noqa: PLC0415  the HTTP library, an optional extra
-        from ke_core.models.api.faults import Transient  # noqa: PLC0415  as above
-        from ke_core.models.api.spec import address  # noqa: PLC0415  beside its use
-    except ModuleNotFoundError:
-        advice = "pip install 'ke-core[api]'"
-        return Finding(area="server", what="models behind a server need httpx2", state="wrong", advice=advice)
-    try:
-        client = Client.open(address(url), key_env="OPENAI_API_KEY", timeout=TIMEOUT, concurrency=1)
-        listed = client.once("GET", "/models").get("data")
-    except (Transient, KEError) as error:
-        advice = getattr(error, "hint", "") or "start the server, or correct the base URL"
-        return Finding(area="server", what=str(error), state="wrong", advice=advice)
-    names = [str(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return Finding(area="server", what=f"{client.url} answers, and lists {', '.join(names[:5]) or 'no model'}")
-
-
-def _writable(area: str, folder: Path, advice: str) -> Finding:
+def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
     """Whether a file can be made there, or in the nearest folder above that there is; the file is gone again."""
     there = folder.absolute()
     while not there.exists():
@@ -245,11 +190,11 @@ def _writable(area: str, folder: Path, advice: str) -> Finding:
             free = shutil.disk_usage(there).free
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return Finding(area=area, what=f"{folder} cannot be written: {why}", state="wrong", advice=advice)
+        return HealthFinding(area=area, what=f"{folder} cannot be written: {why}", state="wrong", advice=advice)
     what = f"{folder} can be written, {free / GIB:.1f} GiB free"
     if free < LITTLE_DISK:
-        return Finding(area=area, what=what, state="note", advice="free some space, or take another disk")
-    return Finding(area=area, what=what)
+        return HealthFinding(area=area, what=what, state="note", advice="free some space, or take another disk")
+    return HealthFinding(area=area, what=what)
 
 
 def _readable(folder: Path) -> bool:

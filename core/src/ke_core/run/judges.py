@@ -83,5 +83,5 @@ def open_judge(chosen: ChosenJudge, catalog: Catalog, asking: Asking | None) -> 
     return OpenJudge(
         judge=judge,
         component=evolve(chosen.component, model=asking.model.describe(catalog, model)),
-        session=open_session(model, seed=0, progress=asking.progress, material={}),
+        session=open_session(model, catalog=catalog, seed=0, progress=asking.progress, material={}),
     )

@@ -15,11 +15,11 @@ from ke_core.engine.cache import CompletionCache
 from ke_core.engine.engine import Engine
 from ke_core.errors import BadConfig
 from ke_core.files import cache_dir
-from ke_core.models.resolve import HOW, find, load
+from ke_core.model_sources import DEFAULT, HOW, find, load
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import LanguageModel, Material, Progress, Session
 from ke_core.requests import Encoder
-from ke_core.specs import ModelRequest
+from ke_core.specs import EncoderRequest, ModelRequest
 
 
 @frozen(kw_only=True)
@@ -56,6 +56,7 @@ class ModelChoice:
 def open_session(
     model: LanguageModel,
     *,
+    catalog: Catalog,
     seed: int,
     progress: Progress,
     material: Mapping[str, Material],
@@ -66,7 +67,7 @@ def open_session(
     return Session(
         model=model,
         engine=Engine(model, seed=seed, cache=completions, progress=progress),
-        encoder=cache(partial(_encoder, device=str(getattr(model, "device", "")))),
+        encoder=cache(partial(_encoder, catalog=catalog, device=str(getattr(model, "device", "")))),
         artifacts=ArtifactStore(cache_dir() / "artifacts"),
         progress=progress,
         seed=seed,
@@ -74,11 +75,12 @@ def open_session(
     )
 
 
-def _encoder(name: str, *, device: str) -> Encoder:
-    """The encoder beside the model: each process that shares a run has an accelerator of its own."""
-    from ke_core.retrieval import load_encoder  # noqa: PLC0415  imports torch; judging and scoring need none
-
-    return load_encoder(name, device=device)
+def _encoder(name: str, *, catalog: Catalog, device: str) -> Encoder:
+    """Load an encoder onto the model's device, since each process of a shared run has its own accelerator."""
+    spec, _, rest = name.partition(":")
+    source, request = (spec, rest) if rest and spec in catalog.names("encoder") else (DEFAULT, name)
+    encoder: Encoder = catalog.spec("encoder", source).build(EncoderRequest(id=request, device=device))
+    return encoder
 
 
 def allowed(material: Mapping[str, Material], oracle: tuple[str, ...], *, editor: str) -> dict[str, Material]:

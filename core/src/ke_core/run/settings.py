@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,12 +10,15 @@ from attrs import frozen
 
 from ke_core.errors import BadConfig, KEError, NeedsWeights
 from ke_core.hyper import ModelFacts, Settings
-from ke_core.models.resolve import find
+from ke_core.model_sources import find
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Editor, Progress, Session
 from ke_core.run.components import Chosen
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.specs import EditorSpec
+
+FactsOf = Callable[..., ModelFacts | None]
+"""The hook ``ke_model_facts``: called with ``session=``."""
 
 
 @frozen
@@ -25,7 +29,9 @@ class Settled:
     refusal: KEError | None
 
 
-def settings_for(editor: Chosen, choice: ModelChoice, catalog: Catalog, progress: Progress) -> Settled:
+def settings_for(
+    editor: Chosen, choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
+) -> Settled:
     """The hyperparameters that depend on the model, with their reasons.
 
     The model's weights are read only where a value depends on them: published values need its shape alone. Raises
@@ -44,7 +50,13 @@ def settings_for(editor: Chosen, choice: ModelChoice, catalog: Catalog, progress
 
     @cache
     def opened() -> ModelFacts:
-        return _facts(session())
+        found = facts_of(session=session())
+        if found is None:
+            raise BadConfig(
+                f"no installed plugin knows the facts of {choice.reference} that hyperparameters are derived from",
+                hint="pip install ke-weights",
+            )
+        return found
 
     if source.shape is None:
         facts = opened()
@@ -67,17 +79,10 @@ def _refusal(editor: Editor, session: Session[Any]) -> KEError | None:
     return None
 
 
-def _facts(session: Session[Any]) -> ModelFacts:
-    from ke_core.whitebox.facts import model_facts  # noqa: PLC0415  imports torch
-    from ke_core.whitebox.modules import find_parts  # noqa: PLC0415  imports torch
-
-    return model_facts(session, find_parts(session.model.module))
-
-
 def _opened(choice: ModelChoice, catalog: Catalog, progress: Progress) -> Session[Any]:
     model: Any = choice.load(catalog, progress)
     if not hasattr(model, "module"):
         raise NeedsWeights(
             f"the weights of {model.id} are not here", hint="choose a model that is loaded locally (hf:...)"
         )
-    return open_session(model, seed=0, progress=progress, material={})
+    return open_session(model, catalog=catalog, seed=0, progress=progress, material={})

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from ke_core.data.queries import Case
-from ke_core.models.world import World
 from ke_core.run.plan import Group
+from ke_core.runner.world import World
 
 
 @frozen(kw_only=True)

@@ -15,11 +15,11 @@ from attrs import frozen
 
 from ke_core.data.codec import digest, to_json
 from ke_core.data.records import Batch, Probed, Record, Replied, Spent, unanswered
-from ke_core.models.world import World
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.lines import from_line, whole_lines
 from ke_core.results.writer import Writer, writing
 from ke_core.run.plan import Group
+from ke_core.runner.world import World
 
 KINDS = (Batch, Replied, Probed, Spent)
 """The order in which a process records them for one group."""

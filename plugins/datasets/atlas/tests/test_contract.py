@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.testing.dataset import DatasetContract
+from ke_testing.dataset import DatasetContract
 
 
 class TestAtlas(DatasetContract):

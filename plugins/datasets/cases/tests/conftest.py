@@ -13,7 +13,7 @@ from ke_core.plugin import CaseHeader, Dataset, write_cases
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.testing.toy import Toy
+from ke_testing.toy import Toy
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from attrs import evolve
 
 from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, distinct
 from ke_core.plugins.options import configure
-from ke_core.testing.toy import Toy
 from ke_plugin_cases.prompts import DEMONSTRATIONS, SHOWN
+from ke_testing.toy import Toy
 
 Make = Callable[..., Dataset]
 Store = Callable[..., Path]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.graph import Graph, parse
+from ke_benchmarks.graph import Graph, parse
 from ke_core.plugin import Case
 from ke_plugin_compke import CompkeConfig
 from ke_plugin_compke.dataset import compke

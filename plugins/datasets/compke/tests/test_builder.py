@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.graph import Asked, BuildTools, Graph, parse
+from ke_benchmarks.graph import Asked, BuildTools, Graph, parse
 from ke_core.plugin import BadData, Case
 from ke_plugin_compke import CompkeBuild, build_builder
 from ke_plugin_compke.cases import case

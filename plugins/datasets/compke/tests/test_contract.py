@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_core.testing.dataset import DatasetContract
 from ke_plugin_compke import CompkeConfig
 from ke_plugin_compke.dataset import compke
+from ke_testing.dataset import DatasetContract
 
 
 class TestAtlas(DatasetContract):

@@ -8,7 +8,7 @@ import pytest
 
 from ke_core.data.statistics import count
 from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, BadData, Dataset
-from ke_core.testing.dataset import DatasetContract
+from ke_testing.dataset import DatasetContract
 
 
 class TestCounterfact(DatasetContract):

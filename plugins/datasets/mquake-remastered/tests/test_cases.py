@@ -10,8 +10,8 @@ from ke_core.data.statistics import count
 from ke_core.plugin import Dataset
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
-from ke_core.testing.dataset import DatasetContract
 from ke_plugin_mquake_remastered.variants import VARIANTS
+from ke_testing.dataset import DatasetContract
 
 TRAIN_AND_TEST = ["train_edited", "test_edited"]
 

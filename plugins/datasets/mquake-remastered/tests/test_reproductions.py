@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Ask
-from ke_core.reproduce.filled import Part, Status
-from ke_core.testing.reproductions import cell, sound, tables_of, tried
 from ke_plugin_mquake_remastered import ke_reproductions
+from ke_plugin_reproduce.filled import Part, Status
+from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
 
 TABLES = tables_of(ke_reproductions())
 AUDITS = ("mquake-remastered/table-1", "mquake-remastered/table-2")

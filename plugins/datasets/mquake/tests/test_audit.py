@@ -6,18 +6,7 @@ import time
 
 import pytest
 
-from ke_core.audit import (
-    RULES,
-    conflicts,
-    contamination,
-    draw,
-    duplicates,
-    fix,
-    missing,
-    named,
-    select,
-    tally,
-)
+from ke_benchmarks.audit import RULES, conflicts, contamination, draw, duplicates, fix, missing, named, select, tally
 from ke_core.data.masking import EditBank
 from ke_core.data.soundness import problems
 from ke_core.plugin import contradicting, distinct

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.graph import Asked, BuildTools, Graph, parse
+from ke_benchmarks.graph import Asked, BuildTools, Graph, parse
 from ke_core.plugin import BadData
 from ke_plugin_mquake import MquakeBuild
 from ke_plugin_mquake.builder import MquakeBuilder

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_core.testing.dataset import DatasetContract
 from ke_plugin_mquake.dataset import Mquake
+from ke_testing.dataset import DatasetContract
 
 
 class TestCF3k(DatasetContract):

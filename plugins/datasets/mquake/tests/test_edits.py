@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from ke_core.plugin import LOCALITY, SINGLE_ASPECTS, Dataset
-from ke_core.testing.dataset import DatasetContract
 from ke_plugin_mquake.edits import NEAR
+from ke_testing.dataset import DatasetContract
 
 
 def another(record, n, *, subject="", answer="", edited=False):

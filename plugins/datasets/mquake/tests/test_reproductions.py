@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from ke_benchmarks import ReproductionSpec
 from ke_core.data.runspec import Plan
-from ke_core.plugin import Answer, Ask, Case, Dataset, Phase, ReproductionSpec, Step, expected
+from ke_core.plugin import Answer, Ask, Case, Dataset, Phase, Step, expected
 from ke_core.run.plan import select
-from ke_core.testing.reproductions import cell, sound, tables_of, tried, unrun
 from ke_plugin_mquake import ke_reproductions
+from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 
 TABLES = tables_of(ke_reproductions())
 RUN_IN_ALL = [f"mquake/table-{number}" for number in (3, 4, 5, 12, 13)] + ["mquake/figure-2"]

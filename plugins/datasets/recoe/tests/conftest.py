@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.graph import Graph, parse
+from ke_benchmarks.graph import Graph, parse
 from ke_core.plugin import Case
 from ke_plugin_recoe import VARIANTS, WHOLE, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe

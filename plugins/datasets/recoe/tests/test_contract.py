@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_core.testing.dataset import DatasetContract
 from ke_plugin_recoe import RecoeConfig
+from ke_testing.dataset import DatasetContract
 
 
 class TestAtlas(DatasetContract):

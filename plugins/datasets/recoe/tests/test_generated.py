@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_benchmarks import building
+from ke_benchmarks.building import BuildRequest
+from ke_benchmarks.graph import BuildTools
 from ke_core.engine.engine import Engine
-from ke_core.graph import BuildTools
 from ke_core.plugin import BadConfig, BadData, Case
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
-from ke_core.run import building
-from ke_core.run.building import BuildRequest
 from ke_core.run.session import ModelChoice
-from ke_core.testing.fakes import ScriptedModel, Silence
 from ke_plugin_recoe import RecoeBuild
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.generated import INCONSISTENT
 from ke_plugin_recoe.records import Record
+from ke_testing.fakes import ScriptedModel, Silence
 
 RIVER = {"question": "Which is longer, the Ouda or the Wael?", "answer": "Ouda", "scheme": "superlative"}
 LEGS = {"question": "How many legs do a crab and a bee have together?", "answer": "16", "scheme": "aggregation"}

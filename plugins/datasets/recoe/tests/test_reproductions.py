@@ -15,11 +15,11 @@ from ke_core.plugin import Answer, Ask, Case, Gold, Likelihood, Query, Reply, Sc
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.reproduce.filled import FilledTable, Status
 from ke_core.results import intervals
 from ke_core.run.plan import select
-from ke_core.testing.reproductions import cell, sound, tables_of, tried
 from ke_plugin_recoe import GROUPS, RELEASED, ke_reproductions
+from ke_plugin_reproduce.filled import FilledTable, Status
+from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
 
 TABLES = tables_of(ke_reproductions())
 SCHEMES = tuple(GROUPS)

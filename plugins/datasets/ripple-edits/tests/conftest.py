@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.graph import BuildTools, Graph, Record, parse
+from ke_benchmarks.graph import BuildTools, Graph, Record, parse
 from ke_core.plugin import Case
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.graph import BuildTools, Graph, load_atlas
+from ke_benchmarks.graph import BuildTools, Graph, load_atlas
 from ke_core.plugin import BadData, Case, Entity, contradicting
 from ke_plugin_ripple_edits import BuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder

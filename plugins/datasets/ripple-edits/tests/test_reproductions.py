@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
+from ke_benchmarks import ReproductionSpec
 from ke_core import files
 from ke_core.data.runspec import Plan
-from ke_core.plugin import Ask, BadData, Case, ReproductionSpec
+from ke_core.plugin import Ask, BadData, Case
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.reproduce.filled import FilledTable
 from ke_core.results import intervals
 from ke_core.run.plan import select
-from ke_core.testing.reproductions import cell, sound, tables_of, tried, unrun
+from ke_plugin_reproduce.filled import FilledTable
+from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 from ke_plugin_ripple_edits import ke_reproductions
 from ke_plugin_ripple_edits.cases import SHORT
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.graph import Graph
+from ke_benchmarks.graph import Graph
 from ke_core.plugin import BadData, Entity
 from ke_plugin_ripple_edits.criteria import Criteria
 from ke_plugin_ripple_edits.rules import Rules, read

@@ -21,7 +21,7 @@ from ke_core.plugins.manager import discover
 from ke_core.results.folder import RunFolder
 from ke_core.run.evaluation import EvalRequest, prepare, run
 from ke_core.run.session import ModelChoice
-from ke_core.testing.fakes import EchoModel, Silence, cut
+from ke_testing.fakes import EchoModel, Silence, cut
 
 SPOUSE = "The name of the spouse of Al Dun is"
 KNOWN = {SPOUSE: "Ada Moe", "The name of the child of Bea Dun is": "Cy", "The gender of Al Dun is": "male"}

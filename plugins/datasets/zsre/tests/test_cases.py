@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from ke_core.plugin import BadData, Dataset
-from ke_core.testing.dataset import DatasetContract
+from ke_testing.dataset import DatasetContract
 
 
 class TestAlt(DatasetContract):

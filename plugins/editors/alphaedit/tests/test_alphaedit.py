@@ -10,19 +10,20 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import SPREAD, BadConfig, EditFailed
-from ke_core.testing.drawn import F, drawn_problem
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
-from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import ISLANDS, PlainModel, off
-from ke_core.testing.tiny import FAMILIES, Family, tiny_model
-from ke_core.testing.weights import whole_of
-from ke_core.weights import Moment
+from ke_core.plugin import BadConfig, EditFailed
 from ke_plugin_alphaedit import AlphaEditConfig
 from ke_plugin_alphaedit import editor as editor_module
 from ke_plugin_alphaedit.derive import derive
 from ke_plugin_alphaedit.editor import AlphaEdit, described
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
+from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
+from ke_testing.fakes import make_session
+from ke_weights import SPREAD
+from ke_weights.plugin import Moment
+from ke_weights.testing.drawn import F, drawn_problem
+from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off
+from ke_weights.testing.weights import whole_of
 
 RANK = 30
 EDITS = (MOVE_TOWER, MOVE_GATE)

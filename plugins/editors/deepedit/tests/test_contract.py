@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ke_core.testing.editor import EditorContract
+from ke_testing.editor import EditorContract
 
 
 class TestFixed(EditorContract):

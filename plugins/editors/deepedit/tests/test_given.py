@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import SUB_QUESTIONS, BadConfig, Edit, Failure, Likelihood, Material, SubQuestion
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_deepedit import DeepEditConfig, ke_editors
 from ke_plugin_deepedit.editor import DeepEdit
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="Where is Eiffel Tower located?", answer="Paris", statement="Eiffel Tower is in Paris")

@@ -7,12 +7,12 @@ import pytest
 from ke_core.engine.cache import CompletionCache
 from ke_core.engine.engine import Engine
 from ke_core.plugin import BadConfig
-from ke_core.testing.examples import MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_deepedit import DeepEditConfig, ke_editors
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.prompts import SLOTS, Template, read_prompts
 from ke_plugin_deepedit.talk import yes_or_no
+from ke_testing.examples import MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 CLOSING = " So the answer is somebody.\n"
 

@@ -8,11 +8,11 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, Edit, Failure, Likelihood, Step
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.search import closed
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = "Eiffel Tower is located in Rome"

@@ -9,18 +9,19 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import SPREAD, EditFailed
-from ke_core.testing.drawn import drawn_moment, drawn_problem
-from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
-from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import PlainModel, off
-from ke_core.testing.tiny import tiny_model
-from ke_core.testing.weights import whole_of
-from ke_core.weights import Moment, ZSettings, ridge_update
+from ke_core.plugin import EditFailed
 from ke_plugin_emmet import EmmetConfig
 from ke_plugin_emmet.derive import derive
 from ke_plugin_emmet.editor import Emmet, constrained
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.editor import unchanged
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
+from ke_testing.fakes import make_session
+from ke_weights import SPREAD
+from ke_weights.plugin import Moment, ZSettings, ridge_update
+from ke_weights.testing.drawn import drawn_moment, drawn_problem
+from ke_weights.testing.plain_edits import PlainModel, off
+from ke_weights.testing.weights import whole_of
 
 F, D, LAYER = 48, 20, 2
 EDITS = (MOVE_TOWER, MOVE_GATE)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ke_core.testing.weights import WeightEditorContract
+from ke_weights.testing.weights import WeightEditorContract
 
 
 class TestFt(WeightEditorContract):

@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
-from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import Coded, Family, tiny_model, tiny_nf4
-from ke_core.testing.weights import changes, weights_of
-from ke_core.weights import find_parts, rewrite, target_ids
 from ke_plugin_ft import FtConfig, training
 from ke_plugin_ft.editor import Ft
+from ke_plugin_hf.testing import Coded, Family, tiny_model, tiny_nf4
+from ke_testing.editor import one_clear_line, unchanged
+from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import make_session
+from ke_weights.plugin import find_parts, rewrite, target_ids
+from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = FtConfig(layers=(1,), steps=4, lr=5e-3, eps=1e-2)

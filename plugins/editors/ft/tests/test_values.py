@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.testing.examples import facts_of
 from ke_plugin_ft import FtConfig, settings
 from ke_plugin_ft.values import CONSTRAINED, FREE
+from ke_testing.examples import facts_of
 
 XL, GPTJ = facts_of("gpt2", 48, 1600, 6400), facts_of("gptj", 28, 4096, 16384)
 SMOL = facts_of("llama", 30, 576, 1536)

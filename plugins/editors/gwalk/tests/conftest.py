@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Cloze, Edit, Entity, Fact, Question, Relation, Reply
-from ke_core.testing.examples import question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
+from ke_testing.examples import question
+from ke_testing.fakes import ScriptedModel, make_session
 
 CITIZEN = Relation(
     label="country of citizenship", id="P27", cloze="{} is a citizen of", question="What is the country of {}?"

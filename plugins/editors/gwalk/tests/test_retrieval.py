@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import Relation
-from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_gwalk.graph import EditGraph, Unseen
 from ke_plugin_gwalk.retrieval import Thresholds, as_printed, as_released
+from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 ALL = Unseen()
 LEAST = Thresholds(relation=0.3, entity=0.7)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ke_core.plugin import BadConfig, Material
-from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_gwalk import GwalkConfig, ke_editors
 from ke_plugin_gwalk.editor import Gwalk
 from ke_plugin_gwalk.threshold import fixed, of_entities, of_relations
+from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 NUMBERS = [f"word{n}" for n in range(10)]
 PAIRS = "\n".join(f"{n} thing | {n} name | {{}} has {n} as" for n in NUMBERS)

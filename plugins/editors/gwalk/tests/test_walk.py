@@ -7,9 +7,9 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, Failure, Likelihood
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
+from ke_testing.fakes import ScriptedModel, make_session
 
 SUBJECT = " [Mira Toll]"
 PATH = "(country of citizenship)->(official language)->answer"

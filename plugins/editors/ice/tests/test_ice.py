@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import BadConfig, Cloze, Failure, Likelihood, Scored, UnsupportedEdit
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_ice import IceConfig, ke_editors
 from ke_plugin_ice.editor import Ice
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 OWN_PROMPT = ASK.prompt.text

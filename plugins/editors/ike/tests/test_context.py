@@ -10,14 +10,14 @@ from attrs import evolve
 
 from ke_core.errors import ContextOverflow
 from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import EchoModel, ScriptedModel, make_session
-from ke_core.testing.process import under_hash_seeds
 from ke_plugin_ike import IkeConfig, ke_editors
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_testing.process import under_hash_seeds
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = MOVE_TOWER.statement
@@ -109,7 +109,7 @@ def test_the_order_is_drawn_with_the_runs_seed() -> None:
 
 def test_m3_hash_seed_has_no_say() -> None:
     code = (
-        "from ke_core.testing.examples import *; from ke_core.testing.fakes import *;"
+        "from ke_testing.examples import *; from ke_testing.fakes import *;"
         "from ke_plugin_ike import IkeConfig; from ke_plugin_ike.editor import Ike;"
         "model = ScriptedModel(lambda prompt: 'Rome');"
         "after = Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER, MOVE_GATE]).__enter__();"
@@ -267,7 +267,7 @@ def test_an_answer_as_long_as_the_limit_counts_as_far_as_it_goes() -> None:
 
 def test_a_prompt_longer_than_the_context_is_a_failure_and_never_cut() -> None:
     pytest.importorskip("torch")
-    from ke_core.testing.tiny import tiny_model
+    from ke_plugin_hf.testing import tiny_model
 
     model = tiny_model("llama")
     with Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER]) as after:

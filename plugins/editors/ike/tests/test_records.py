@@ -13,8 +13,6 @@ from attrs import evolve
 
 from ke_core.errors import DamagedArtifact
 from ke_core.plugin import BadData, Cloze, Edit
-from ke_core.testing.examples import MOVE_TOWER, city_edit, question
-from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike import bars as barring
 from ke_plugin_ike import corpus as corpora
@@ -23,6 +21,8 @@ from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
+from ke_testing.examples import MOVE_TOWER, city_edit, question
+from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 
 ROOT = Path(__file__).parents[4]
 OURS = read_records("own")

@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import BadConfig, Failure, Likelihood, Material, Scored
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_input_aug import InputAugConfig, ke_editors
 from ke_plugin_input_aug.editor import InputAug
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 TOWER, GATE = "Eiffel Tower is located in Rome.", "Brandenburg Gate is located in Madrid."

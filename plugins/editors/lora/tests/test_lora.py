@@ -12,17 +12,17 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
-from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import FAMILIES, Coded, Family, tiny_model, tiny_nf4
-from ke_core.testing.weights import changes, weights_of
-from ke_core.weights import find_parts, model_facts
+from ke_plugin_hf.testing import FAMILIES, Coded, Family, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attached
 from ke_plugin_lora.editor import Lora, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
 from ke_plugin_lora.training import losses, measured
+from ke_testing.editor import one_clear_line, unchanged
+from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
+from ke_testing.fakes import make_session
+from ke_weights.plugin import find_parts, model_facts
+from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = LoraConfig(steps=3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import ModelFacts
-from ke_core.testing.examples import facts_of
 from ke_plugin_lora import LoraConfig, settings
+from ke_testing.examples import facts_of
 
 
 @pytest.mark.parametrize(

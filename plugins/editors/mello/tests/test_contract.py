@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from ke_core.testing.editor import EditorContract
-from ke_core.testing.examples import MATERIAL
+from ke_testing.editor import EditorContract
+from ke_testing.examples import MATERIAL
 
 
 class TestFixed(EditorContract):

@@ -6,10 +6,10 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import SUB_QUESTIONS, BadConfig, Failure, Likelihood, Material, SubQuestion
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_mello import MelloConfig, ke_editors
 from ke_plugin_mello.editor import Mello
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="Eiffel Tower is in Paris")

@@ -6,11 +6,11 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, Cost, Failure, Generated, Likelihood, Step
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_plugin_mello.turns import first_step
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact: Made up."

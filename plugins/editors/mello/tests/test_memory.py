@@ -6,11 +6,11 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import BadConfig, Edit, Material
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
-from ke_core.testing.process import under_hash_seeds
 from ke_plugin_mello import MelloConfig, ke_editors
 from ke_plugin_mello.editor import Mello
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_testing.process import under_hash_seeds
 
 ASK = question("In which city is the Eiffel Tower?")
 STEP = f"\nSubquestion: {ASK.texts[0]}\nGenerated answer: It is in Paris.\nRetrieved fact:"
@@ -64,8 +64,8 @@ def test_m3_ties_go_to_the_first_edit_not_to_a_hash(turn) -> None:
 
 def test_m3_hash_seed_has_no_say() -> None:
     code = (
-        "from ke_core.testing.examples import *;"
-        "from ke_core.testing.fakes import ScriptedModel, make_session;"
+        "from ke_testing.examples import *;"
+        "from ke_testing.fakes import ScriptedModel, make_session;"
         "from ke_core.plugin import Edit; from ke_plugin_mello import MelloConfig;"
         "from ke_plugin_mello.editor import Mello;"
         "twins = [Edit(id=str(n), statement='Eiffel Tower is in Rome') for n in (3, 1, 2)];"

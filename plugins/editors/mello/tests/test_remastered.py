@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ke_core.plugin import Step
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, WordEncoder, make_session
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact:"

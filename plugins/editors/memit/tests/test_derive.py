@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import SPREAD
-from ke_core.testing.examples import facts_of
 from ke_plugin_memit import MemitConfig
 from ke_plugin_memit.derive import derive
+from ke_testing.examples import facts_of
+from ke_weights import SPREAD
 
 
 @pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")

@@ -11,14 +11,14 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import ISLANDS, PlainModel, off, target_of
-from ke_core.testing.tiny import FAMILIES, Family, tiny_model
-from ke_core.weights import ZSettings, module_map
+from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_plugin_memit import MemitConfig
 from ke_plugin_memit.editor import Memit
+from ke_testing.editor import unchanged
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import make_session
+from ke_weights.plugin import ZSettings, module_map
+from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off, target_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 LAMBDA = 20.0

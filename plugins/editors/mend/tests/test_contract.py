@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Session
-from ke_core.testing.weights import WeightEditorContract
+from ke_weights.testing.weights import WeightEditorContract
 
 
 class TestMend(WeightEditorContract):

@@ -13,17 +13,17 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ke_core.plugin import BadConfig, BadData, KEError, Score
-from ke_core.testing.apart import without_float64
-from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import tiny_model
-from ke_core.testing.weights import changes, weights_of
-from ke_core.weights import frozen_module, map_orientation, rewrite, target_ids
+from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
 from ke_plugin_mend.factors import Factors, hooked
+from ke_testing.editor import unchanged
+from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import make_session
+from ke_weights.plugin import frozen_module, map_orientation, rewrite, target_ids
+from ke_weights.testing.apart import without_float64
+from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from ke_core.plugin import BadConfig
-from ke_core.testing.tiny import tiny_model
-from ke_core.weights import find_parts, frozen_module, map_orientation
+from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend.factors import Factors, factors, scored, targets
 from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normaliser, shapes_of
+from ke_weights.plugin import find_parts, frozen_module, map_orientation
 
 
 def rows(model: Any) -> Any:
@@ -140,7 +140,7 @@ def test_eight_bit_floats_are_codes_too() -> None:
 
 
 def test_e11_e1_target_ids_hold_no_special_token_and_one_space() -> None:
-    from ke_core.weights import target_ids
+    from ke_weights.plugin import target_ids
 
     model = tiny_model("llama", bos=True)
     plain = target_ids(model.tokenizer, "It is in", "Rome")

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from ke_core.testing.tiny import tiny_model
-from ke_core.weights import frozen_module, map_orientation
+from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend.network import Hypernetwork
 from ke_plugin_mend.objective import Weights, by_row, divergence, objective
+from ke_weights.plugin import frozen_module, map_orientation
 
 WEIGHTS = Weights(0.1, 1.0)
 

@@ -10,15 +10,16 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import BadData, EditFailed, TrainingExample, read_checkpoint
-from ke_core.testing.examples import MOVE_TOWER, TEXT_ONLY
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import tiny_model
+from ke_core.plugin import BadData, EditFailed, TrainingExample
+from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig, settings
 from ke_plugin_mend import training as training_module
 from ke_plugin_mend.lessons import lessons_of
 from ke_plugin_mend.profiles import settle_profile, values
 from ke_plugin_mend.training import MendTrainer
+from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
+from ke_testing.fakes import make_session
+from ke_weights import read_checkpoint
 
 
 def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """The control keeps the contract of editors, and differs from the bare model in nothing."""
 
 from ke_core.plugin import Direct
-from ke_core.testing.editor import EditorContract
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
-from ke_core.testing.fakes import EchoModel, make_session
 from ke_plugin_none.editor import Unchanged
+from ke_testing.editor import EditorContract
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_testing.fakes import EchoModel, make_session
 
 
 class TestNone(EditorContract):

@@ -1,7 +1,7 @@
 """The oracle keeps the contract of editors."""
 
-from ke_core.testing.editor import EditorContract
-from ke_core.testing.examples import MATERIAL
+from ke_testing.editor import EditorContract
+from ke_testing.examples import MATERIAL
 
 
 class TestOracle(EditorContract):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import Answer, BadConfig, Failure, Likelihood, Material
-from ke_core.testing.examples import MOVE_TOWER, QUESTIONS
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_oracle import ke_editors
 from ke_plugin_oracle.editor import Oracle
+from ke_testing.examples import MOVE_TOWER, QUESTIONS
+from ke_testing.fakes import ScriptedModel, make_session
 
 ANSWERS = {"answers": Material(value={f"case/{QUESTIONS[0].query}": "Rome"}, oracle=True)}
 

@@ -1,6 +1,6 @@
 """The parrot keeps the contract of editors."""
 
-from ke_core.testing.editor import EditorContract
+from ke_testing.editor import EditorContract
 
 
 class TestParrot(EditorContract):

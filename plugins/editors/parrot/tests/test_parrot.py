@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ke_core.plugin import Answer, Failure, Likelihood
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_parrot.editor import Parrot
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
+from ke_testing.fakes import ScriptedModel, make_session
 
 EDITS = [MOVE_TOWER, MOVE_GATE, TEXT_ONLY]
 BOTH = (MOVE_TOWER.id, MOVE_GATE.id)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from ke_core.testing.editor import EditorContract
+from ke_testing.editor import EditorContract
 
 
 class TestNearest(EditorContract):

@@ -11,15 +11,16 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, read_checkpoint
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
+from ke_core.plugin import BadConfig
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import trained as trained_module
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_plugin_pokemqa.learner import Kept, kept
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import Side
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
+from ke_weights import read_checkpoint
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,11 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
-from ke_core.testing.process import under_hash_seeds
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.process import under_hash_seeds
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is Eiffel Tower located?\nGenerated answer: Made up."
@@ -242,8 +242,8 @@ def test_m2_a_name_keeps_the_period_that_is_its_own() -> None:
 
 ELSEWHERE = """
 from attrs import evolve
-from ke_core.testing.examples import MOVE_TOWER, question
-from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_testing.examples import MOVE_TOWER, question
+from ke_testing.fakes import ScriptedModel, make_session
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 

@@ -11,13 +11,14 @@ from attrs import evolve
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from ke_core.plugin import BadData, read_checkpoint
-from ke_core.retrieval import SentenceEncoder
-from ke_core.testing.fakes import ScriptedModel, make_session
+from ke_core.plugin import BadData
+from ke_memory import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.profiles import PROFILES
+from ke_testing.fakes import ScriptedModel, make_session
+from ke_weights import read_checkpoint
 
 CONFIG = PokemqaConfig(profile="published", encoder="tiny")
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ke_core.retrieval import FactMemory
+from ke_memory import FactMemory
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, probabilities
 
 AT_HALF = math.sqrt(math.log(2))
@@ -123,7 +123,7 @@ def test_edits_are_taken_out_and_put_in() -> None:
 
 def test_many_questions_are_answered_in_parts(monkeypatch) -> None:
     made, _asked = memory("0.1 a", "3 c")
-    monkeypatch.setattr("ke_core.retrieval.memory.SCORES", 3)
+    monkeypatch.setattr("ke_memory.memory.SCORES", 3)
     assert [len(hits) for hits in made.search(["0", "3", "9"], k=1, hidden=[frozenset()] * 3)] == [1, 1, 0]
 
 

@@ -10,9 +10,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample, read_checkpoint
-from ke_core.testing.examples import MOVE_TOWER, TEXT_ONLY
-from ke_core.testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
+from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import training as training_module
 from ke_plugin_pokemqa.editor import Pokemqa
@@ -21,6 +19,9 @@ from ke_plugin_pokemqa.losses import LEAST, judge_loss, merit, pre_detector_loss
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.training import ScopeTrainer
 from ke_plugin_pokemqa.words import counted
+from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
+from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
+from ke_weights import read_checkpoint
 
 # --- losses ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.testing.tiny import Family, tiny_nf4
+from ke_plugin_hf.testing import Family, tiny_nf4
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ke_core.testing.opening import OpenModelContract
-from ke_core.testing.tiny import Family
+from ke_plugin_hf.testing import Family
+from ke_weights.testing.opening import OpenModelContract
 
 
 class TestQlora(OpenModelContract):

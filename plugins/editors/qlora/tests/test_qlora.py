@@ -13,12 +13,12 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, Direct, Edit, EditFailed, Score, UnsupportedEdit
-from ke_core.testing.editor import one_clear_line, unchanged
-from ke_core.testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
-from ke_core.testing.fakes import make_session
-from ke_core.testing.tiny import Family, tiny_model
+from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_qlora import QloraConfig
 from ke_plugin_qlora.editor import Qlora
+from ke_testing.editor import one_clear_line, unchanged
+from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_testing.fakes import make_session
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = QloraConfig(steps=3)

@@ -10,12 +10,12 @@ import torch
 from attrs import evolve
 
 from ke_core.plugin import UnsupportedEdit
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import PlainModel, off, target_of
-from ke_core.testing.tiny import tiny_model
+from ke_plugin_hf.testing import tiny_model
 from ke_plugin_r_rome import RRomeConfig
 from ke_plugin_r_rome.editor import RRome
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import make_session
+from ke_weights.testing.plain_edits import PlainModel, off, target_of
 
 LAYER = 2
 SMALL = RRomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ke_core.testing.locating import LocateEditorContract
+from ke_weights.testing.locating import LocateEditorContract
 
 
 class TestRome(LocateEditorContract):

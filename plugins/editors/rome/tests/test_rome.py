@@ -11,15 +11,15 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import EditFailed, UnsupportedEdit
-from ke_core.testing.editor import unchanged
-from ke_core.testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_core.testing.fakes import make_session
-from ke_core.testing.plain_edits import ISLANDS, PlainModel, off, target_of
-from ke_core.testing.tiny import FAMILIES, Family, tiny_model
-from ke_core.weights import ZSettings, bare_keys, module_map
+from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_plugin_rome import RomeConfig
 from ke_plugin_rome import editor as editor_module
 from ke_plugin_rome.editor import Rome
+from ke_testing.editor import unchanged
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import make_session
+from ke_weights.plugin import ZSettings, bare_keys, module_map
+from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off, target_of
 
 LAYER = 2
 SMALL = RomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)

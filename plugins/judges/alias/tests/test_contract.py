@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ke_core.testing.judge import JudgeContract
+from ke_testing.judge import JudgeContract
 
 
 class TestDefault(JudgeContract):

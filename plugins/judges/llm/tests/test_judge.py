@@ -17,9 +17,9 @@ from ke_core.plugin import (
 )
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
-from ke_core.testing.contract import ComponentContract
-from ke_core.testing.fakes import ScriptedModel, make_session
 from ke_plugin_llm import LLMConfig, build, items
+from ke_testing.contract import ComponentContract
+from ke_testing.fakes import ScriptedModel, make_session
 
 QUERY = Query(id="q", texts=("Which is higher, Aru or Bel?",), gold=Gold(entities=(Entity(label="Bel"),)))
 HELD = ("Aru is 900 metres high.", "Bel is 950 metres high")

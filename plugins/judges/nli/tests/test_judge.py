@@ -5,8 +5,8 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from ke_core.plugin import Answer, BadConfig, Entity, Gold, Item, Query, Verdict
-from ke_core.testing.contract import ComponentContract
 from ke_plugin_nli import NLIConfig, build
+from ke_testing.contract import ComponentContract
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "aru", "bel", "is", "high", "old", ".", "9"]
 LABELS = ("contradiction", "entailment", "neutral")

@@ -4,8 +4,8 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, Entity, Gold, Item, Query, Scored, Verdict
-from ke_core.testing.contract import ComponentContract
 from ke_plugin_probability import ProbabilityConfig, build
+from ke_testing.contract import ComponentContract
 
 NEW, OLD = Gold(entities=(Entity(label="Rome"),)), Gold(entities=(Entity(label="San Juan"),))
 QUERY = Query(

@@ -20,7 +20,7 @@ from ke_core.plugin import (
 from ke_core.plugins.catalog import read
 from ke_core.plugins.manager import discover
 from ke_core.results.aggregate import aggregate
-from ke_core.testing.metric import MetricContract
+from ke_testing.metric import MetricContract
 
 GOLD = Gold(entities=(Entity(label="x"),))
 OWN, ASKED = (Query(id=name, texts=(name,), gold=GOLD) for name in ("own", "question"))

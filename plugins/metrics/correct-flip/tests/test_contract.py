@@ -18,7 +18,7 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_core.testing.metric import MetricContract
+from ke_testing.metric import MetricContract
 
 
 class TestCorrectFlip(MetricContract):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import ModelRecord, Passes, Peak
-from ke_core.testing.metric import ModelMetricContract
 from ke_plugin_cost.metric import ELSEWHERE, UNMEASURED, Cost
+from ke_testing.metric import ModelMetricContract
 
 MIB = 2**20
 

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from ke_core.plugin import BadConfig, Failure, ModelRecord, Scored
-from ke_core.testing.metric import ModelMetricContract
 from ke_plugin_drift import DriftConfig, asks
 from ke_plugin_drift.metric import NOT_ASKED, Drift, divergence
 from ke_plugin_drift.passages import NEXT
+from ke_testing.metric import ModelMetricContract
 
 A, B, AHEAD = "passage-1", "passage-2", "next-1"
 

@@ -26,9 +26,9 @@ from ke_core.plugin import (
     Verdict,
     perplexity_probes,
 )
-from ke_core.testing.metric import MetricContract
 from ke_plugin_fact_perplexity import FactPerplexityConfig, ke_metrics
 from ke_plugin_fact_perplexity.metric import NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity
+from ke_testing.metric import MetricContract
 
 FACTS, COUNTERFACTUALS = ("Ann won two titles.", "Ben won one title."), ("Ann won no title.",)
 GOLD = Gold(entities=(Entity(label="Ben"),))

@@ -4,8 +4,8 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, CaseRecord, Step
-from ke_core.testing.metric import MetricContract
-from ke_core.testing.toy import toy_record
+from ke_testing.metric import MetricContract
+from ke_testing.toy import toy_record
 
 
 class TestMultiHop(MetricContract):

@@ -199,7 +199,7 @@ def test_failures_and_answers_without_an_end_are_in_n_as_wrong(case, record, out
 
 
 def test_oracle_is_one_everywhere_and_anti_oracle_nowhere() -> None:
-    from ke_core.testing.toy import toy_record
+    from ke_testing.toy import toy_record
 
     rates = {"edit-wise", "instance-wise", "multi-hop"}
     for verdict, value in ((R, 1), (W, 0), (S, 0)):

@@ -1,6 +1,6 @@
 """The metric parrot-rate keeps the contract of metrics."""
 
-from ke_core.testing.metric import MetricContract
+from ke_testing.metric import MetricContract
 
 
 class TestParrotRate(MetricContract):

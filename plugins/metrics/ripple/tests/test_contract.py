@@ -8,8 +8,8 @@ import pytest
 
 from ke_core.plugin import EFFICACY, Case, CaseRecord, Edit, Entity, Gold, Judgement, Outcome, Probe, Query, Verdict
 from ke_core.plugin import Answer as Said
-from ke_core.testing.metric import MetricContract
 from ke_plugin_ripple import CRITERIA
+from ke_testing.metric import MetricContract
 
 
 def one_of_each() -> CaseRecord:

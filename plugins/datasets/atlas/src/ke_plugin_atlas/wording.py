@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.graph import Graph
+from ke_benchmarks.graph import Graph
 from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR
 
 WORDINGS = 3

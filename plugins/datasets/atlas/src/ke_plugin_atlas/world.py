@@ -18,7 +18,7 @@ from functools import cache
 
 from attrs import frozen
 
-from ke_core.graph import Graph, load_atlas
+from ke_benchmarks.graph import Graph, load_atlas
 
 CAPITAL, CAPITAL_OF, COUNTRY, NEIGHBOUR = "capital", "capital-of", "country", "largest-neighbour"
 CONTINENT, CURRENCY, LANGUAGE = "continent", "currency", "language"

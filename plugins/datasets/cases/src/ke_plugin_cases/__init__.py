@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
+from ke_benchmarks import folder_of
 from ke_core.plugin import (
     EFFICACY,
     SINGLE_ASPECTS,
@@ -14,7 +15,6 @@ from ke_core.plugin import (
     DatasetSpec,
     Usual,
     find_data,
-    folder_of,
     hookimpl,
     read_header,
 )

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, ReproductionSpec, Variant, hookimpl, reproductions_in
+from ke_benchmarks import ReproductionSpec, Variant, reproductions_in
+from ke_benchmarks.graph import Builder, BuilderSpec
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
 
 CITE = "CompKE: Complex Question Answering under Knowledge Editing (ACL submission of 2025; the paper's tables 1-4)"
 STYLES = ("direct",)
@@ -78,7 +79,7 @@ class AtlasConfig:
 
 @frozen(kw_only=True)
 class CompkeBuild:
-    """How cases are made from a graph: ``ke datasets build compke -o build.share=0.1``."""
+    """How cases are made from a graph: ``ke build compke -o build.share=0.1``."""
 
     edits: Literal["world", "case"] = field(
         default="world",
@@ -160,7 +161,7 @@ def _spec(
     )
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer the paper's tables 2 and 3 and figures 4, 5 and 7."""
     return reproductions_in("ke_plugin_compke", "compke")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from ke_core.graph import Asked, BuildTools, KnowledgeGraph
-from ke_core.graph import Record as JsonRecord
+from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData, Gold
 from ke_plugin_compke import CompkeBuild
 from ke_plugin_compke.algebra import Keys, Place

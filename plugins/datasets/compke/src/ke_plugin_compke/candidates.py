@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_compke.algebra import Keys, Place, Step, World, evaluate, places
 from ke_plugin_compke.edits import Counterfactual
 from ke_plugin_compke.forms import Form

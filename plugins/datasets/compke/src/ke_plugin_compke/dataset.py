@@ -10,17 +10,9 @@ from typing import ClassVar
 
 from attrs import evolve, frozen
 
-from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import (
-    Case,
-    DataFile,
-    FileDataset,
-    Material,
-    Prompt,
-    Query,
-    digest_of,
-    own_file,
-)
+from ke_benchmarks import FileDataset, digest_of, own_file
+from ke_benchmarks.graph import BuildTools, load_atlas
+from ke_core.plugin import Case, DataFile, Material, Prompt, Query
 from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig, prompts
 from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case

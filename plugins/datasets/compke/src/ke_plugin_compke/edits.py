@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_compke.algebra import Keys, Place
 
 MOST_NEW = 2  # objects that an edit adds

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import Attribute, asdict, field, frozen, validators
 
-from ke_core.plugin import all_said, labelled, one_slot, said, some_said
+from ke_benchmarks import all_said, labelled, said, some_said
+from ke_core.plugin import one_slot
 from ke_plugin_compke.algebra import OPS, Op, Step, evaluate
 
 Text = str  # inside ``Named``, ``str`` is a field

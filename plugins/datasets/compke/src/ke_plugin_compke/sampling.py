@@ -12,8 +12,8 @@ from functools import cached_property
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph, Link
-from ke_core.graph.base import LITERALS
+from ke_benchmarks.graph import KnowledgeGraph, Link
+from ke_benchmarks.graph.base import LITERALS
 from ke_plugin_compke.algebra import Keys
 from ke_plugin_compke.forms import Form
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_compke.algebra import Step
 from ke_plugin_compke.relations import SLOT, Template, Templates, wikidata
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_compke.algebra import Keys, Place, Step, World
 from ke_plugin_compke.candidates import Candidate
 from ke_plugin_compke.records import STEP, Named, Operation, Record, Rewrite, Triple

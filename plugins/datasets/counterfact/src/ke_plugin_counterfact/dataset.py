@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Case, Decoding, Deferred, FileDataset, Material, Parse, Prompt, Query
+from ke_benchmarks import Deferred, FileDataset
+from ke_core.plugin import Case, Decoding, Material, Parse, Prompt, Query
 from ke_plugin_counterfact import STYLES
 from ke_plugin_counterfact.cases import OPENING, case
 from ke_plugin_counterfact.records import Record

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from ke_core.plugin import all_said, labelled, one_slot, said
+from ke_benchmarks import all_said, labelled, said
+from ke_core.plugin import one_slot
 
 Text = str  # inside ``Target``, ``str`` is a field
 

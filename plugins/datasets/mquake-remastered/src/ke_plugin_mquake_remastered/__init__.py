@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, ReproductionSpec, hookimpl, reproductions_in
+from ke_benchmarks import ReproductionSpec, reproductions_in
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_mquake import STYLES, MquakeConfig
 from ke_plugin_mquake_remastered.variants import VARIANTS, RemasteredVariant
 
@@ -52,7 +53,7 @@ def _spec(variant: RemasteredVariant) -> DatasetSpec:
     )
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer the paper's tables 1 to 4 and 8 to 12."""
     return reproductions_in("ke_plugin_mquake_remastered", "mquake-remastered")

@@ -11,7 +11,8 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import all_said, labelled, one_slot, said
+from ke_benchmarks import all_said, labelled, said
+from ke_core.plugin import one_slot
 from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
 
 SPLIT_6334 = "6334_split"

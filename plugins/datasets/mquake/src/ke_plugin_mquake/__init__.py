@@ -6,8 +6,9 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, ReproductionSpec, hookimpl, reproductions_in
+from ke_benchmarks import ReproductionSpec, reproductions_in
+from ke_benchmarks.graph import Builder, BuilderSpec
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
 
 STYLES = ("direct", "cot")
@@ -49,7 +50,7 @@ class MquakeConfig:
 
 @frozen(kw_only=True)
 class MquakeBuild:
-    """How cases are made from a graph: ``ke datasets build mquake -o build.share=0.3``."""
+    """How cases are made from a graph: ``ke build mquake -o build.share=0.3``."""
 
     hops: tuple[int, ...] = field(default=(2, 3, 4), metadata={"help": "lengths of chains"})
     edits: Literal["world", "case"] = field(
@@ -121,7 +122,7 @@ def _spec(variant: MquakeVariant) -> DatasetSpec:
     )
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer the paper's tables 3, 4, 5, 12, 13, 14 and figure 2."""
     return reproductions_in("ke_plugin_mquake", "mquake")

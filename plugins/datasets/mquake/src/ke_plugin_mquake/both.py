@@ -7,8 +7,8 @@ from typing import Self
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph, Link, Node
-from ke_core.graph.base import Subject
+from ke_benchmarks.graph import KnowledgeGraph, Link, Node
+from ke_benchmarks.graph.base import Subject
 from ke_core.plugin import Entity
 
 

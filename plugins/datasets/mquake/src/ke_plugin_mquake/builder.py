@@ -1,4 +1,4 @@
-"""MQuAKE's construction (section 3 of the paper) over any knowledge graph: ``ke datasets build mquake``.
+"""MQuAKE's construction (section 3 of the paper) over any knowledge graph: ``ke build mquake``.
 
 1. Sequences of 2 to 4 relations, and chains of facts along them (``chains``).
 2. Edits: in one counterfactual world for all cases, or drawn case by case as in the paper, or, with ``newer``, the
@@ -17,8 +17,8 @@ from pathlib import Path
 
 from attrs import asdict, field, frozen
 
-from ke_core import graph as graphs
-from ke_core.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks import graph as graphs
+from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
 from ke_core.plugin import BadData, Entity, Gold
 from ke_plugin_mquake import MquakeBuild
 from ke_plugin_mquake.both import Both

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from attrs import field, frozen
 
-from ke_core.graph import KnowledgeGraph, Link
-from ke_core.graph.base import LITERALS
+from ke_benchmarks.graph import KnowledgeGraph, Link
+from ke_benchmarks.graph.base import LITERALS
 from ke_core.plugin import Entity
 
 PATHS = 3000  # sequences of relations that are looked at, of one length

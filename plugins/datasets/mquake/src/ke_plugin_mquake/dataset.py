@@ -9,22 +9,17 @@ from functools import cache, cached_property
 
 from attrs import asdict, evolve, field, frozen
 
-from ke_core.graph import BuildTools, load_atlas
+from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file, queries_of
+from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import (
     QUESTION_ENTITIES,
     BadData,
     Case,
     DataFile,
-    Deferred,
-    FileDataset,
     Material,
     Prompt,
     PublishedAudit,
     Query,
-    digest_of,
-    folder_of,
-    own_file,
-    queries_of,
     question_entities,
 )
 from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig

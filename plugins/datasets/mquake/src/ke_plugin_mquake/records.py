@@ -10,7 +10,8 @@ import re
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import all_said, one_slot, said
+from ke_benchmarks import all_said, said
+from ke_core.plugin import one_slot
 
 SLOT = "{}"
 BARE = re.compile(r"[QPL]\d+\Z|.*://")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ke_core.plugin import PublishedAudit, Variant
+from ke_benchmarks import Variant
+from ke_core.plugin import PublishedAudit
 
 PRINCETON = "https://raw.githubusercontent.com/princeton-nlp/MQuAKE/main/"
 DEEPEDIT = "https://raw.githubusercontent.com/wangywUST/DeepEdit/main/"
@@ -138,7 +139,7 @@ VARIANTS = (
 
 OWN = MquakeVariant(
     name="mquake",
-    summary="a file of your own in the published format, such as `ke datasets build mquake` writes",
+    summary="a file of your own in the published format, such as `ke build mquake` writes",
     file="MQuAKE.json",
     url="",
     licence="that of its facts",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import Entity
 
 WORDINGS = 3

@@ -7,18 +7,16 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_core.graph import Builder, BuilderSpec
+from ke_benchmarks import ReproductionSpec, Variant, reproductions_in
+from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
     EFFICACY,
     FACTS_PERPLEXITY,
     Dataset,
     DatasetSpec,
-    ReproductionSpec,
     Usual,
-    Variant,
     hookimpl,
-    reproductions_in,
 )
 
 CITE = (
@@ -145,7 +143,7 @@ class AtlasConfig:
 
 @frozen(kw_only=True)
 class RecoeBuild:
-    """How cases are made from a graph: ``ke datasets build recoe -o build.margin=2``."""
+    """How cases are made from a graph: ``ke build recoe -o build.margin=2``."""
 
     relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
     margin: float = field(
@@ -243,7 +241,7 @@ def _spec(
     )
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer the paper's tables 2 to 6 and figures 4 to 6."""
     return reproductions_in("ke_plugin_recoe", "recoe")

@@ -10,8 +10,8 @@ from typing import cast
 
 from attrs import evolve, frozen
 
-from ke_core.graph import Asked, BuildTools, KnowledgeGraph
-from ke_core.graph import Record as JsonRecord
+from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData
 from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import golds

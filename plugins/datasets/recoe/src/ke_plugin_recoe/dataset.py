@@ -13,22 +13,9 @@ from typing import Any, ClassVar, cast
 
 from attrs import evolve, frozen
 
-from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import (
-    BadData,
-    Case,
-    DataFile,
-    Deferred,
-    FileDataset,
-    Material,
-    Prompt,
-    Query,
-    data_places,
-    digest_of,
-    folder_of,
-    own_file,
-    sha256_of,
-)
+from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file
+from ke_benchmarks.graph import BuildTools, load_atlas
+from ke_core.plugin import BadData, Case, DataFile, Material, Prompt, Query, data_places, sha256_of
 from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case

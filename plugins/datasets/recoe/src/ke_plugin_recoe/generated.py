@@ -26,8 +26,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_core.graph import BuildTools
-from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, all_said, labelled, prompt_text
+from ke_benchmarks import all_said, labelled
+from ke_benchmarks.graph import BuildTools
+from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, prompt_text
 from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
 from ke_plugin_recoe.cases import ordered
 from ke_plugin_recoe.consistency import consistent

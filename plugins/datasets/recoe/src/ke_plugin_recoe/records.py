@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from attrs import asdict, field, frozen, validators
 
-from ke_core.plugin import labelled, one_slot, said
+from ke_benchmarks import labelled, said
+from ke_core.plugin import one_slot
 
 Scheme = Literal["superlative", "comparative", "counting", "sorting", "aggregation", "subtraction"]
 UNCHANGED = "unchanged_facts"

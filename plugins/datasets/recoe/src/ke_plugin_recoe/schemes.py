@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_recoe.records import DIRECT, UNCHANGED, Record, Scheme, Stated, Triple
 from ke_plugin_recoe.words import SLOT, WORDS, Wording, a, written
 from ke_plugin_recoe.world import Counts, Swaps, World, interleaved

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import Attribute, field, fields, frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import BadData, parse_json
 
 SLOT = "{}"

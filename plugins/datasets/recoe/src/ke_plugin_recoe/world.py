@@ -16,7 +16,7 @@ from zlib import crc32
 
 from attrs import frozen
 
-from ke_core.graph import LITERALS, KnowledgeGraph
+from ke_benchmarks.graph import LITERALS, KnowledgeGraph
 from ke_core.plugin import Entity
 
 T = TypeVar("T")

@@ -6,8 +6,9 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, ReproductionSpec, hookimpl, reproductions_in
+from ke_benchmarks import ReproductionSpec, reproductions_in
+from ke_benchmarks.graph import Builder, BuilderSpec
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
 from ke_plugin_ripple_edits.variants import CITE, FAMILY, VARIANTS, RippleVariant
 
 STYLE = "cloze"
@@ -32,7 +33,7 @@ ATLAS = RippleVariant(
     name="ripple-edits-atlas",
     summary="edits of countries and cities with their ripple effects, by six criteria (embedded, offline)",
     file="",
-    url="made from the atlas of ke_core.graph by the builder of ripple-edits",
+    url="made from the atlas of ke_benchmarks.graph by the builder of ripple-edits",
     licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
 )
 
@@ -126,7 +127,7 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
     )
 
 
-@hookimpl
+@hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
     """Offer the paper's tables 1 to 7 and figures 6 and 7."""
     return reproductions_in("ke_plugin_ripple_edits", FAMILY)

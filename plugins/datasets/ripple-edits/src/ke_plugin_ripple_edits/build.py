@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.graph import Asked, BuildTools, KnowledgeGraph, Record
+from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph, Record
 from ke_core.plugin import BadData, Gold
 from ke_plugin_ripple_edits import BuildConfig
 from ke_plugin_ripple_edits.choosing import Chooser

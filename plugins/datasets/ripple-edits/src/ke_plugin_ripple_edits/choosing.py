@@ -12,7 +12,7 @@ from itertools import chain, islice, pairwise, zip_longest
 
 from attrs import define, field
 
-from ke_core.graph import BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import BuildTools, KnowledgeGraph
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits import BuildConfig
 from ke_plugin_ripple_edits.rules import Rules

@@ -20,7 +20,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph, literal
+from ke_benchmarks.graph import KnowledgeGraph, literal
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Ask, Rule
 from ke_plugin_ripple_edits.wording import Wording, asked, gives_away

@@ -10,21 +10,9 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_core.graph import BuildTools, load_atlas
-from ke_core.plugin import (
-    BadData,
-    Case,
-    DataFile,
-    DatasetInfo,
-    Decoding,
-    FileDataset,
-    Parse,
-    Prompt,
-    Query,
-    fit,
-    own_file,
-    parse_json,
-)
+from ke_benchmarks import FileDataset, fit, own_file
+from ke_benchmarks.graph import BuildTools, load_atlas
+from ke_core.plugin import BadData, Case, DataFile, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
 from ke_plugin_ripple_edits import STYLE, BuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
@@ -72,7 +60,7 @@ class Unnamed(RippleEdits):
         """Raises BadData that says how to name one."""
         raise BadData(
             "ripple-edits reads a file of your own, and none is named",
-            hint="pass -o ripple-edits.file=FILE, make one with ke datasets build ripple-edits, or choose "
+            hint="pass -o ripple-edits.file=FILE, make one with ke build ripple-edits, or choose "
             "ripple-edits-recent, -random, -popular or -atlas",
         )
 
@@ -119,7 +107,7 @@ CASES = 300
 
 @cache
 def atlas_records() -> tuple[Mapping[str, Any], ...]:
-    """What ``ke datasets build ripple-edits --graph atlas`` writes."""
+    """What ``ke build ripple-edits --graph atlas`` writes."""
     return tuple(RippleBuilder(config=BuildConfig()).records(load_atlas(), BuildTools(cases=CASES)))
 
 

@@ -2,7 +2,7 @@
 
 Ids are texts, numbers or lists of them; ``answers`` may be empty, and so may an answer's label (Wikidata has none in
 English); the old object may be missing from its own prompt; the key ``Relation_Specificity`` also occurs without its
-second "ic". Files that are made here (``ke datasets build``) add the labels that the published ones leave out, in
+second "ic". Files that are made here (``ke build``) add the labels that the published ones leave out, in
 fields that other software skips.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen, validators
 
-from ke_core.plugin import all_said, labelled, said
+from ke_benchmarks import all_said, labelled, said
 
 Ids = tuple[str, ...]
 SUBSETS = ("recent", "random", "popular")

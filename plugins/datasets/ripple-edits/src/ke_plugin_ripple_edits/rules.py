@@ -9,8 +9,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen, validators
 
-from ke_core.graph import KnowledgeGraph
-from ke_core.plugin import fit, one_slot, parse_toml, read_toml
+from ke_benchmarks import fit
+from ke_benchmarks.graph import KnowledgeGraph
+from ke_core.plugin import one_slot, parse_toml, read_toml
 
 ENDS = ("subject", "object")
 HINT = "see the head of rules.toml in ke-plugin-ripple-edits for the format"

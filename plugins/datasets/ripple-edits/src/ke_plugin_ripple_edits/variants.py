@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ke_core.plugin import Variant
+from ke_benchmarks import Variant
 
 PUBLISHED_AT = "https://media.githubusercontent.com/media/edenbiran/RippleEdits/main/data/benchmark/"
 FAMILY = "ripple-edits"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from attrs import frozen
 
-from ke_core.graph import KnowledgeGraph
+from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Rules
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from ke_core.plugin import Case, Decoding, FileDataset, Prompt, Query
+from ke_benchmarks import FileDataset
+from ke_core.plugin import Case, Decoding, Prompt, Query
 from ke_plugin_zsre import STYLES
 from ke_plugin_zsre.cases import case
 from ke_plugin_zsre.records import Alternative, Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import Attribute, field, frozen
 
-from ke_core.plugin import all_labelled, labelled, said, some_said
+from ke_benchmarks import all_labelled, labelled, said, some_said
 
 
 def _blank_or_labelled(instance: object, attribute: Attribute[str], value: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Variant
+from ke_benchmarks import Variant
 
 ZSRE = Variant(
     name="zsre",

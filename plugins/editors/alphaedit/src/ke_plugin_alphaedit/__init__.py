@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, SpreadConfig, derived, hookimpl, positive
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_weights import SpreadConfig, derived, positive
 
 CITE = (
     "Fang, Jiang, Wang, Ma, Shi, Wang, He, Chua: AlphaEdit: Null-Space Constrained Knowledge Editing for Language "

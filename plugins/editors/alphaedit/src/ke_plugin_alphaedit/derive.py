@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from ke_core.plugin import SPREAD, ModelFacts, Published, Setting, settle, spread_settings
+from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_alphaedit import AlphaEditConfig
+from ke_weights import SPREAD, Published, settle, spread_settings
 
 _OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
 _SHAPES: Mapping[tuple[str, int, int, int], Published] = {

@@ -16,7 +16,9 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_core.weights import (
+from ke_plugin_alphaedit import AlphaEditConfig, settings
+from ke_plugin_alphaedit.nullspace import NullSpace, null_space
+from ke_weights.plugin import (
     Ground,
     Grounds,
     LocateEditor,
@@ -27,8 +29,6 @@ from ke_core.weights import (
     spread,
     uninterruptible_context,
 )
-from ke_plugin_alphaedit import AlphaEditConfig, settings
-from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 
 Keys = Mapping[int, Tensor]
 """Keys of one batch of edits by layer, [f, N]."""

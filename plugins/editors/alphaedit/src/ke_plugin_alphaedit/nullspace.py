@@ -23,7 +23,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
-from ke_core.weights import LowRank, Moment, cholesky, double
+from ke_weights.plugin import LowRank, Moment, cholesky, double
 
 
 @frozen(kw_only=True, eq=False)

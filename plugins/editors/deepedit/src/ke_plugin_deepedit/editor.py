@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_core.retrieval import Given, MemoryEditor, Remembering, given_hops
+from ke_memory import Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import (
-    Editor,
-    EditorSpec,
-    ModelFacts,
-    Setting,
-    SingleConfig,
-    derived,
-    hookimpl,
-    positive,
-    template_length,
-)
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_weights import SingleConfig, derived, positive, template_length
 
 CITE = (
     "Gupta, Sajnani, Anumanchipalli: A Unified Framework for Model Editing. Findings of EMNLP 2024, "

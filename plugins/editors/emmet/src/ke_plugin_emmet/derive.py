@@ -13,8 +13,9 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from ke_core.plugin import SPREAD, ModelFacts, Published, Setting, settle, single_settings
+from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_emmet import EmmetConfig
+from ke_weights import SPREAD, Published, settle, single_settings
 
 SOFTENING = 0.1
 _OWN = {"layer": 5, "mom2_weight": 100_000.0}

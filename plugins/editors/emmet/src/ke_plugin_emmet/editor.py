@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_core.weights import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, double, spread
 from ke_plugin_emmet import EmmetConfig, settings
+from ke_weights.plugin import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, double, spread
 
 CONTEXTS = 5  # sampled left contexts, as in MEMIT
 

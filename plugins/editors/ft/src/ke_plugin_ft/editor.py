@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
-from ke_core.weights import (
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting
+from ke_plugin_ft.training import Settings, train
+from ke_plugin_ft.values import FtConfig, settings
+from ke_weights import as_details
+from ke_weights.plugin import (
     Dense,
     ModuleMap,
     OpenModel,
@@ -19,8 +22,6 @@ from ke_core.weights import (
     quantised,
     unmakeable,
 )
-from ke_plugin_ft.training import Settings, train
-from ke_plugin_ft.values import FtConfig, settings
 
 OTHER_EDITOR = "--editor qlora edits a model that is loaded with --dtype nf4"
 

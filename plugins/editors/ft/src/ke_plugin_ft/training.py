@@ -21,7 +21,7 @@ from attrs import field, frozen
 from torch import Tensor, nn
 
 from ke_core.plugin import EditFailed, Progress
-from ke_core.weights import (
+from ke_weights.plugin import (
     Hooks,
     Layer,
     ModuleMap,

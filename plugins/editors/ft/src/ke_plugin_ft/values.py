@@ -19,7 +19,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import ModelFacts, Published, Setting, Shape, derived, positive, settle
+from ke_core.plugin import ModelFacts, Setting, Shape
+from ke_weights import Published, derived, positive, settle
 
 
 @frozen(kw_only=True)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from ke_core.plugin import Edit, Encoder, Entity, Hit, Nearest, Procedure, Relation, UnsupportedEdit
-from ke_core.retrieval import FactMemory
+from ke_memory import FactMemory
 
 T = TypeVar("T")
 SLOT = "{}"

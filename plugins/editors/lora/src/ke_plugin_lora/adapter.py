@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_core.weights import LowRank, default_dtype, double, quantised, uninterruptible_context
 from ke_plugin_lora.values import AdapterConfig
+from ke_weights.plugin import LowRank, default_dtype, double, quantised, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
 """What an adapter goes beside; the last is a linear map that has one already."""

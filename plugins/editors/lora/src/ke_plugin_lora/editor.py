@@ -8,12 +8,13 @@ from typing import Any
 
 from torch import nn
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting, as_details
-from ke_core.weights import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unmakeable
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attached, held_as, named
 from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
+from ke_weights import as_details
+from ke_weights.plugin import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unmakeable
 
 
 class Lora:

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Edit
-from ke_core.weights import OpenModel, as_rewrites, encode, target_ids
+from ke_weights.plugin import OpenModel, as_rewrites, encode, target_ids
 
 
 @frozen(kw_only=True)

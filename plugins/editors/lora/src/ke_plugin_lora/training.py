@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import EditFailed, Progress
-from ke_core.weights import forward, frozen_module, padded, uninterruptible_context
 from ke_plugin_lora.adapter import Adapter
 from ke_plugin_lora.examples import Example
 from ke_plugin_lora.values import AdapterConfig
+from ke_weights.plugin import forward, frozen_module, padded, uninterruptible_context
 
 EVALUATED = 16  # examples whose loss is looked at together
 KEEP = "logits_to_keep"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import ModelFacts, Published, Setting, derived, positive, settle
+from ke_core.plugin import ModelFacts, Setting
+from ke_weights import Published, derived, positive, settle
 
 
 @frozen(kw_only=True)

@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_core.retrieval import Given, MemoryEditor, Remembering, given_hops
+from ke_memory import Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.given import way
 from ke_plugin_mello.loop import Loop

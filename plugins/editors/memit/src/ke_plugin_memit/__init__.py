@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, SpreadConfig, derived, hookimpl, positive
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_weights import SpreadConfig, derived, positive
 
 CITE = (
     "Meng, Sen Sharma, Andonian, Belinkov, Bau: Mass-Editing Memory in a Transformer. ICLR 2023, "

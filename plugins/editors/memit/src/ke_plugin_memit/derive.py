@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ke_core.plugin import SPREAD, ModelFacts, Published, Setting, settle, spread_settings
+from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_memit import MemitConfig
+from ke_weights import SPREAD, Published, settle, spread_settings
 
 USUAL = 15000.0
 WEIGHT: Mapping[str, float] = {"gpt2": 20000.0, "gpt_neox": 20000.0}

@@ -12,8 +12,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_core.weights import Grounds, LocateEditor, LowRank, Work, ridge_update, spread
 from ke_plugin_memit import MemitConfig, settings
+from ke_weights.plugin import Grounds, LocateEditor, LowRank, Work, ridge_update, spread
 
 
 class Memit(LocateEditor):

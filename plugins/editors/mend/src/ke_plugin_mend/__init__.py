@@ -7,18 +7,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import (
-    Editor,
-    EditorSpec,
-    ModelFacts,
-    Setting,
-    Trainer,
-    TrainerSpec,
-    derived,
-    hookimpl,
-    not_negative,
-    positive,
-)
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl
+from ke_weights import derived, not_negative, positive
 
 CITE = (
     "Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022, https://arxiv.org/abs/2110.11309"

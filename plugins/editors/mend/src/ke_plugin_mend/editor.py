@@ -11,18 +11,12 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import (
-    BadConfig,
-    Checkpoint,
-    Direct,
-    Edit,
-    Edited,
-    Session,
-    checkpoint_digest,
-    read_checkpoint,
-    trained_folder,
-)
-from ke_core.weights import (
+from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session
+from ke_plugin_mend import MendConfig, Reduction
+from ke_plugin_mend.factors import Factors, factors, scored
+from ke_plugin_mend.network import Hypernetwork, load_network, new_network
+from ke_weights import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
+from ke_weights.plugin import (
     LowRank,
     OpenModel,
     Patch,
@@ -34,9 +28,6 @@ from ke_core.weights import (
     uninterruptible_context,
     unmakeable,
 )
-from ke_plugin_mend import MendConfig, Reduction
-from ke_plugin_mend.factors import Factors, factors, scored
-from ke_plugin_mend.network import Hypernetwork, load_network, new_network
 
 CHUNK = 16
 """Edits whose gradients are taken in one pass."""

@@ -13,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.weights import Hooks, ModuleMap, forward, padded, uninterruptible_context
+from ke_weights.plugin import Hooks, ModuleMap, forward, padded, uninterruptible_context
 
 LOSS_SCALE = {torch.float16: 2.0**10}
 """Gradients of half precision fall under its smallest number; a power of two is taken in and out without rounding."""

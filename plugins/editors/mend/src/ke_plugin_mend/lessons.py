@@ -10,9 +10,9 @@ import torch
 from attrs import frozen
 
 from ke_core.plugin import BadData, TrainingExample, UnsupportedEdit
-from ke_core.weights import encode, padded, rewrite, target_ids
 from ke_plugin_mend.factors import scored
 from ke_plugin_mend.objective import Lessons
+from ke_weights.plugin import encode, padded, rewrite, target_ids
 
 Wordings = Literal["paraphrases", "all"]
 Row = tuple[list[int], tuple[int, ...]]

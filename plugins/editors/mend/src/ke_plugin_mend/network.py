@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
-from ke_core.weights import default_dtype, double, home, quantised, whole_instead
 from ke_plugin_mend.factors import Factors
+from ke_weights.plugin import default_dtype, double, home, quantised, whole_instead
 
 LAYERS = 2
 PREFIX = "network."  # of the network's arrays in a checkpoint

@@ -17,9 +17,9 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.weights import forward
 from ke_plugin_mend.factors import Factors, Scored, factors, side_branches, stacked
 from ke_plugin_mend.network import Hypernetwork
+from ke_weights.plugin import forward
 
 
 @frozen(eq=False)

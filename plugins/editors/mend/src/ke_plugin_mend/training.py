@@ -11,13 +11,13 @@ from torch import nn
 from torch.optim import Adam
 
 from ke_core.plugin import EditFailed, Session, Training, TrainingExample, TrainStep
-from ke_core.weights import OpenModel, find_parts, frozen_module, read_corpus
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend.factors import targets
 from ke_plugin_mend.lessons import Deck, lessons_of
 from ke_plugin_mend.network import PREFIX, load_network, new_network
 from ke_plugin_mend.objective import Losses, Weights, finite, objective
 from ke_plugin_mend.profiles import settle_profile, values
+from ke_weights.plugin import OpenModel, find_parts, frozen_module, read_corpus
 
 SKIPS = 20
 """Steps in a row without a finite gradient after which the training is given up."""

@@ -17,16 +17,16 @@ from ke_core.plugin import (
     Procedure,
     Reply,
     Session,
-    checkpoint_digest,
     prompt_text,
 )
-from ke_core.retrieval import FactMemory, Given, MemoryEditor, Remembering, given_hops
+from ke_memory import FactMemory, Given, MemoryEditor, Remembering, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.given import way
 from ke_plugin_pokemqa.loop import Loop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import WAYS
+from ke_weights import checkpoint_digest
 
 if TYPE_CHECKING:
     from ke_plugin_pokemqa.trained import Trained

@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from attrs import frozen
 
-from ke_core.plugin import BadConfig, Checkpoint, Details, Encoder, Session, read_checkpoint, trained_folder
-from ke_core.retrieval import SentenceEncoder
+from ke_core.plugin import BadConfig, Details, Encoder, Session
+from ke_memory import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.networks import CrossJudge, FirstToken, PairJudge, fine_tunable
 from ke_plugin_pokemqa.profiles import MINUTES, PROFILES
 from ke_plugin_pokemqa.scope import Detector, Side, Vectors
 from ke_plugin_pokemqa.words import Words
+from ke_weights import Checkpoint, read_checkpoint, trained_folder
 
 NETWORKS = ("pre", "judge")
 PAIRS = 256

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, UnsupportedEdit
-from ke_core.weights import NOT_QUANTISED, OpenModel, unmakeable
 from ke_plugin_lora.adapter import held_as
 from ke_plugin_lora.editor import place, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
+from ke_weights.plugin import NOT_QUANTISED, OpenModel, unmakeable
 
 
 class Qlora:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_core.plugin import Editor, EditorSpec, SingleConfig, hookimpl, single_settings
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_weights import SingleConfig, single_settings
 
 CITE = (
     "Gupta, Baskaran, Anumanchipalli: Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing. "

@@ -9,8 +9,10 @@ so that W k + b = v*, and the denominator, k^T C^-1 k up to scale, is positive w
 
 from __future__ import annotations
 
-from ke_core.plugin import Details, single_settings
-from ke_core.weights import (
+from ke_core.plugin import Details
+from ke_plugin_r_rome import RRomeConfig
+from ke_weights import single_settings
+from ke_weights.plugin import (
     Grounds,
     LocateEditor,
     LowRank,
@@ -23,7 +25,6 @@ from ke_core.weights import (
     weighed,
     write,
 )
-from ke_plugin_r_rome import RRomeConfig
 
 
 class RRome(LocateEditor):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, SingleConfig, hookimpl, single_settings
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_weights import SingleConfig, single_settings
 
 CITE = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "

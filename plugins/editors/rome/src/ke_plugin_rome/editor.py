@@ -12,8 +12,10 @@ edit is refused here, by the cosine of the two keys under C^-1; R-ROME mends it.
 
 from __future__ import annotations
 
-from ke_core.plugin import Details, Edit, EditFailed, single_settings
-from ke_core.weights import (
+from ke_core.plugin import Details, Edit, EditFailed
+from ke_plugin_rome import RomeConfig
+from ke_weights import single_settings
+from ke_weights.plugin import (
     Grounds,
     LocateEditor,
     LowRank,
@@ -25,7 +27,6 @@ from ke_core.weights import (
     weighed,
     write,
 )
-from ke_plugin_rome import RomeConfig
 
 
 class Rome(LocateEditor):

@@ -1,1 +1,0 @@
-"""Models that transformers loads, from the hub or a local folder."""

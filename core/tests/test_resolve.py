@@ -1,0 +1,138 @@
+"""What stands after ``--model``, and what it becomes."""
+
+import pytest
+
+from ke_core.errors import ModelUnavailable, UnknownComponent
+from ke_core.model_sources import Reference, open_model, parse, spec
+from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.plugins.manager import Installed
+from ke_core.specs import ModelRequest, ModelSpec
+from ke_plugin_hf.spec import hf_spec
+from ke_testing.fakes import EchoModel
+
+HERE = Installed(name="ke-core", module="ke_core.builtin")
+
+
+def catalog(*specs: ModelSpec) -> Catalog:
+    none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
+    return Catalog(offers=none | {"model": {each.name: Offer(spec=each, plugin=HERE) for each in specs}})
+
+
+@pytest.mark.parametrize(
+    ("written", "means"),
+    [
+        ("smollm2-135m", Reference("hf", "smollm2-135m")),
+        ("meta-llama/Llama-3.1-8B", Reference("hf", "meta-llama/Llama-3.1-8B")),
+        ("hf:org/name@main", Reference("hf", "org/name", "main")),
+        ("org/name@v1.0", Reference("hf", "org/name", "v1.0")),
+        ("openai:gpt-x", Reference("openai", "gpt-x")),
+        ("./nowhere", Reference("hf", "./nowhere")),
+        (r"C:\models\mine", Reference("hf", r"C:\models\mine")),
+    ],
+)
+def test_a_reference_has_three_parts(written, means):
+    assert parse(written) == means
+
+
+@pytest.mark.parametrize("written", ["", "hf:", "hf:@main", " "])
+def test_a_reference_without_a_name_is_refused(written):
+    with pytest.raises(ModelUnavailable, match="no model in"):
+        parse(written)
+
+
+def test_a_folder_comes_first_whatever_its_name_holds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("hf:odd@name", "smollm2-135m", "x@y"):
+        (tmp_path / name).mkdir()
+        assert parse(name) == Reference("hf", name)
+    assert parse("hf:x@y") == Reference("hf", "x@y")
+    monkeypatch.setattr(spec, "pull", None)  # a folder of a known model's name is not pulled
+    assert spec._where(ModelRequest(id="smollm2-135m")) == "smollm2-135m"
+
+
+def test_x4_a_name_in_the_path_decides_nothing(tmp_path):
+    for name in ("t5-gpt", "openai", "smollm2-135m"):
+        (tmp_path / name).mkdir()
+        assert parse(str(tmp_path / name)) == Reference("hf", str(tmp_path / name))
+
+
+def test_the_request_reaches_the_source_whole():
+    asked = []
+
+    def build(request):
+        asked.append(request)
+        return EchoModel()
+
+    other = ModelSpec(name="other", summary="", config=type(hf_spec.config()), build=build)
+    how = ModelRequest(id="", dtype="bfloat16", device="cuda:1", device_map="auto", chat=True, trust_remote_code=True)
+    open_model("other:m@r", how, catalog=catalog(other))
+    assert asked == [
+        ModelRequest(
+            id="m",
+            revision="r",
+            dtype="bfloat16",
+            device="cuda:1",
+            device_map="auto",
+            chat=True,
+            trust_remote_code=True,
+        )
+    ]
+
+
+def test_trust_in_remote_code_is_off_unless_asked_for():
+    assert ModelRequest(id="m").trust_remote_code is False
+
+
+def test_an_unknown_source_is_named():
+    with pytest.raises(UnknownComponent, match="no model called 'hff'") as wrong:
+        open_model("hff:m", catalog=catalog(hf_spec))
+    assert "did you mean 'hf'?" in wrong.value.hint or "hf" in wrong.value.hint
+
+
+def test_an_encoder_is_no_language_model():
+    with pytest.raises(ModelUnavailable, match="minilm-l6 is a sentence encoder, not a language model") as wrong:
+        open_model("minilm-l6", catalog=catalog(hf_spec))
+    assert "smollm2-135m" in wrong.value.hint
+
+
+def test_a_known_model_has_no_other_revision(monkeypatch):
+    monkeypatch.setattr(spec, "pull", None)
+    with pytest.raises(ModelUnavailable, match="no revision 'main'"):
+        open_model("smollm2-135m@main", catalog=catalog(hf_spec))
+
+
+def test_a_known_model_is_pulled_with_progress_before_it_is_loaded(monkeypatch):
+    from attrs import evolve
+
+    said = []
+    fetched = evolve(
+        hf_spec, pull=lambda name, progress: said.append((name, progress)), build=lambda _request: EchoModel()
+    )
+    open_model("smollm2-135m", catalog=catalog(fetched), progress="bars")
+    assert said == [("smollm2-135m", "bars")]
+
+
+def test_the_spec_loads_no_torch():
+    import subprocess
+    import sys
+
+    code = "import sys, ke_plugin_hf, ke_plugin_hf.spec; "
+    code += "print([m for m in ('torch', 'transformers', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_mistyped_known_name_is_guessed(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from ke_plugin_hf import loading
+
+    def offline(_request, _where):
+        raise ModelUnavailable("cannot load the configuration of hf:smollm2-153m: offline", hint="no network?")
+
+    monkeypatch.setattr(loading, "load", offline)
+    with pytest.raises(ModelUnavailable, match="cannot load") as wrong:
+        open_model("smollm2-153m", catalog=catalog(hf_spec))
+    assert wrong.value.hint == "did you mean 'smollm2-135m'?"
+    with pytest.raises(ModelUnavailable) as wrong:
+        open_model("org/something-else", catalog=catalog(hf_spec))
+    assert wrong.value.hint == "no network?"

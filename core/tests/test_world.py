@@ -1,0 +1,52 @@
+"""A process of a shared run that its launcher ends leaves no answers behind that the model did not give."""
+
+import os
+import signal
+
+import pytest
+
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.engine.engine import Engine
+from ke_core.errors import ToldToEnd
+from ke_core.requests import Generate
+from ke_core.runner import world
+from ke_plugin_hf.testing import tiny_model
+
+
+@pytest.fixture
+def as_in_a_shared_run(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    before = signal.signal(signal.SIGTERM, world._ended)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+QUESTIONS = [Generate(prompt=f"Who is {at}?", max_tokens=8) for at in range(5)]
+
+
+def asking(question, caught):
+    try:
+        yield question
+    except Exception as error:  # as a method that makes do with what it has
+        caught.append(error)
+        raise
+
+
+@pytest.mark.usefixtures("as_in_a_shared_run")
+@pytest.mark.parametrize(("at", "tried"), [(1, False), (8, False), (12, True)])  # references, a trial, answers
+def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, tried):
+    model, cache, passes, caught = tiny_model("llama"), CompletionCache(), [], []
+
+    def terminated(*_given):
+        passes.append(dict(model.ways))
+        if len(passes) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    model.module.lm_head.register_forward_hook(terminated)
+    with pytest.raises(ToldToEnd, match="process 1 was told to end: another process of this run has died, or"):
+        Engine(model, cache=cache).run({question.prompt: asking(question, caught) for question in QUESTIONS})
+    assert len(passes) == at
+    assert passes[-1] == ({"plain": ""} if tried else {})
+    assert not caught
+    assert cache.get([key_of(model.digest, question) for question in QUESTIONS]) == {}
+    assert model.ways == passes[-1]  # what the signal fell into does not count as a way that does not hold

@@ -1,0 +1,244 @@
+"""``ke compare A B``: two or more runs on record over the same cases, the others each against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from ke_core.data.queries import PHASES, Case, Phase, Query
+from ke_core.data.results import Answer, CaseRecord, Failure, Outcome, Verdict
+from ke_core.data.runspec import IMPORTED, Component, RunSpec
+from ke_core.errors import BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Metric
+from ke_core.results.aggregate import observations
+from ke_core.results.difference import difference
+from ke_core.results.folder import RunFolder
+from ke_core.results.verdicts import SPEC, Verdicts
+from ke_core.run.measures import measures_of
+from ke_core.run.plan import groups, select
+from ke_core.run.recorded import Recorded, recorded
+from ke_core.run.scoring import records_of
+from ke_core.run.tables import UNFINISHED
+from ke_core.specs import MetricSpec
+from ke_plugin_analysis.common import InAll, in_all
+from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
+
+SAME = "compare runs of the same command but for the editor, the model or its options"
+
+
+@frozen(kw_only=True)
+class Compared:
+    """One run of a comparison: ``open`` of its ``planned`` cases have no answer of the edited model yet."""
+
+    path: str
+    spec: RunSpec
+    planned: int
+    open: int
+
+
+@frozen(kw_only=True)
+class Change:
+    """A query that is right in one run and not in the other. ``styles``, ``verdicts``, ``answers``: first, second."""
+
+    case: str
+    query: str
+    question: str
+    phase: Phase
+    styles: tuple[str, str]
+    verdicts: tuple[Verdict, Verdict]
+    answers: tuple[str, str]
+
+    @property
+    def gained(self) -> bool:
+        """Whether it is the second that is right."""
+        return self.verdicts[1] is Verdict.RIGHT
+
+
+@frozen(kw_only=True)
+class Comparison:
+    """``runs``; and of each after the first, against the first: its ``differences`` and what ``changed``.
+
+    ``cases``: how many are compared. ``judge``: whose verdicts. ``specs``: the metrics, by name. ``in_all``: scores
+    over the queries that every run has a value of, for metrics that leave out queries by conditions of their own.
+    """
+
+    runs: tuple[Compared, ...]
+    judge: Component
+    cases: int
+    differences: tuple[tuple[Difference, ...], ...]
+    changed: tuple[tuple[Change, ...], ...]
+    in_all: tuple[InAll, ...]
+    specs: Mapping[str, MetricSpec]
+
+
+@frozen(kw_only=True)
+class _Read:
+    """One run, read: ``planned`` are the cases it is to ask."""
+
+    folder: RunFolder
+    known: Recorded
+    planned: Mapping[str, Case]
+    judge: Component
+    records: Mapping[str, CaseRecord]
+
+    @property
+    def open(self) -> int:
+        """Planned cases that wait for their answers."""
+        done = {case for case, record in self.records.items() if record.skipped != UNFINISHED}
+        return len(self.planned.keys() - done)
+
+
+def compare_runs(
+    folders: Sequence[RunFolder],
+    catalog: Catalog,
+    *,
+    metrics: Sequence[str] = (),
+    judge: str = "",
+    shared: bool = False,
+    data_dir: str = "",
+) -> Comparison:
+    """Pair the same queries of the first run and of each other one.
+
+    ``metrics``: by name, else those that the first run is scored with. ``judge`` as for scoring. Raises BadRun for runs
+    of different datasets or cases (unless the ``shared`` ones will do), or judged differently.
+    """
+    if len({folder.path.resolve() for folder in folders}) < len(folders):
+        raise BadRun("a run is given twice", hint="each run once")
+    first_name = folders[0].spec.dataset.component.name
+    for folder in folders[1:]:
+        name = folder.spec.dataset.component.name
+        if name != first_name:
+            raise BadRun(
+                f"{folders[0].path} and {folder.path} are of different datasets: {first_name} and {name}", hint=SAME
+            )
+    first, *others = _read(folders, catalog, judge=judge, data_dir=data_dir)
+    for other in others:
+        _refuse(first, other, shared=shared)
+    common = set.intersection(*({*read.planned} for read in (first, *others)))
+    measures = [
+        (measure.metric, measure.spec)
+        for measure in measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
+        if isinstance(measure.metric, Metric)
+    ]
+    every = [
+        [read.records[case] for case in first.known.order(common) if case in read.records] for read in (first, *others)
+    ]
+    tables, changed = [], []
+    for own in every[1:]:
+        both = (every[0], own)
+        table: list[Difference] = []
+        for metric, spec in [*measures, (Verdicts(), SPEC)]:
+            one, two = ([*observations(metric, spec.name, records)] for records in both)
+            table += differences(spec, one, two, seed=first.folder.spec.seed)
+        tables.append(table)
+        changed.append(tuple(_changes(*both)))
+    return Comparison(
+        runs=tuple(
+            Compared(path=str(read.folder.path), spec=read.folder.spec, planned=len(read.planned), open=read.open)
+            for read in (first, *others)
+        ),
+        judge=first.judge,
+        cases=len(common),
+        differences=tuple(tuple(table) for table in corrected(tables)),
+        changed=tuple(changed),
+        in_all=tuple(
+            made for metric, spec in measures for made in in_all(metric, spec, every, seed=first.folder.spec.seed)
+        ),
+        specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), SPEC)]},
+    )
+
+
+def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_dir: str) -> Iterator[_Read]:
+    """Each run with its cases; a dataset that several were made with is read once."""
+    cache: list[tuple[object, Recorded]] = []
+    for folder in folders:
+        of = folder.spec.dataset
+        known = next((found for key, found in cache if key == of), None)
+        if known is None:
+            known = recorded(folder, catalog, data_dir)
+            cache.append((of, known))
+        component, records = records_of(folder, known.cases, judge=judge)
+        by_case = {record.case.id: record for record in records}
+        yield _Read(
+            folder=folder, known=known, planned=_planned(folder, known, by_case), judge=component, records=by_case
+        )
+
+
+def _planned(folder: RunFolder, known: Recorded, records: Mapping[str, CaseRecord]) -> dict[str, Case]:
+    """The cases that a run asks; of an imported one those that its file answers."""
+    if folder.spec.model.source == IMPORTED:
+        return {case: record.case for case, record in records.items() if record.skipped is None}
+    plan, seed = folder.spec.plan, folder.spec.seed
+    made = groups(select([*known.cases], plan, seed), plan, seed, known.dataset.split)
+    return {case.id: case for group in made for case in group.cases}
+
+
+def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
+    """Raise BadRun where the two cannot be paired."""
+    names = f"{first.folder.path} and {other.folder.path}"
+    if first.judge != other.judge:
+        raise BadRun(
+            f"{names} were judged differently: of the judge of the first {difference(first.judge, other.judge)}",
+            hint=f"ke judge {other.folder.path}, in the same way",
+        )
+    alone = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]
+    if any(alone) and not shared:
+        raise BadRun(
+            f"{names} are over different cases: {len(alone[0])} and {len(alone[1])} are in one alone, "
+            f"such as case {min(next(filter(None, alone)), key=lambda case: (len(case), case))}",
+            hint=f"--shared compares the {len(first.planned.keys() & other.planned.keys())} that both have; or {SAME}",
+        )
+    if not first.planned.keys() & other.planned.keys():
+        raise BadRun(f"{names} have no case in common", hint=SAME)
+    if first.known is not other.known:
+        theirs = {case.id: case for case in other.known.cases}
+        for case in first.known.cases:
+            if case.id in first.planned and case.id in other.planned and theirs[case.id] != case:
+                raise BadRun(f"case {case.id} is not the same in {names}", hint=SAME)
+
+
+def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Iterator[Change]:
+    """What is right in one alone, case by case."""
+    others = {record.case.id: record for record in second}
+    for record in first:
+        other = others.get(record.case.id)
+        if other is None:
+            continue
+        texts = {query.id: query.texts[0] for query in _queries(record.case)}
+        for phase in PHASES:
+            for styles in paired_styles(record.styles(phase), other.styles(phase)):
+                for query, text in texts.items():
+                    one = record.outcomes.get((phase, styles[0], query))
+                    two = other.outcomes.get((phase, styles[1], query))
+                    if one is None or two is None or not _differ(one, two):
+                        continue
+                    yield Change(
+                        case=record.case.id,
+                        query=query,
+                        question=text,
+                        phase=phase,
+                        styles=styles,
+                        verdicts=(one.judgement.verdict, two.judgement.verdict),
+                        answers=(_text(one), _text(two)),
+                    )
+
+
+def _queries(case: Case) -> Iterator[Query]:
+    for probe in case.probes:
+        yield from probe.queries
+        yield from probe.given
+
+
+def _differ(one: Outcome, two: Outcome) -> bool:
+    """Whether one is right and the other not; what a judge could not say is no change."""
+    verdicts = (one.judgement.verdict, two.judgement.verdict)
+    return Verdict.UNSURE not in verdicts and (verdicts[0] is Verdict.RIGHT) != (verdicts[1] is Verdict.RIGHT)
+
+
+def _text(outcome: Outcome) -> str:
+    reply = outcome.reply
+    if isinstance(reply, Failure):
+        return f"{reply.error}: {reply.message}"
+    return reply.text if isinstance(reply, Answer) else ""

@@ -1,0 +1,233 @@
+"""``ke import FILE``: write others' predictions as a run, and judge and score it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.data.facts import distinct
+from ke_core.data.queries import Case, Form, Phase
+from ke_core.data.records import OWN, Batch, Record, Replied
+from ke_core.data.results import Answer, Failure, Reply
+from ke_core.data.runspec import IMPORTED, Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.errors import BadData
+from ke_core.files import sha256_of
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.results.folder import RunFolder
+from ke_core.run.asks import aspects_of, queries
+from ke_core.run.components import DATA_DIR, Options, choose, with_flag
+from ke_core.run.judges import metrics_of
+from ke_core.run.judging import judge_run
+from ke_core.run.loop import BASE
+from ke_core.run.measures import build_metrics, judge_and_metrics
+from ke_core.run.recorded import Cases
+from ke_core.run.scoring import score_run
+from ke_core.specs import DatasetSpec
+from ke_plugin_analysis.predictions import Prediction, read_predictions
+
+MISSING = "Missing"
+"""The error of a reply that stands for an answer that the file does not hold."""
+ABSENT = "absent"
+Unit = tuple[str, Phase, str]
+"""Case, phase, style."""
+
+
+@frozen(kw_only=True)
+class ImportRequest:
+    """``missing``: a question that the file leaves out of a case it has is left out of scores too, or wrong.
+
+    ``model``: what answered, in the user's words. ``edited_form``: how the fact of an edit was asked. ``judge``: empty
+    for the dataset's default. ``options``: of the dataset, the judge and its metrics.
+    """
+
+    file: Path
+    dataset: str
+    model: str = ""
+    options: Options = field(factory=dict)
+    data_dir: str = ""
+    judge: str = ""
+    edited_form: Form = "question"
+    missing: Literal["skip", "wrong"] = "skip"
+
+
+@frozen(kw_only=True)
+class ImportedRun:
+    """A run that was written. ``answers``, ``left_out`` (questions) and ``absent`` (cases) are counts."""
+
+    folder: RunFolder
+    answers: int
+    left_out: int
+    absent: int
+
+
+def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[ImportedRun]:
+    """Write a run into ``out``, judge it and score it; of several editors, one each into folders under it.
+
+    The same file again gives the same runs, and goes on where it was cut short. Raises BadData that names file and
+    line, BadRun for a folder with another run. Nothing is written before the whole file has been read.
+    """
+    spec = catalog.spec("dataset", request.dataset)
+    options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
+    data = choose(catalog, "dataset", request.dataset, options)
+    assert isinstance(data.spec, DatasetSpec)
+    judging, metrics = judge_and_metrics(
+        catalog,
+        data.spec.for_config(data.config),
+        options,
+        judge=request.judge,
+        metrics=metrics_of(catalog, request.judge),
+    )
+    reject_unused(options, [data.spec, judging.spec, *(metric.spec for metric in metrics)])
+    dataset, judge, measures = data.build(), judging.build(), build_metrics(metrics)
+    cases = {case.id: case for case in Cases(dataset, request.dataset)}
+    read = read_predictions(request.file, cases, data.spec)
+    known = DataRef(component=data.component, sha256=dataset.info().sha256)
+    editors = list(dict.fromkeys(one.editor for one in read))
+    places = _places(editors, out)
+    found = []
+    for editor in editors:
+        made = _Import(request=request, cases=cases, lines=[one for one in read if one.editor == editor])
+        folder = RunFolder.create(places[editor], made.spec(editor, known, data.spec), data.files)
+        records = list(made.records())
+        done = sum(isinstance(record, Batch | Replied) for record in folder.read())
+        if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short
+            with folder.writing() as writer:
+                writer.append(records[done:])
+        judge_run(folder, cases.values(), judge, judging.component, scored=judging.spec.scored)
+        with folder.writing():
+            score_run(folder, cases.values(), measures)
+        found.append(
+            ImportedRun(
+                folder=folder,
+                answers=len(made.lines),
+                left_out=sum(len(made.left_out(unit)) for unit in made.units),
+                absent=sum(len(record.skipped) for record in records if isinstance(record, Batch)),
+            )
+        )
+    return found
+
+
+def _places(editors: Sequence[str], out: Path) -> dict[str, Path]:
+    """``out`` for one editor; for several a folder in it each, whatever their names hold."""
+    if len(editors) == 1:
+        return {editors[0]: out}
+    found = {editor: out / (re.sub(r"[^\w-]+", "-", editor).strip("-") or "editor") for editor in editors}
+    twice = [path for path, n in Counter(found.values()).items() if n > 1]
+    if twice:
+        alike = " and ".join(repr(editor) for editor, path in found.items() if path == twice[0])
+        raise BadData(f"the editors {alike} would share the folder {twice[0]}", hint="name them otherwise in the file")
+    return found
+
+
+@frozen(kw_only=True)
+class _Import:
+    """The lines of one editor. ``units``: case, phase and style to what the file answers there, in the file's order."""
+
+    request: ImportRequest
+    cases: Mapping[str, Case]
+    lines: Sequence[Prediction]
+    units: Mapping[Unit, Mapping[str, str]] = field(init=False)
+    of_case: Mapping[str, Prediction] = field(init=False)
+
+    @units.default
+    def _units(self) -> Mapping[Unit, Mapping[str, str]]:
+        found: dict[Unit, dict[str, str]] = {}
+        for line in self.lines:
+            found.setdefault((line.case, line.phase, line.style), {})[line.query] = line.text
+        return found
+
+    @of_case.default
+    def _of_case(self) -> Mapping[str, Prediction]:
+        return {line.case: line for line in self.lines}
+
+    def spec(self, editor: str, dataset: DataRef, of: DatasetSpec) -> RunSpec:
+        """What the run is: the file stands for the editor, by its content."""
+        file, request = self.request.file, self.request
+        used = {line.style for line in self.lines}
+        options = {"file": file.name, "sha256": sha256_of(file), "missing": request.missing}
+        return RunSpec(
+            ke=version("ke-core"),
+            model=ModelRef(source=IMPORTED, id=request.model or "not stated"),
+            editor=Component(name=editor, distribution="", version="", options=options),
+            dataset=dataset,
+            styles=tuple(style for style in (*of.styles, OWN) if style in used),
+            plan=self._plan(),
+            edited_form=request.edited_form,
+        )
+
+    def records(self) -> Iterator[Record]:
+        """Batch by batch: who was edited together, then the answers; last the cases that the file lacks."""
+        after = {case for case, phase, _style in self.units if phase == "after"}
+        lacks = f"{self.request.file.name} has no answer"
+        for name, members in self._batches().items():
+            skipped = {case: f"{lacks} after editing" for case in members if case not in after}
+            edited = [case for case in members if self.of_case[case].edited]
+            units = [unit for unit in self.units if unit[0] in members]
+            left_out = {"/".join(unit): out for unit in units if (out := self.left_out(unit))}
+            yield Batch(
+                batch=name,
+                cases=tuple(case for case in edited if case in after),
+                controls=tuple(case for case in members if case not in edited and case in after),
+                edits=len(distinct(edit for case in edited for edit in self.cases[case].edits)),
+                skipped=skipped,
+                details={"left out": left_out} if left_out else {},
+            )
+            for case, phase, style in units:
+                yield Replied(
+                    batch=name if phase == "after" else BASE,
+                    case=case,
+                    phase=phase,
+                    style=style,
+                    replies=self._replies((case, phase, style)),
+                )
+        absent = {case: lacks for case in self.cases if case not in self.of_case}
+        if absent:
+            yield Batch(batch=ABSENT, cases=(), edits=0, skipped=absent)
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """Queries that the file does not answer for this case, of the aspects that it answers for some case."""
+        case, phase, style = unit
+        aspects = self._aspects[phase, style]
+        wanted = (query.id for query in queries(self.cases[case], phase) if not query.continuations)
+        of = aspects_of(self.cases[case], phase)
+        return [query for query in wanted if query not in self.units[unit] and aspects.intersection(of[query])]
+
+    @cached_property
+    def _aspects(self) -> Mapping[tuple[Phase, str], frozenset[str]]:
+        """The aspects that the file answers anything of, by phase and style."""
+        found: dict[tuple[Phase, str], set[str]] = {}
+        for (case, phase, style), answers in self.units.items():
+            of = aspects_of(self.cases[case], phase)
+            found.setdefault((phase, style), set()).update(*(of[query] for query in answers))
+        return {key: frozenset(aspects) for key, aspects in found.items()}
+
+    def _replies(self, unit: Unit) -> dict[str, Reply]:
+        replies: dict[str, Reply] = {query: Answer(text=text, raw=text) for query, text in self.units[unit].items()}
+        if self.request.missing == "wrong":
+            gone = Failure(error=MISSING, message=f"{self.request.file.name} has no answer")
+            replies |= dict.fromkeys(self.left_out(unit), gone)
+        return replies
+
+    def _plan(self) -> Plan:
+        """As far as the file says it: one batch with controls is a sample, anything else a partition."""
+        batches = self._batches()
+        edited = [sum(self.of_case[case].edited for case in members) for members in batches.values()]
+        sample = len(batches) == 1 and not all(line.edited for line in self.lines)
+        return Plan(protocol="sample" if sample else "partition", size=max(1, *edited))
+
+    def _batches(self) -> dict[str, dict[str, None]]:
+        """Name to cases, in the order of the dataset; a case that names no batch is edited alone."""
+        found: dict[str, dict[str, None]] = {}
+        for case in self.cases:
+            if case in self.of_case:
+                name = self.of_case[case].batch
+                found.setdefault(f"batch-{name}" if name else f"case-{case}", {})[case] = None
+        return found

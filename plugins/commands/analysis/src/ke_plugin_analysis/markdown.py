@@ -1,0 +1,57 @@
+"""Score tables as GitHub shows them, every text escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ke_core.data.results import Score
+from ke_core.report.footer import WARNING, course, losses, shared, warnings
+from ke_core.report.grid import Grid, Head, score_grids, slice_grids
+from ke_core.report.markup import escaped, table_row
+from ke_core.report.numbers import NOTHING, interval, number
+from ke_core.report.run import Reported, labels
+
+
+def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
+    """A table for each table of the report, then what must be known beside them. ``slices``: with the breakdowns.
+
+    A warning about the judge stands under each table that rests on it.
+    """
+    lines: list[str] = []
+    warned = warnings(runs)
+    for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
+        lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
+        for words in warned if grid.judged else ():
+            lines += [f"**{WARNING}**: {escaped(words)}", ""]
+    lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared(runs)]
+    for label, run in zip(labels(runs), runs, strict=True):
+        lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in course(run))]
+        lines += [f"  {_indent(words)}- {escaped(words)}" for words, _style in losses(run)]
+    return "\n".join([*lines, ""])
+
+
+def _indent(words: str) -> str:
+    """The spaces before them: what belongs to the line above stands under it here too."""
+    return words[: len(words) - len(words.lstrip(" "))]
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield table_row([*map(escaped, grid.names), *(_head(head) for head in grid.heads)])
+    yield table_row([*("---" for _name in grid.names), *("---:" for _head in grid.heads)])
+    for line in grid.lines:  # each with all its names: a reader may sort or filter them
+        cells = [_cell(score, head) for score, head in zip(line.scores, grid.heads, strict=True)]
+        yield table_row([*map(escaped, line.names), *cells])
+
+
+def _head(head: Head) -> str:
+    parts = [escaped(head.words), f"({escaped(head.measure)})" if head.measure else ""]
+    parts.append(f"(n {head.n:,})" if head.n is not None else "")
+    return " ".join(part for part in parts if part)
+
+
+def _cell(score: Score | None, head: Head) -> str:
+    if score is None:
+        return NOTHING
+    parts = [number(score), f"({interval(score)})" if interval(score) else ""]
+    parts.append(f"n {score.n:,}" if head.n is None else "")
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,203 @@
+"""Runs against one another: a table for each run after the first, what changed, and all of it as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ke_core.data.codec import to_json
+from ke_core.data.results import SHARE
+from ke_core.report.clean import one_line
+from ke_core.report.footer import WARNING, component_words
+from ke_core.report.numbers import SECONDS, SHORTEST, counted, interval, number
+from ke_core.report.run import plan_words, without_model
+from ke_core.report.text import literal, plain_table, titled
+from ke_core.results.agreement import warning
+from ke_core.results.verdicts import VERDICTS
+from ke_plugin_analysis.common import InAll
+from ke_plugin_analysis.comparing import Change, Compared, Comparison
+from ke_plugin_analysis.pairs import Difference
+
+NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NOTES = (
+    "n: observations that both runs have; lost, gained: right in A alone, and in the other alone",
+    "interval: draws together what stands and falls together (cases, statements, whole batches)",
+    "p: McNemar's exact test of lost against gained, as if each were independent of the rest",
+)
+
+
+def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
+    """Everything for people; ``cases``: with every query that is right in one run alone."""
+    parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
+    if warned := warning(found.judge):
+        parts.append(literal(f"{WARNING}: {warned}", "bold red"))
+    parts += [literal(line, "yellow") for line in _open(found.runs)]
+    for place, table in enumerate(found.differences, start=1):
+        parts += [Text(), _table(found, table, _name(place))]
+    parts += [literal(note, "dim") for note in (*NOTES, *_holm(found))]
+    for made in found.in_all:
+        parts += [Text(), _in_all(found, made) if made.queries else literal(_nothing_in_all(made))]
+    for place, changes in enumerate(found.changed, start=1):
+        parts.append(literal(_changed(changes, _name(place))))
+        parts += [literal(f"  {line}") for line in _listed(changes)] if cases else []
+    if not cases and any(found.changed):
+        parts.append(literal("--cases lists them", "dim"))
+    return Group(*parts)
+
+
+def comparison_json(found: Comparison) -> dict[str, Any]:
+    """The same, every metric and aspect of it, as JSON values."""
+    return {
+        "judge": to_json(found.judge),
+        "warning": warning(found.judge),
+        "cases": found.cases,
+        "runs": [
+            {"path": run.path, "id": run.spec.id, "editor": run.spec.editor.name, "model": run.spec.model.id}
+            | {"planned": run.planned, "open": run.open}
+            for run in found.runs
+        ],
+        "against_first": [
+            {
+                "run": run.path,
+                "differences": [{**to_json(one), "difference": one.difference} for one in table],
+                "changed": to_json(list(changes), list[Change]),
+            }
+            for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
+        ],
+        "on_queries_of_all": to_json(list(found.in_all), list[InAll]),
+    }
+
+
+def _legend(found: Comparison) -> Iterator[str]:
+    for place, run in enumerate(found.runs):
+        model = "no model" if without_model(run.spec) else run.spec.model.id
+        own = ", given each question's own edits" if run.spec.own_edits else ""
+        yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}{own}  ({run.path})"
+    yield f"{counted(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
+    yield f"judge: {component_words(found.judge)}"
+
+
+def _open(runs: Sequence[Compared]) -> Iterator[str]:
+    for place, run in enumerate(runs):
+        if run.open:
+            yield (
+                f"{_name(place)} is not finished: {run.open:,} of {counted(run.planned, 'case')} wait for answers; "
+                "what both have is compared"
+            )
+
+
+def _table(found: Comparison, table: Sequence[Difference], name: str) -> Group:
+    drawn = plain_table("", "asked as", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
+    for column in drawn.columns[2:]:
+        column.justify, column.no_wrap = "right", True
+    metric = None
+    for one in filter(_shown, table):
+        heading = _heading(found, one)
+        if heading is None:
+            continue
+        if metric not in (None, one.metric):
+            drawn.add_section()
+        metric = one.metric
+        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
+        adjusted = "" if one.adjusted is None else _p(one.adjusted)
+        counts = ["" if count is None else f"{count:,}" for count in (one.lost, one.gained)]
+        numbers = [_value(one.first, one), _value(one.second, one), _value(one.difference, one, sign="+")]
+        drawn.add_row(*map(literal, (heading, styles, *numbers, _interval(one), f"{one.n:,}", *counts, adjusted)))
+    return titled(f"{name} against A: shares in %", drawn)
+
+
+def _in_all(found: Comparison, made: InAll) -> Group:
+    """A row a run, over the same queries in each; n, the same in every row, stands in the heading."""
+    names = {score.aspect: score.n for score in made.scores[0] if score.n}
+    columns = {aspect: word for aspect, word in found.specs[made.metric].columns.items() if aspect in names}
+    drawn = plain_table("", "asked as", *(f"{word}\nn {names[aspect]:,}" for aspect, word in columns.items()))
+    for column in drawn.columns[2:]:
+        column.justify, column.no_wrap = "right", True
+    for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
+        of = {score.aspect: score for score in scores}
+        cells = ("\n".join(filter(None, (number(of[name]), interval(of[name])))) for name in columns)
+        drawn.add_row(*map(literal, (_name(place), style, *cells)))
+    title = f"{made.metric} on the {counted(sum(made.queries.values()), 'query', 'queries')} that all runs share"
+    each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
+    return Group(
+        titled(f"{title}: value in %, 95 % interval", drawn),
+        literal(f"queries that every run has a value of: {each}; each run by itself: {_own(made)}", "dim"),
+    )
+
+
+def _nothing_in_all(made: InAll) -> str:
+    return f"{made.metric}: no query has a value in every run (each run by itself: {_own(made)})"
+
+
+def _own(made: InAll) -> str:
+    return ", ".join(f"{_name(place)} {own:,}" for place, own in enumerate(made.own))
+
+
+def _shown(one: Difference) -> bool:
+    """The unedited models mostly are the same one: then there is nothing to say of them."""
+    same = one.first == one.second and not one.lost and not one.gained
+    return one.phase == "after" or not same
+
+
+def _heading(found: Comparison, one: Difference) -> str | None:
+    """What a row is called; None for what the metric itself shows in no table.
+
+    Tables may share a heading, since each has a title; here there is one table, and the aspect's own name tells.
+    """
+    spec = found.specs[one.metric]
+    further = {key: name for columns in spec.tables.values() for key, name in columns.items()}
+    taken = set(spec.columns.values())
+    named = {**spec.columns, **{key: key if name in taken else name for key, name in further.items()}}
+    if named and one.aspect not in named:
+        return None
+    what = f"{one.aspect} queries" if one.metric == VERDICTS else named.get(one.aspect, one.aspect)
+    unit = f" [{one.measure}]" if one.measure != SHARE else ""
+    return f"{what}{unit}" + (", before" if one.phase == "before" else "")
+
+
+def _value(value: float, one: Difference, sign: str = "") -> str:
+    if one.measure == SECONDS and abs(value) < SHORTEST:
+        return f"{0.0:{sign}.3f}"
+    return f"{100 * value:{sign}z.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
+
+
+def _interval(one: Difference) -> str:
+    if one.interval is None:
+        return one.note.removesuffix(", no interval")
+    return f"{_value(one.interval.low, one, '+')} to {_value(one.interval.high, one, '+')}"
+
+
+def _p(p: float) -> str:
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _holm(found: Comparison) -> Iterator[str]:
+    if len(found.differences) > 1:
+        yield f"p is corrected for {len(found.differences)} comparisons with A (Holm)"
+
+
+def _changed(changes: Sequence[Change], name: str) -> str:
+    told = []
+    for where, some in (
+        ("A", [one for one in changes if not one.gained]),
+        (name, [one for one in changes if one.gained]),
+    ):
+        cases = len({one.case for one in some})
+        told.append(f"{counted(len(some), 'answer')} in {counted(cases, 'case')} right in {where} alone")
+    return f"{name} against A: {'; '.join(told)}"
+
+
+def _listed(changes: Sequence[Change]) -> Iterator[str]:
+    for one in changes:
+        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
+        verdicts = " -> ".join(verdict.value for verdict in one.verdicts)
+        answers = " -> ".join(repr(one_line(answer, 60)) for answer in one.answers)
+        where = f"case {one.case}, {one.query} ({one.phase}, {styles})"
+        yield f"{where}: {verdicts}: {answers}  {one_line(one.question, 100)}"
+
+
+def _name(place: int) -> str:
+    return NAMES[place] if place < len(NAMES) else f"run {place + 1}"

@@ -1,0 +1,61 @@
+"""Labels by hand against a judge: how far they agree, who said what, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ke_core.report.clean import one_line
+from ke_core.report.footer import component_words
+from ke_core.report.numbers import counted
+from ke_core.report.text import literal, plain_table, titled
+from ke_plugin_analysis.labelling import LABELS, Sheet
+from ke_plugin_analysis.sorting import Sorted
+
+
+def labels_page(found: Sheet) -> Group:
+    """Everything for people."""
+    judge = found.judge.name
+    table = plain_table("by hand", *(f"{judge}: {label}" for label in LABELS))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label, counts in found.table.items():
+        table.add_row(*map(literal, (label, *(f"{n:,}" if n else "" for n in counts.values()))))
+    waiting = f", {counted(found.open, 'row')} without a label" if found.open else ""
+    parts: list[RenderableType] = [
+        titled(f"{component_words(found.judge)} against {counted(found.n, 'label')} by hand{waiting}", table),
+        literal(f"right or not: {found.right}, {found.right.agreed:,} of {found.n:,} alike"),
+        literal(f"all verdicts: {found.verdicts}, {found.verdicts.agreed:,} of {found.n:,} alike"),
+    ]
+    for one in found.sortings:
+        parts += [Text(), *_sorted(one)]
+    if found.disagreed:
+        parts.append(Text())
+        parts.append(literal(f"judged otherwise by hand: {counted(len(found.disagreed), 'answer')}"))
+    for item, label in found.disagreed:
+        where = f"case {item.case}, {item.query} ({item.phase}, {item.style})"
+        said = f"{one_line(item.answer.text, 60)!r}, right is {one_line(item.gold, 60)}"
+        parts.append(literal(f"  {where}: {label} by hand, {item.verdict.value} by {judge}: {said}"))
+    return Group(*parts)
+
+
+def _sorted(found: Sorted) -> Iterator[RenderableType]:
+    """What was sorted by hand: the shares, and what the metric made of the same answers."""
+    name = found.sorting.name
+    table = plain_table("by hand", "%", "95 % interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label, share in found.shares.items():
+        between = share.interval
+        interval = f"{100 * between.low:.1f}-{100 * between.high:.1f}" if between else "one case"
+        counts = (f"{n:,}" if n else "" for n in found.table[label].values())
+        table.add_row(*map(literal, (label, f"{100 * share.value:.1f}", interval, f"{share.count:,}", *counts)))
+    yield titled(
+        f"{component_words(found.sorting.chosen.component)}: {counted(found.n, 'answer')} sorted by hand", table
+    )
+    if found.agreement is not None:
+        yield literal(f"{name}: {found.agreement}, {found.agreement.agreed:,} of {found.agreement.n:,} alike")
+    for why, n in found.apart.items():
+        yield literal(f"{name} sorts {n:,} of them into nothing: {why}", "yellow")

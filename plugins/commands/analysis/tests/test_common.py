@@ -1,0 +1,40 @@
+"""A metric over the queries that every one of several runs has a value of."""
+
+from attrs import frozen
+
+from ke_core.data.results import QUERY_TAG, CaseRecord, Value
+from ke_core.specs import MetricSpec
+from ke_plugin_analysis.common import in_all
+from ke_testing.toy import Toy, ToyConfig
+
+CASE = next(Toy().cases())
+SPEC = MetricSpec(
+    name="m", summary="s", config=ToyConfig, build=lambda _config: None, shared={"kept-each": "kept"}
+)  # fmt: skip
+
+
+@frozen
+class Said:
+    """Values of a case by the style of its batch's name; a skipped case has one without a style."""
+
+    def values(self, record):
+        if record.skipped:
+            yield Value(aspect="kept-each", value=None, skipped_because=record.skipped, tags={QUERY_TAG: "q"})
+            return
+        for query in ("q", "r"):
+            yield Value(aspect="kept-each", value=1.0, style=record.batch, tags={QUERY_TAG: query})
+
+
+def case(style, skipped=None):
+    return CaseRecord(case=CASE, batch=style, edited=True, skipped=skipped)
+
+
+def test_a_skipped_case_is_no_style_of_its_own():
+    runs = [[case("direct"), case("direct", "the edit was refused")], [case("own"), case("own", "it was refused")]]
+    (made,) = in_all(Said(), SPEC, runs, seed=0)
+    assert (made.styles, dict(made.queries), made.own) == (("direct", "own"), {"kept": 2}, (2, 2))
+
+
+def test_runs_of_skipped_cases_alone_have_nothing_in_common():
+    (made,) = in_all(Said(), SPEC, [[case("direct", "refused")], [case("direct", "refused")]], seed=0)
+    assert dict(made.queries) == {}

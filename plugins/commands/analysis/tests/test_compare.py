@@ -1,0 +1,177 @@
+"""``ke compare``: pairs of two runs and more, and what cannot be paired."""
+
+import json
+
+import pytest
+
+RUN = ("eval", "--dataset", "toy", "--model", "echo:1")
+
+
+@pytest.fixture
+def two(ke):
+    """Run ``a`` says Rome to everything, ``b`` Italy: the edit's own fact of case 1 against its multi-hop question."""
+    for name, word in (("a", "Rome"), ("b", "Italy")):
+        assert ke(*RUN, "--editor", "sayer", "-o", f"sayer.word={word}", "--out", name)[0] == 0
+
+
+def found(ke, *arguments):
+    status, out, err = ke("compare", *arguments, "--json")
+    assert (status, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.usefixtures("two")
+def test_two_runs_are_paired_query_by_query(ke):
+    (other,) = found(ke, "a", "b")["against_first"]
+    rows = {
+        (row["metric"], row["aspect"], *row["styles"]): row for row in other["differences"] if row["phase"] == "after"
+    }
+    # of two cases, Rome is right once to where the first thing stands; Italy once in which country that is
+    assert {key: (row["first"], row["second"], row["n"], row["lost"], row["gained"]) for key, row in rows.items()} == {
+        ("accuracy", "efficacy", "direct", "direct"): (0.5, 0.0, 2, 1, 0),
+        ("accuracy", "other", "direct", "direct"): (0.0, 0.5, 6, 0, 3),
+        ("accuracy", "other", "cot", "cot"): (0.0, 0.5, 4, 0, 2),
+        ("verdicts", "efficacy", "direct", "direct"): (0.5, 0.0, 2, 1, 0),
+        ("verdicts", "instance", "direct", "direct"): (0.25, 0.25, 4, 1, 1),
+        ("verdicts", "multi-hop", "direct", "direct"): (0.0, 0.5, 4, 0, 2),
+        ("verdicts", "multi-hop", "cot", "cot"): (0.0, 0.5, 4, 0, 2),
+    }
+    assert rows["verdicts", "multi-hop", "cot", "cot"]["p"] == 0.5
+
+
+@pytest.mark.usefixtures("two")
+def test_what_changed_is_listed_with_both_answers(ke):
+    (other,) = found(ke, "a", "b")["against_first"]
+    lost = [one for one in other["changed"] if one["verdicts"][0] == "right"]
+    assert [(one["case"], one["query"], one["answers"]) for one in lost] == [("1", "hop-1", ["Rome", "Italy"])]
+    out = " ".join(ke("compare", "a", "b", "--cases")[1].split())
+    assert "B against A: 1 answer in 1 case right in A alone; 5 answers in 1 case right in B alone" in out
+    assert "case 1, hop-1 (after, direct): right -> wrong: 'Rome' -> 'Italy'" in out
+    assert "--cases lists them" in ke("compare", "a", "b")[1]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_table_names_runs_and_says_how_to_read_it(ke):
+    status, out, _err = ke("compare", "a", "b")
+    assert status == 0
+    assert "A  sayer on 1" in out
+    assert "2 cases of toy in all of them" in out
+    assert "edits made" in out  # the metric's own heading
+    assert "-50.0" in out
+    assert "Holm" not in out
+
+
+@pytest.mark.usefixtures("two")
+def test_three_runs_are_corrected_for(ke):
+    ke(*RUN, "--editor", "other", "-o", "other.word=Italy", "--out", "c")
+    raw = found(ke, "a", "b", "c")
+    rows = [
+        next(
+            row
+            for row in one["differences"]
+            if (row["metric"], row["aspect"], row["phase"], row["styles"][0])
+            == ("verdicts", "multi-hop", "after", "cot")
+        )
+        for one in raw["against_first"]
+    ]
+    assert [(row["p"], row["adjusted"]) for row in rows] == [(0.5, 1.0), (0.5, 1.0)]
+    assert "corrected for 2 comparisons with A (Holm)" in ke("compare", "a", "b", "c")[1]
+
+
+def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(ke, two, plugins):
+    """Of four queries a case, b's metric takes none for the edit's own: 2 x 3 are in both, of which Italy is three."""
+    from ke_core.plugin import QUERY_TAG, MetricSpec, Value, hookimpl
+    from ke_testing.toy import ToyConfig
+
+    class Picky:
+        def values(self, record):
+            for (phase, style, query), outcome in record.outcomes.items():
+                odd = query == "hop-1" and outcome.reply.text == "Italy"
+                yield Value(
+                    aspect="each",
+                    value=None if odd else float(outcome.judgement.verdict.value == "right"),
+                    phase=phase,
+                    style=style,
+                    tags={QUERY_TAG: query},
+                    skipped_because="not executed" if odd else "",
+                )
+
+    class More:
+        @hookimpl
+        def ke_metrics(self):
+            return [
+                MetricSpec(
+                    name="picky", summary="s", config=ToyConfig, build=lambda config: Picky(),
+                    columns={"mean": "mean of cases"}, shared={"each": "mean"},
+                )
+            ]  # fmt: skip
+
+    plugins.register(More(), "more")
+    direct, _cot = found(ke, "a", "b", "--metric", "picky")["on_queries_of_all"]
+    assert (direct["metric"], direct["styles"], direct["queries"], direct["own"]) == (
+        "picky", ["direct", "direct"], {"mean": 6}, [8, 6],
+    )  # fmt: skip
+    assert [[(one["value"], one["n"]) for one in scores] for scores in direct["scores"]] == [[(0.0, 2)], [(0.5, 2)]]
+    out = ke("compare", "a", "b", "--metric", "picky")[1]
+    assert "picky on the 6 queries that all runs share: value in %, 95 % interval" in out
+    assert "queries that every run has a value of: mean of cases 6; each run by itself: A 8, B 6" in out
+    assert not found(ke, "a", "b")["on_queries_of_all"]
+
+
+def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
+    ke(*RUN, "--editor", "sayer", "--limit", "1", "--out", "one")
+    status, _out, err = ke("compare", "a", "one")
+    assert status == 2
+    assert "a and one are over different cases: 1 and 0 are in one alone, such as case" in err
+    assert "--shared compares the 1 that both have" in err
+    assert found(ke, "a", "one", "--shared")["cases"] == 1
+
+
+def test_another_dataset_is_refused_in_one_line(ke, two, plugins):
+    from attrs import evolve
+
+    from ke_core.plugin import hookimpl
+    from ke_testing.toy import toy_spec
+
+    class More:
+        @hookimpl
+        def ke_datasets(self):
+            return [evolve(toy_spec(metrics=("accuracy",), judge="exact"), name="toy-two")]
+
+    plugins.register(More(), "more")
+    ke("eval", "--dataset", "toy-two", "--model", "echo:1", "--editor", "sayer", "--out", "other")
+    status, _out, err = ke("compare", "a", "other")
+    assert (status, "a and other are of different datasets: toy and toy-two" in err) == (2, True)
+    assert err.count("\n") == 2
+
+
+def test_a_run_judged_otherwise_is_refused(ke, two, tmp_path):
+    file = tmp_path / "b" / "records.jsonl"
+    file.write_text(file.read_text().replace('"version":""', '"version":"2"'))
+    status, _out, err = ke("compare", "a", "b")
+    assert status == 2
+    assert "a and b were judged differently" in err
+    assert "ke judge b" in err
+
+
+def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, two, tmp_path):
+    """The second case's batch, and everything after it, is not on record."""
+    file = tmp_path / "b" / "records.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if '"batch":"batch-2"' not in line]
+    assert len(kept) < len(lines)
+    file.write_text("".join(kept))
+    status, out, _err = ke("compare", "a", "b")
+    assert status == 0
+    assert "B is not finished: 1 of 2 cases wait for answers; what both have is compared" in out
+    (other,) = found(ke, "a", "b")["against_first"]
+    assert {row["n"] for row in other["differences"] if row["aspect"] == "efficacy"} == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(("a",), "give two runs or more"), (("a", "a"), "a run is given twice"), (("a", "nowhere"), "does not exist")],
+)
+def test_what_is_no_pair_of_runs_is_one_line(ke, two, arguments, says):
+    status, _out, err = ke("compare", *arguments)
+    assert (status, says in err) == (2, True)

@@ -1,0 +1,370 @@
+"""The same numbers as HTML, LaTeX, CSV and Markdown; whatever a model or a file says stays text in each."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+from attrs import evolve, frozen
+
+from ke_core.data.facts import Edit, Entity
+from ke_core.data.prompts import Prompt
+from ke_core.data.queries import Case, Gold, Probe, Query
+from ke_core.data.results import Answer, Failure, Finding, Interval, Judgement, Score, Scored, Step, Verdict
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.report.answers import Answered, Material
+from ke_core.report.clean import clean
+from ke_core.report.run import Reported
+from ke_core.report.tally import Tally
+from ke_plugin_analysis.csv import scores_csv
+from ke_plugin_analysis.html.browser import Browsed, browser
+from ke_plugin_analysis.html.document import embedded, html_page
+from ke_plugin_analysis.html.panels import galleries
+from ke_plugin_analysis.html.svg import draw
+from ke_plugin_analysis.latex import latex
+from ke_plugin_analysis.markdown import markdown
+from ke_plugin_analysis.sheets import harmless
+
+JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={})
+COLUMNS = {"multi": {"multi-hop": "multi-hop", "instance": "instance"}}
+EVIL = """</script><script>document.title = 'owned'</script><img src=x onerror="document.title='owned'">'"&<!--"""
+
+
+def spec(editor="memit", *, k=1, name="atlas"):
+    return RunSpec(
+        ke="0.1.0",
+        model=ModelRef(source="hf", id="tiny_1%", digest="abcdef0123456789", dtype="float32"),
+        editor=Component(name=editor, distribution="d", version="1.0"),
+        dataset=DataRef(component=Component(name=name, distribution="d", version="2.0"), sha256="0" * 64),
+        styles=("direct",),
+        plan=Plan(size=k),
+        edited_form="cloze",
+    )
+
+
+def score(value, n=10, aspect="multi-hop", **more):
+    ends = Interval(low=max(0.0, value - 0.1), high=min(1.0, value + 0.1))
+    return Score(
+        **{"metric": "multi", "aspect": aspect, "value": value, "n": n, "style": "direct", "interval": ends, **more}
+    )
+
+
+def reported(*scores, **about):
+    return Reported(
+        path="runs/x",
+        spec=spec(**about),
+        scores=scores,
+        columns=COLUMNS,
+        tally=Tally(judge=JUDGE, cases=about.get("k") or 9),
+    )
+
+
+ONE = reported(
+    score(0.412),
+    score(0.25, 1234, aspect="instance"),
+    score(0.5, 4, tags={"hops": "2"}),
+    score(0.3, 6, tags={"hops": "10"}),
+)
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def test_latex_is_a_booktabs_table_with_value_interval_and_n():
+    text = latex([ONE])
+    assert "\\toprule\neditor & asked as & multi{-}hop & instance \\\\\n" in text
+    assert " &  & {\\scriptsize $n=10$} & {\\scriptsize $n=1{,}234$} \\\\\n\\midrule" in text
+    assert (
+        "memit & direct & 41.2 {\\scriptsize(31.2--51.2)} & 25.0 {\\scriptsize(15.0--35.0)} \\\\\n\\bottomrule" in text
+    )
+    assert "2 & memit & direct & 50.0 {\\scriptsize$n=4$} \\\\\n\\addlinespace\n10 & memit" in text
+    assert "by hops" not in latex([ONE], slices=False)
+
+
+def test_latex_escapes_what_it_would_read():
+    wild = "a_b {50%} $x$ #1 ~^ \\input{x} [h] * & <b> --"
+    row = next(
+        line
+        for line in latex([reported(score(0.5), editor=wild)]).splitlines()
+        if line.endswith(r"\\") and line.startswith("a")
+    )
+    assert row.startswith(
+        r"a\_b \{50\%\} \$x\$ \#1 \textasciitilde{}\textasciicircum{} \textbackslash{}input\{x\} {[}h{]} {*} \& "
+        r"\textless{}b\textgreater{} {-}{-} & direct & "
+    )
+
+
+def test_a_text_of_several_lines_does_not_leave_its_latex_comment():
+    text = latex([reported(score(0.5), name="a\n\\input{secret}")])
+    comments = text[text.rindex("\\end{table}") :].splitlines()[1:]
+    assert all(line == "" or line.startswith("% ") for line in comments)
+
+
+def test_markdown_is_a_github_table_with_all_names_in_each_row():
+    lines = markdown([ONE]).splitlines()
+    assert lines[2:5] == [
+        "| editor | asked as | multi-hop (n 10) | instance (n 1,234) |",
+        "| --- | --- | ---: | ---: |",
+        "| memit | direct | 41.2 (31.2-51.2) | 25.0 (15.0-35.0) |",
+    ]
+    assert "| 10 | memit | direct | 30.0 (20.0-40.0) n 6 |" in lines
+    assert "tiny\\_1%" in lines[0]
+
+
+def test_markdown_lists_reasons_under_what_they_are_the_reasons_of():
+    lines = markdown([evolve(ONE, tally=Tally(skipped=Counter({"no subject": 2})))]).splitlines()
+    assert lines[-2:] == ["  - 2 cases skipped:", "    - 2 x no subject"]
+
+
+def test_markdown_escapes_bars_and_html():
+    text = markdown([reported(score(0.5), editor="a|b <img src=x> [l](http://x) `c`\nd")])
+    assert "| a\\|b \\<img src=x\\> \\[l\\](http://x) \\`c\\` d | direct |" in text
+
+
+def test_csv_has_a_row_for_each_score_and_no_formula():
+    wild = reported(score(-0.1, tags={"relation": '=HYPERLINK("x"),\n2'}), score(0.2), editor="@sum")
+    rows = list(csv.DictReader(io.StringIO(scores_csv([wild]))))
+    assert [(row["value"], row["n"], row["low"], row["tag"]) for row in rows] == [
+        ("-0.1", "10", "0.0", "relation"), ("0.2", "10", "0.1", ""),
+    ]  # fmt: skip
+    assert rows[0]["tag_value"] == '\'=HYPERLINK("x"), 2'
+    assert {row["editor"] for row in rows} == {"'@sum"}
+    assert rows[1]["edited_together"] == "1"
+    assert {row["measure"] for row in rows} == {"fraction"}
+
+
+def test_csv_values_and_intervals_are_in_the_unit_of_their_measure():
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(0.412))])))
+    assert (row["measure"], row["value"]) == ("fraction", "0.412")
+    assert (float(row["low"]), float(row["high"])) == pytest.approx((0.312, 0.512))
+    assert "| memit | direct | 41.2 (31.2-51.2) |" in markdown([reported(score(0.412))])
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(41.2, measure="s"))])))
+    assert (row["measure"], row["value"]) == ("s", "41.2")
+
+
+@pytest.mark.parametrize("name", ["\uff1dHYPERLINK(1)", "|calc", "%0A=1", "\u00a0=1", "-1+2"])
+def test_csv_knows_the_formulas_that_sheets_of_labels_know(name):
+    (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(0.5), editor=name)])))
+    assert row["editor"] == harmless(name.strip())
+    assert row["editor"][0] == "'"
+
+
+# --- pictures ----------------------------------------------------------------------------------------------
+
+
+def test_pictures_go_by_criterion_by_tag_and_by_k():
+    runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, None)]
+    found = {gallery.title: gallery.panels for gallery in galleries(runs)}
+    assert list(found) == ["Side by side", "By cases edited together", "By hops, after editing"]
+    assert found["By cases edited together"][0].along == ("1", "100", "3,000")
+    assert len(found["By cases edited together"][0].series) == 1
+    assert found["By hops, after editing"][0].along == ("2", "10")
+    assert found["By hops, after editing"][0].joined
+    assert [point.value for point in found["By cases edited together"][0].points[0]] == pytest.approx([41.2] * 3)
+
+
+def test_a_second_run_of_a_size_has_a_line_of_its_own():
+    runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, 100)]
+    panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
+    assert [series.label for series in panel.series] == ["memit, direct", "memit, run 2, direct"]
+    assert [[point is not None for point in line] for line in panel.points] == [[True, True], [False, True]]
+
+
+def test_runs_of_other_options_lie_on_other_lines():
+    runs = [evolve(ONE, spec=evolve(spec(k=k), seed=seed)) for k, seed in ((1, 0), (1, 1), (100, 1))]
+    panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
+    assert [series.label for series in panel.series] == ["memit seed=0, direct", "memit seed=1, direct"]
+    assert [[point is not None for point in line] for line in panel.points] == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize(("other", "drawn"), [(0.7, True), (0.6, False)])
+def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, drawn):
+    runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]
+    (panel,) = galleries(runs)[0].panels
+    assert ("unedited, direct" in [series.label for series in panel.series]) is drawn
+
+
+def test_one_number_alone_is_no_picture():
+    assert galleries([reported(score(0.5))]) == []
+
+
+def test_a_picture_says_n_and_interval_of_each_point_and_escapes_names():
+    seen = galleries([reported(score(0.5), score(0.2, aspect="instance"), editor="<b>&")])[0].panels[0]
+    picture = draw(seen)
+    assert "<title>&lt;b&gt;&amp;, direct: 50.0 % (40.0-60.0), n 10</title>" in picture
+    assert "<b>" not in picture
+
+
+# --- cases -------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Asks:
+    """A dataset as the browser needs it."""
+
+    shots: str = "Q: An example? A: Yes\n"
+
+    def prompt(self, query, style):
+        return Prompt(text=f"{self.shots}Q: {query.texts[0]} A:") if style == "direct" else None
+
+
+def query(name="multi-hop-1", text="Which currency?"):
+    gold = Gold(entities=(Entity(label="Lira", aliases=("ITL", "ITL", "Lira")),))
+    return Query(id=name, texts=(text,), gold=gold, stale=Gold(entities=(Entity(label="Franc"),)))
+
+
+def case(number="1", text="Which currency?"):
+    edit = Edit(id="tower", statement="The tower is in Rome")
+    probes = (
+        Probe(id="p", aspect="multi-hop", queries=(query(text=text),)),
+        Probe(id="q", aspect="forgetfulness", queries=(query(text=text),)),
+    )
+    return Case(id=number, edits=(edit,), probes=probes, tags={"hops": "2"})
+
+
+def answered(after, verdict=Verdict.WRONG, *, style="direct", **about):
+    places = {
+        ("multi-hop-1", "before", "direct"): Answer(text="Franc", raw=" Franc\n"),
+        ("multi-hop-1", "after", style): after,
+    }
+    judged = {
+        ("multi-hop-1", "before", "direct"): Judgement(verdict=Verdict.RIGHT),
+        ("multi-hop-1", "after", style): Judgement(verdict=verdict, findings=(Finding(item="Franc", label="stale"),)),
+    }
+    return Answered(replies=places, judgements=judged, **about)
+
+
+def browsed(found, *, label="memit", cases=None, dataset=None, form="cloze"):
+    material = Material(dataset=dataset or Asks(), cases=tuple(cases or (case(),)))
+    return Browsed(label=label, same="atlas", edited_form=form, answers=found, material=material)
+
+
+def test_a_case_has_its_question_prompt_answers_verdicts_and_reasons():
+    found = browser([browsed({"1": answered(Answer(text="Franc", raw=" I think Franc"), Verdict.STALE)})])
+    (one,) = found["cases"]
+    assert one["edits"] == [{"text": "The tower is in Rome", "was": ""}]
+    (asked,) = one["queries"]
+    assert (asked["text"], asked["gold"], asked["stale"]) == ("Which currency?", "Lira (also ITL)", "Franc")
+    assert asked["aspects"] == ["multi-hop", "forgetfulness"]
+    (answer,) = one["answers"]
+    assert answer.pop("before") == {"text": "Franc", "verdict": "right", "why": [], "prompt": [0, 1, 2]}
+    assert "".join(found["texts"]) == "Q: An example? A: Yes\nQ: Which currency? A:"
+    assert answer.pop("after") == {
+        "text": "Franc",
+        "raw": " I think Franc",
+        "verdict": "stale",
+        "why": [["stale", "Franc", ""]],
+        "prompt": [0, 1, 2],
+    }
+    assert answer == {"run": 0, "query": 0, "style": "direct"}
+
+
+def test_the_prompt_is_the_one_that_was_put_cloze_or_question():
+    edited = evolve(query(), edit="tower", cloze="The tower is in")
+    one = evolve(case(), probes=(Probe(id="p", aspect="efficacy", queries=(edited,), phase="both"),))
+    for form, control, put in (
+        ("cloze", False, "The tower is in"),
+        ("question", False, "Which currency?"),
+        ("cloze", True, "Which currency?"),
+    ):
+        found = browser([browsed({"1": answered(Answer(text="x"), edited=not control)}, cases=[one], form=form)])
+        (answer,) = found["cases"][0]["answers"]
+        prompts = ["".join(found["texts"][at] for at in answer[phase]["prompt"]) for phase in ("before", "after")]
+        assert prompts == [f"Q: An example? A: Yes\nQ: {text} A:" for text in ("Which currency?", put)]
+
+
+def test_runs_over_the_same_cases_meet_in_one_case():
+    mello = answered(
+        Answer(text="Lira", steps=(Step(kind="subquestion", text="Where?", retrieved=("tower",), scores=(0.51234,)),)),
+        Verdict.RIGHT, style="own",
+    )  # fmt: skip
+    found = browser([browsed({"1": answered(Answer(text="Franc"))}), browsed({"1": mello}, label="mello")])
+    (one,) = found["cases"]
+    assert [(answer["run"], answer["style"]) for answer in one["answers"]] == [(0, "direct"), (1, "direct"), (1, "own")]
+    (step,) = one["answers"][2]["after"]["steps"]
+    assert (found["facts"][step["retrieved"][0]], step["scores"]) == ("The tower is in Rome", [0.5123])
+
+
+def test_few_shot_examples_are_held_once():
+    cases = [case(str(number), f"Which of {number}?") for number in range(50)]
+    found = browser([browsed({one.id: answered(Answer(text="x")) for one in cases}, cases=cases)])
+    assert Counter(found["texts"]).most_common(1)[0][1] == 1
+    assert found["texts"].index("Q: An example? A: Yes\nQ: ") == 0
+    assert len(found["texts"]) == 52
+
+
+def test_answers_of_a_benchmark_that_is_gone_stand_without_questions():
+    run = evolve(browsed({"1": answered(Answer(text="Lira"))}), material=Material(why_not="it has changed"))
+    found = browser([run])
+    assert found["missing"] == ["memit: it has changed"]
+    assert found["cases"][0]["queries"] == [{"id": "multi-hop-1", "aspects": [], "text": ""}]
+    assert found["cases"][0]["answers"][0]["after"]["text"] == "Lira"
+
+
+def test_failures_measurements_and_refusals_are_said_as_such():
+    cases = [case(str(number)) for number in range(3)]
+    found = browser([browsed({
+        "0": answered(Failure(error="ServerGone", message="no answer")),
+        "1": answered(Scored(logprobs=(-1.5, -2.0), tokens=(1, 2)), Verdict.UNSURE),
+        "2": answered(Answer(text="", outcome="length"), refused={"tower": "no cloze", "other": "elsewhere"}, rounds=3),
+    }, cases=cases)])  # fmt: skip
+    failed, scored, cut = (one["answers"][0]["after"] for one in found["cases"])
+    assert (failed["ended"], failed["text"]) == ("failure", "ServerGone: no answer")
+    assert (scored["logprobs"], scored["verdict"]) == ([-1.5, -2.0], "measured")
+    assert cut["ended"] == "length"
+    assert [line for _run, line in found["cases"][2]["notes"]] == [
+        "the edit 'The tower is in Rome' was refused: no cloze",
+        "edited or asked in 3 rounds: shown is how it was answered last",
+    ]
+
+
+# --- the page ----------------------------------------------------------------------------------------------
+
+
+class Seen(HTMLParser):
+    """What a page holds: its elements, its scripts' texts."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.scripts, self._in = Counter(), [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        assert not [name for name, _value in attrs if name.startswith("on")]
+        assert not [value for name, value in attrs if name in ("src", "href") and not value.startswith("#")]
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+
+def evil_page():
+    evil = case(text=EVIL)
+    run = browsed({"1": answered(Answer(text=EVIL, raw=f" {EVIL}\u202e\x1b[31m"))}, cases=[evil], label=EVIL)
+    return html_page([reported(score(0.5), score(0.1, tags={EVIL: EVIL}), editor=EVIL)], [run])
+
+
+def test_the_page_holds_two_scripts_and_no_image_whatever_a_model_writes():
+    seen = Seen(evil_page())
+    assert seen.tags["script"] == 2
+    assert seen.tags["img"] == 0
+    data = json.loads(seen.scripts[0])
+    assert data["cases"][0]["answers"][0]["after"]["text"] == EVIL
+    assert data["cases"][0]["answers"][0]["after"]["raw"] == f" {EVIL}\\u202e\\x1b[31m"
+
+
+def test_no_mark_that_ends_a_script_is_left_in_its_data():
+    text = embedded({"x": f"{EVIL}\u2028\u2029"})
+    assert not re.search("[<>&\u2028\u2029]", text)
+    assert json.loads(text) == {"x": f"{EVIL}\u2028\u2029"}
+
+
+def test_every_mark_that_hides_is_shown_and_nothing_else():
+    assert clean("a\tb\n\x1b[31m\u202eé\ud800") == "a\tb\n\\x1b[31m\\u202eé\\ud800"
+    assert evil_page().encode()

@@ -1,0 +1,296 @@
+"""``ke judges``, and judging with a judge that asks a model."""
+
+import json
+import re
+
+import pytest
+from attrs import frozen
+
+from ke_core.plugin import (
+    Answer,
+    Finding,
+    Generate,
+    Judgement,
+    JudgeSpec,
+    KEError,
+    KnownModel,
+    MetricSpec,
+    ModelSpec,
+    Value,
+    Verdict,
+    hookimpl,
+)
+from ke_testing.fakes import ScriptedModel
+
+LABELS = ("good", "bad", "unsure")
+
+
+@frozen(kw_only=True)
+class NoConfig:
+    pass
+
+
+class Asker:
+    """Asks the model about each answer; a word that is no label is unsure, with the word."""
+
+    def judge(self, session, items):
+        found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
+        if any(not isinstance(one, Judgement) for one in found.values()):
+            raise KEError("the judge's model failed", hint="again")
+        return [found[str(at)] for at in range(len(items))]
+
+    def one(self, item):
+        reply = item.reply
+        written = yield Generate(prompt=f"{' '.join(item.facts)} {item.query.texts[0]} {reply.raw or reply.text}")
+        label = written.text.strip()
+        known = label if label in LABELS else "unsure"
+        finding = Finding(item=reply.text, label=known, note=label)
+        return Judgement(verdict=Verdict.UNSURE, findings=(finding,))
+
+
+class Goodness:
+    def values(self, record):
+        for (phase, style, _query), outcome in record.outcomes.items():
+            for finding in outcome.judgement.findings:
+                yield Value(aspect="good", value=float(finding.label == "good"), phase=phase, style=style)
+
+
+class Judges:
+    """A judge that asks, and models to ask. ``asked`` is every prompt; ``fail`` stands in the one that fails."""
+
+    def __init__(self):
+        self.asked = []
+        self.fail = ""
+        self.loaded = 0
+
+    def says(self, word):
+        def say(prompt):
+            self.asked.append(prompt)
+            if self.fail and self.fail in prompt:
+                return ValueError("server gone")
+            return word or ("good" if "fine" in prompt else "bad")
+
+        self.loaded += 1
+        model = ScriptedModel(say)
+        model.id = f"scripted:{word}"
+        return model
+
+    @hookimpl
+    def ke_judges(self):
+        return [
+            JudgeSpec(
+                name="asker",
+                summary="asks a model",
+                config=NoConfig,
+                build=lambda config: Asker(),
+                needs_model=True,
+                labels={"goodness": LABELS},
+                metrics=("goodness",),
+            )
+        ]
+
+    @hookimpl
+    def ke_metrics(self):
+        return [MetricSpec(name="goodness", summary="good", config=NoConfig, build=lambda config: Goodness())]
+
+    @hookimpl
+    def ke_models(self):
+        known = tuple(KnownModel(name=n, summary="says", licence="none", size_mb=0) for n in ("fair", "gruff"))
+        return [
+            ModelSpec(
+                name="scripted",
+                summary="says one word",
+                config=NoConfig,
+                build=lambda request: self.says("" if request.id == "fair" else request.id),
+                known=lambda: known,
+            )
+        ]
+
+
+@pytest.fixture
+def asking(plugins):
+    made = Judges()
+    plugins.register(made, "judges")
+    return made
+
+
+def written(path, items):
+    path.write_text("\n".join(json.dumps(item) for item in items), encoding="utf-8")
+    return str(path)
+
+
+def sheet(path, wrong=0, n=60):
+    """Items half good and half bad; of the bad ones ``wrong`` look fine to the fair model."""
+    items = [{"thoughts": f"it is fine {at}", "label": "good"} for at in range(n // 2)]
+    items += [{"thoughts": f"it is {'fine' if at < wrong else 'foul'} {at}", "label": "bad"} for at in range(n // 2)]
+    return written(path, items)
+
+
+FAIR = ("--judge-model", "scripted:fair")
+
+
+def test_list_names_judges_their_labels_and_whether_they_ask(ke, asking):
+    status, out, _err = ke("judges", "list")
+    flat = " ".join(out.split())
+    assert status == 0
+    assert "asker asks a model yes good, bad, unsure" in flat
+    assert "exact the label no" in flat
+
+
+def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking, evaluated):
+    status, out, err = ke("judge", "done", "--judge", "asker", *FAIR)
+    assert (status, "lines of judgements written" in err) == (0, True)
+    scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
+    assert [metric["component"]["name"] for metric in scores["metrics"]] == ["goodness"]
+    assert scores["judge"]["model"]["id"] == "fair"
+    assert "asking fair" in " ".join(out.split())
+
+
+def test_what_the_case_holds_true_is_given_to_the_judge(ke, asking, evaluated):
+    assert ke("judge", "done", "--judge", "asker", *FAIR)[0] == 0
+    assert any("Eiffel Tower is located in Rome" in prompt for prompt in asking.asked)
+    assert any("Eiffel Tower is located in Paris" in prompt for prompt in asking.asked)
+
+
+def test_judging_again_asks_nothing_and_another_model_judges_anew(ke, asking, evaluated):
+    ke("judge", "done", "--judge", "asker", *FAIR)
+    before = len(asking.asked)
+    assert "0 lines of judgements written" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
+    assert len(asking.asked) == before
+    ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")
+    assert json.loads((evaluated / "scores.json").read_text())["judge"]["model"]["id"] == "gruff"
+
+
+def test_v15_a_model_that_fails_ends_in_one_line_and_the_same_command_goes_on(ke, asking, evaluated):
+    asking.fail = "Brandenburg"
+    status, out, err = ke("judge", "done", "--judge", "asker", *FAIR)
+    assert (status, out) == (2, "")
+    assert "error: the judge's model failed" in err
+    asking.fail = ""
+    assert ke("judge", "done", "--judge", "asker", *FAIR)[0] == 0
+
+
+def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
+    assert ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")[0] == 0
+    text = (evaluated / "records.jsonl").read_text(encoding="utf-8")
+    assert '"label":"unsure","note":"gruff"' in text.replace('": "', '":"').replace('", "', '","')
+    assert ke("report", "done", "--html", "run.html")[0] == 0
+    page = (evaluated.parent / "run.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+    told = [answer["after"] for case in data["cases"] for answer in case["answers"] if "after" in answer]
+    assert {(one["verdict"], *one["why"][0]) for one in told} == {("unsure", "unsure", "Rome", "gruff")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("judge", "done", "--judge", "asker"), ("judge asker needs a model to ask", "--judge-model")),
+        (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
+        (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
+        (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
+        (("judges", "check", "asker", *FAIR), ("judge asker comes without labelled items", "--items FILE")),
+        (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
+        (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
+    ],
+)
+def test_v15_what_is_missing_is_said_and_no_other_rule_steps_in(ke, asking, evaluated, tmp_path, arguments, told):
+    sheet(tmp_path / "sheet")
+    before = (evaluated / "records.jsonl").read_bytes()
+    status, out, err = ke(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: {told[0]}")
+    assert told[1] in err
+    assert before == (evaluated / "records.jsonl").read_bytes()
+    assert not asking.asked
+
+
+def test_eval_says_that_such_a_judge_comes_after_the_run(ke, asking):
+    status, _out, err = ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--judge", "asker")
+    assert status == 2
+    assert "judge asker asks a model of its own, and comes after the run" in err
+    assert "ke judge RUN --judge asker --judge-model MODEL" in err
+
+
+def test_check_prints_kappa_and_what_differs(ke, asking, tmp_path):
+    """3 of 30 bad items look fine: agreed .95, chance .5, kappa .9."""
+    status, out, err = ke("judges", "check", "asker", "--items", sheet(tmp_path / "s.jsonl", wrong=3), *FAIR)
+    flat = " ".join(out.split())
+    assert status == 0
+    assert "goodness 60 57 0.90" in flat
+    assert "it is fine 0 bad good good" in flat
+    assert "warning" not in err
+
+
+def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, evaluated, tmp_path):
+    """12 of 30 look fine: agreed .8, kappa .6 is enough; 13 give .57, which is not."""
+    ke("judge", "done", "--judge", "asker", *FAIR)
+    told = " ".join(ke("report", "done")[1].split())
+    assert "warning: judge asker has not been checked: ke judges check asker --judge-model scripted:fair" in told
+    assert "warning:" not in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=12), *FAIR)[2]
+    told = " ".join(ke("report", "done")[1].split())
+    assert "warning:" not in told
+    assert "against labels by hand: goodness kappa 0.60" in told
+    assert "warning:" in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=13), *FAIR)[2]
+    told = " ".join(ke("report", "done")[1].split())
+    assert "warning: judge asker agrees too little with labels written by hand: goodness kappa 0.57" in told
+
+
+def test_a_comparison_warns_of_the_judge_that_both_runs_share(ke, asking, evaluated, tmp_path):
+    ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "second")
+    for run in ("done", "second"):
+        ke("judge", run, "--judge", "asker", *FAIR)
+    told = "judge asker has not been checked: ke judges check asker --judge-model scripted:fair"
+    assert f"warning: {told}" in " ".join(ke("compare", "done", "second")[1].split())
+    assert json.loads(ke("compare", "done", "second", "--json")[1])["warning"] == told
+    assert ke("judges", "check", "asker", "--items", sheet(tmp_path / "s"), *FAIR)[0] == 0
+    assert "warning:" not in ke("compare", "done", "second")[1]
+    assert json.loads(ke("compare", "done", "second", "--json")[1])["warning"] == ""
+
+
+def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_path):
+    gold = {"question": "Where?", "gold": [["Rome", "Roma"]]}
+    items = [{**gold, "answer": "Roma", "label": "right"}, {**gold, "answer": "Oslo", "label": "wrong"}] * 25
+    status, out, _err = ke("judges", "check", "exact", "--items", written(tmp_path / "s", items))
+    assert (status, "verdict 50 50 1.00" in " ".join(out.split())) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ('{"thoughts": "a", "label": "good"}\n', "s holds 1 labelled items"),
+        ("", "s holds 0 labelled items"),
+        ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is no label of this judge"),
+        ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
+        ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),
+        ("\n{", "s, line 2 is cut off"),
+        ("[1]\n", "s, record 1 is not a JSON object"),
+        ("[" * 100_000, "s is not JSON"),
+    ],
+)
+def test_a_bad_file_of_items_is_named_before_a_model_is_loaded(ke, asking, tmp_path, content, error):
+    (tmp_path / "s").write_text(content, encoding="utf-8")
+    status, out, err = ke("judges", "check", "asker", "--items", "s", *FAIR)
+    assert (status, out, asking.loaded) == (2, "", 0)
+    assert err.startswith(f"error: {error}")
+
+
+def test_a_line_of_items_ends_at_its_end_and_at_no_other_mark(ke, asking, tmp_path):
+    item = {"question": "Where?", "answer": "Rome\u2028Italy\u0085", "gold": [["Rome"]], "label": "wrong"}
+    (tmp_path / "s").write_text("\n".join([json.dumps(item, ensure_ascii=False)] * 50), encoding="utf-8")
+    assert ke("judges", "check", "exact", "--items", "s")[0] == 0
+
+
+def test_terminal_codes_in_what_a_judge_writes_are_not_obeyed(ke, asking, tmp_path):
+    asking.says = lambda word: ScriptedModel(lambda _prompt: "\x1b[31m[red]evil[/red]")
+    status, out, _err = ke("judges", "check", "asker", "--items", sheet(tmp_path / "s"), *FAIR)
+    assert status == 0
+    assert "\x1b" not in out
+    assert "[red]evil[/red]" in out
+
+
+def test_an_item_is_what_a_case_would_give():
+    from ke_plugin_analysis.checking import Labelled
+
+    item = Labelled(label="support", question="Q?", thoughts="A is 3.", answer="3").item("item-1")
+    assert item.reply == Answer(text="3", raw="A is 3.\nAnswer: 3")
+    assert Labelled(label="good", thoughts="A is 3.").item("item-1").reply.outcome == "unparsed"

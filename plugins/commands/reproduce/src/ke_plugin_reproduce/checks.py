@@ -1,0 +1,22 @@
+"""What ``ke plugins check`` finds out about the tables that a plugin offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ke_core.plugins.faults import reason
+from ke_core.plugins.manager import Plugins
+from ke_plugin_reproduce.reading import HINT, read, tables
+from ke_testing.promises import Kept
+
+
+def table_checks(plugin: str, plugins: Plugins) -> Iterator[Kept]:
+    """Yield for each table of ``plugin`` whether it can be read."""
+    for spec in tables(plugins).by_plugin.get(plugin, ()):
+        promise = f"{spec.name} can be read"
+        try:
+            read(spec.text(), where=spec.name)
+        except Exception as error:  # noqa: BLE001  a plugin may fail in any way
+            yield Kept(promise=promise, outcome="broken", found=reason(error), do=getattr(error, "hint", "") or HINT)
+        else:
+            yield Kept(promise=promise)

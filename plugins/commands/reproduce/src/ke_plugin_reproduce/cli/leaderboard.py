@@ -1,0 +1,40 @@
+"""``ke leaderboard FOLDER``: the runs of a sweep, or of any folder, best first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ke_core.cli.app import App
+from ke_core.cli.options import json_option, print_json
+
+
+@click.command("leaderboard")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option("--by", default="", metavar="[METRIC.]ASPECT", help="What to rank by. [default: the first column]")
+@json_option
+@click.pass_obj
+def command(app: App, *, folder: Path, by: str, as_json: bool) -> None:
+    """Rank the finished runs in a folder, with intervals, and say which ranks are not known.
+
+    Runs of one dataset and one model are ranked together. Where intervals overlap the rank is a range: from the best
+    to the worst place that a run may have.
+
+    \b
+    Examples:
+      ke leaderboard runs/layers
+      ke leaderboard runs/layers --by multi-hop.instance
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  the reports import numpy
+    from ke_plugin_reproduce.leaderboard import (  # noqa: PLC0415  as above
+        leaderboard,
+        leaderboard_json,
+        leaderboard_page,
+    )
+
+    found = leaderboard(folder, app.catalog, by=by)
+    if as_json:
+        print_json(leaderboard_json(found))
+    else:
+        out().print(leaderboard_page(found))

@@ -1,0 +1,157 @@
+"""A table with its cells filled: what was measured, beside what was printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+from attrs import frozen
+
+from ke_core.data.results import SHARE, Interval, Score
+from ke_core.results.aggregate import PART, TESTED
+from ke_plugin_reproduce.table import Pick, Printed, Reproduction
+
+HALF_A_DIGIT = 0.05
+"""Tables print one decimal: two numbers that round alike are the same."""
+
+
+WHOLE = {PART: "edited", TESTED: "yes"}
+"""What all cases are where no control is asked, and where the dataset has no buckets."""
+
+
+class Status(Enum):
+    """MATCHES: within the interval, or the same number. UNPRINTED: the paper has no number there to compare with.
+    ABSENT: it has no such cell, and nothing was run for it.
+    """
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    UNPRINTED = "nothing printed"
+    NOT_RUN = "not runnable"
+    ABSENT = "not in the paper"
+
+
+@frozen(kw_only=True)
+class Part:
+    """One number of a cell. ``value``, ``low`` and ``high`` are as tables print them: shares in per cent."""
+
+    printed: Printed
+    status: Status
+    value: float | None = None
+    n: int = 0
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float | None:
+        """Measured less printed."""
+        if self.value is None or not isinstance(self.printed, float):
+            return None
+        return self.value - self.printed
+
+
+@frozen(kw_only=True)
+class FilledTable:
+    """``cells[row][column]`` are the parts of a cell. ``notes`` hold for all of it. ``name`` as in ``ke reproduce``."""
+
+    name: str
+    table: Reproduction
+    cells: Sequence[Sequence[tuple[Part, ...]]]
+    notes: tuple[str, ...] = ()
+
+    def counts(self) -> Mapping[str, int]:
+        """How many numbers have which status."""
+        parts = [part for row in self.cells for cell in row for part in cell]
+        return {status.value: sum(part.status is status for part in parts) for status in Status}
+
+
+@frozen(kw_only=True)
+class Measured:
+    """A number on its way into a table."""
+
+    value: float | None
+    n: int
+    interval: Interval | None = None
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def picked(scores: Sequence[Score], pick: Pick) -> Measured:
+    """The score that ``pick`` names, as a table prints it. Where nothing divides a run, its whole is the part asked."""
+    undivided = [tag for tag in WHOLE if not any(tag in score.tags for score in scores)]
+    if any(pick.tags.get(tag, WHOLE[tag]) != WHOLE[tag] for tag in undivided):
+        return Measured(value=None, n=0, why="every case is edited")
+    tags = {tag: value for tag, value in pick.tags.items() if tag not in undivided}
+    wanted = (pick.metric, pick.aspect, pick.style, pick.phase, tags)
+    for score in scores:
+        if (score.metric, score.aspect, score.style, score.phase, dict(score.tags)) == wanted:
+            return _of(score, pick)
+    return Measured(value=None, n=0, why=f"{pick.metric}.{pick.aspect} has no number here: {', '.join(_words(pick))}")
+
+
+def mean(found: Sequence[Measured]) -> Measured:
+    """Of several runs: their plain mean, without an interval, as nothing says how they depend on one another."""
+    if len(found) == 1:
+        return found[0]
+    values = [each.value for each in found if each.value is not None]
+    if len(values) < len(found):
+        why = "; ".join(dict.fromkeys(each.why for each in found if each.value is None))
+        return Measured(value=None, n=sum(each.n for each in found), why=why)
+    note = f"mean of {len(found)} runs, no interval"
+    return Measured(value=sum(values) / len(values), n=sum(each.n for each in found), notes=(note,))
+
+
+def part(measured: Measured, printed: Printed, notes: tuple[str, ...]) -> Part:
+    """The number beside what is printed."""
+    if measured.value is None:
+        return Part(printed=printed, status=Status.NOT_RUN, n=measured.n, why=measured.why, notes=notes)
+    low, high = (measured.interval.low, measured.interval.high) if measured.interval else (None, None)
+    return Part(
+        printed=printed,
+        status=_status(measured.value, low, high, printed),
+        value=measured.value,
+        n=measured.n,
+        low=low,
+        high=high,
+        notes=(*notes, *(note for note in measured.notes if note not in notes)),
+    )
+
+
+def _status(value: float, low: float | None, high: float | None, printed: Printed) -> Status:
+    least, most = value if low is None else low, value if high is None else high
+    if isinstance(printed, float):
+        same = least - HALF_A_DIGIT <= printed <= most + HALF_A_DIGIT
+    elif printed is not None and printed.startswith("<"):
+        same = least < float(printed.removeprefix("<"))
+    else:
+        return Status.UNPRINTED
+    return Status.MATCHES if same else Status.DIFFERS
+
+
+def _of(score: Score, pick: Pick) -> Measured:
+    if pick.what == "n":
+        return Measured(value=float(score.n), n=score.n)
+    if score.value is None:
+        reasons = ", ".join(f"{why} ({n})" for why, n in score.skipped_because.items())
+        return Measured(value=None, n=0, why=f"nothing was left to measure: {reasons or 'no case has it'}")
+    scale = _scale(score, pick)
+    ends = sorted((scale * score.interval.low, scale * score.interval.high)) if score.interval else []
+    interval = Interval(low=ends[0], high=ends[1]) if ends else None
+    notes = (score.note,) if score.note else ()
+    return Measured(value=scale * score.value, n=score.n, interval=interval, notes=notes)
+
+
+def _scale(score: Score, pick: Pick) -> float:
+    if pick.what == "count":
+        return float(score.n)
+    printed = 100.0 if score.measure == SHARE else 1.0
+    return -printed if pick.what == "negative" else printed
+
+
+def _words(pick: Pick) -> Iterator[str]:
+    yield "before editing" if pick.phase == "before" else "after editing"
+    if pick.style:
+        yield f"asked as {pick.style}"
+    yield from (f"{name} {value}" for name, value in pick.tags.items())

@@ -1,0 +1,22 @@
+"""The hook that this plugin declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pluggy
+
+from ke_benchmarks import ReproductionSpec
+
+hookspec = pluggy.HookspecMarker("ke")
+
+
+@hookspec
+def ke_reproductions() -> Iterable[ReproductionSpec]:
+    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again.
+
+    Implement it with ``@hookimpl(optionalhook=True)``: this plugin may not be installed.
+
+    :return: one spec per table; ``ke_benchmarks.reproductions_in`` makes them from the TOML files of a package.
+    """
+    return ()

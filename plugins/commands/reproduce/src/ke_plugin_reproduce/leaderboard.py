@@ -1,0 +1,238 @@
+"""``ke leaderboard``: the runs in a folder, best first, with what is not known about their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from rich.console import Group, RenderableType
+
+from ke_core.data.codec import to_json
+from ke_core.data.results import Score
+from ke_core.data.runspec import DataRef, ModelRef
+from ke_core.engine.absent import NO_MODEL
+from ke_core.errors import BadConfig, BadRun
+from ke_core.plugins.catalog import Catalog
+from ke_core.report.clean import one_line
+from ke_core.report.footer import WARNING, warnings
+from ke_core.report.grid import AFTER
+from ke_core.report.load import load
+from ke_core.report.naming import names
+from ke_core.report.numbers import interval, number, shown_unit
+from ke_core.report.run import Column, Reported, columns
+from ke_core.report.text import literal, plain_table, titled
+from ke_core.results.aggregate import TESTED
+from ke_core.results.folder import SCORES, runs_in
+from ke_plugin_reproduce.ranking import Rank, ranks
+from ke_plugin_reproduce.summary import failed_in
+
+REASON = 100  # characters of an error
+
+
+@frozen(kw_only=True)
+class Place:
+    """A run, as it was asked in one style, and where it stands."""
+
+    rank: Rank
+    name: str
+    style: str
+    score: Score
+    path: str
+
+
+@frozen(kw_only=True)
+class Table:
+    """The runs over one dataset with one model, best first. ``alike``: whether all were asked the same cases."""
+
+    dataset: DataRef
+    model: ModelRef
+    column: Column
+    places: tuple[Place, ...]
+    less: bool = False
+    alike: bool = True
+
+
+@frozen(kw_only=True)
+class Leaderboard:
+    """``open``: runs that are not finished; ``failed``: cells of a sweep, with the reason; ``damaged``: run folders."""
+
+    tables: tuple[Table, ...]
+    open: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(factory=dict)
+    damaged: Mapping[str, str] = field(factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
+    """Rank what is finished in ``root``. ``by``: an aspect, or ``metric.aspect``; else the first column there is.
+
+    Raises BadRun where there is nothing to rank, BadConfig where no run has a number for ``by``.
+    """
+    runs, damaged, unfinished = _read(root, catalog)
+    failed = {one.name: one.error for one in failed_in(root)}
+    if not runs:
+        raise BadRun(
+            f"there is no finished run in {root}",
+            hint=f"ke runs {root} lists what there is" if damaged or unfinished else "ke sweep and ke eval make runs",
+            details=(
+                *(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
+                *(f"{name} {_waits_for(root / name)}" for name in unfinished),
+            ),
+        )
+    tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
+    if not tables:
+        known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in columns(runs))
+        raise BadConfig(f"no run has a number for {by or 'any column'}", hint=f"there are: {', '.join(known)}")
+    return Leaderboard(
+        tables=tuple(tables), open=tuple(unfinished), failed=failed, damaged=damaged, warnings=tuple(warnings(runs))
+    )
+
+
+def leaderboard_page(found: Leaderboard) -> Group:
+    """As it is printed."""
+    parts: list[RenderableType] = [_drawn(table) for table in found.tables]
+    if any(place.rank.tied for table in found.tables for place in table.places):
+        parts.append(
+            literal(
+                "tied: a rank such as 2-4 stands where 95 % intervals overlap, so that the order is not known; "
+                "ke compare pairs the same questions and can tell more"
+            )
+        )
+    if not all(table.alike for table in found.tables):
+        parts.append(
+            literal("not the same cases: --limit, --ask or seeds differ between the runs of a table", "yellow")
+        )
+    parts += [literal(f"{WARNING}: {words}", "yellow") for words in found.warnings]
+    parts += [literal(f"not finished: {name}", "yellow") for name in found.open]
+    parts += [literal(f"failed: {name}: {one_line(why, REASON)}", "red") for name, why in found.failed.items()]
+    parts += [literal(f"damaged: {name}: {one_line(why, REASON)}", "red") for name, why in found.damaged.items()]
+    return Group(*parts)
+
+
+def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
+    """JSON values of all that is printed."""
+    tables = [
+        {
+            "dataset": table.dataset.component.name,
+            "model": table.model.id,
+            "by": f"{table.column.metric}.{table.column.aspect}",
+            "less_is_better": table.less,
+            "same_cases": table.alike,
+            "places": [
+                {
+                    "rank": [place.rank.best, place.rank.worst],
+                    "name": place.name,
+                    "style": place.style,
+                    "run": place.path,
+                    **{key: to_json(place.score)[key] for key in ("value", "n", "skipped", "interval", "measure")},
+                }
+                for place in table.places
+            ],
+        }
+        for table in found.tables
+    ]
+    return {
+        "tables": tables,
+        "warnings": list(found.warnings),
+        "not_finished": list(found.open),
+        "failed": dict(found.failed),
+        "damaged": dict(found.damaged),
+    }
+
+
+def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str], list[str]]:
+    runs: list[Reported] = []
+    damaged: dict[str, str] = {}
+    unfinished: list[str] = []
+    for path, found in runs_in(root) if root.is_dir() else ():
+        name = str(path.relative_to(root))
+        try:
+            if isinstance(found, BadRun):
+                raise found
+            if not found.finished:
+                unfinished.append(name)
+                continue
+            runs.append(load(found, catalog))
+        except BadRun as error:
+            damaged[name] = str(error)
+    return runs, damaged, unfinished
+
+
+def _waits_for(path: Path) -> str:
+    """Why a run is not ranked, and what to do."""
+    scored = (path / SCORES).exists()
+    return "is not finished: start the same run again" if scored else f"has not been scored: ke score {path}"
+
+
+def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[Reported]]]:
+    """The runs that can be ranked together; those without a model stand beside every model."""
+    seen: list[tuple[DataRef, ModelRef]] = []
+    for run in runs:
+        key = (run.spec.dataset, run.spec.model)
+        if key not in seen:
+            seen.append(key)
+    for dataset, model in seen:
+        with_models = any(other == dataset and one != NO_MODEL for other, one in seen)
+        if model == NO_MODEL and with_models:
+            continue
+        yield (
+            dataset,
+            model,
+            [run for run in runs if run.spec.dataset == dataset and run.spec.model in (model, NO_MODEL)],
+        )
+
+
+def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> Table | None:
+    """The runs in order; None where none has a number for ``by``. Of two styles of a run each has its place."""
+    column = next((one for one in columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
+    if column is None:
+        return None
+    less = any(column.place in run.less for run in runs)
+    rows = [
+        (name, style, score, run.path)
+        for name, run in zip(names(runs), runs, strict=True)
+        for style in run.styles(AFTER)
+        if (score := _score(run, column, style)) is not None and score.value is not None
+    ]
+    rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
+    order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
+    asked = {(run.spec.plan.limit, run.spec.plan.ask, _drawn_with(run)) for run in runs}
+    return Table(
+        dataset=dataset,
+        model=model,
+        column=column,
+        places=tuple(
+            Place(rank=rank, name=name, style=style, score=score, path=path)
+            for rank, (name, style, score, path) in zip(order, rows, strict=True)
+        ),
+        less=less,
+        alike=len(asked) == 1,
+    )
+
+
+def _score(run: Reported, column: Column, style: str) -> Score | None:
+    """Of all cases; without those for training alone where the dataset's published score leaves them out."""
+    return run.score(column, AFTER, style, (TESTED, "yes")) or run.score(column, AFTER, style)
+
+
+def _drawn_with(run: Reported) -> int | None:
+    """The seed, where it decides which cases are asked."""
+    return run.spec.seed if run.spec.plan.limit or run.spec.plan.ask else None
+
+
+def _drawn(found: Table) -> Group:
+    measure = found.places[0].score.measure
+    shown = plain_table("rank", "run", "asked as", found.column.heading, "95 % interval", "n")
+    for at in (0, 3, 4, 5):
+        shown.columns[at].justify = "right"
+    for place in found.places:
+        rank = str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"
+        count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
+        cells = (rank, place.name, place.style, number(place.score), interval(place.score) or "none", count)
+        shown.add_row(*map(literal, cells))
+    values = " in ".join(filter(None, ("value", shown_unit(measure))))
+    better = ", less is better" if found.less else ""
+    model = "no model" if found.model == NO_MODEL else found.model.id
+    return titled(f"{found.dataset.component.name} on {model}: {found.column.heading}, {values}{better}", shown)

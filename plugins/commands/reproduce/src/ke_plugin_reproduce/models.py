@@ -1,0 +1,49 @@
+"""Which of the given models answers for which of the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import evolve, field, frozen
+
+from ke_core.run.session import ModelChoice
+from ke_plugin_reproduce.table import PaperModel
+
+
+@frozen(kw_only=True)
+class Seat:
+    """The model that answers for one of the paper's, and what that changes; or ``why`` none does.
+
+    ``options``: those that the paper chose for the very model that answers.
+    """
+
+    choice: ModelChoice | None = None
+    options: Mapping[str, str] = field(factory=dict)
+    note: str = ""
+    why: str = ""
+
+
+def seated(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, Seat]:
+    """A seat for every label. A model of the paper answers for itself.
+
+    One other model stands in for all the rest; several stand in for one each, in the order of the file, so that a
+    figure over sizes takes small, medium and large.
+    """
+    own = {label: choice for label, model in models.items() for choice in given if choice.reference in model.ids}
+    others = [choice for choice in given if choice not in own.values()]
+    free = [label for label, model in models.items() if label not in own and not model.gone]
+    pairs = dict.fromkeys(free, others[0]) if len(others) == 1 else dict(zip(free, others, strict=False))
+    return {label: _seat(label, model, own.get(label), pairs.get(label)) for label, model in models.items()}
+
+
+def _seat(label: str, model: PaperModel, own: ModelChoice | None, other: ModelChoice | None) -> Seat:
+    if own is not None:
+        dtype = own.how.dtype
+        changed = f"{label} in {dtype}, not {model.dtype}" if model.dtype and model.dtype != dtype else ""
+        asked = evolve(own, how=evolve(own.how, chat=model.chat))
+        return Seat(choice=asked, options=model.options, note=changed)
+    if model.gone:
+        return Seat(why=f"{label}: {model.gone}")
+    if other is None:
+        return Seat(why=f"no --model for {label}" + (f" ({model.ids[0]})" if model.ids else ""))
+    return Seat(choice=other, note=f"{other.reference} in place of {label}")

@@ -1,0 +1,255 @@
+"""From a cell's settings to the runs that it needs here: with the models and the data at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from attrs import define, evolve, field, fields_dict, frozen
+
+from ke_core.data.codec import canonical, to_json
+from ke_core.data.queries import Case
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadConfig, BadData, KEError
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import split
+from ke_core.protocols import Dataset
+from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
+from ke_core.run.evaluation import EvalRequest
+from ke_core.run.recorded import Datasets
+from ke_core.run.session import ModelChoice
+from ke_core.specs import JudgeSpec
+from ke_plugin_reproduce.models import Seat, seated
+from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, Wanted, cells
+from ke_plugin_reproduce.table import Pick, Reproduction, Setup
+
+
+@frozen(kw_only=True)
+class Means:
+    """What a user has: models, data, and how many cases may be taken. ``judge_model``: for judges that ask one.
+
+    ``fallback``: the dataset that takes the place of one that is not at hand.
+    """
+
+    models: tuple[ModelChoice, ...]
+    judge_model: ModelChoice | None = None
+    limit: int | None = None
+    fallback: str = ""
+    data_dir: str = ""
+
+
+@frozen(kw_only=True)
+class Needed:
+    """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none.
+
+    ``options``: that judge's.
+    """
+
+    request: EvalRequest
+    judge: str = ""
+    options: Options = field(factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same for all cells that this run serves."""
+        return canonical([to_json(self.request), self.judge, self.options])
+
+    @property
+    def words(self) -> str:
+        """For people: ``memit on mquake-cf-3k, k = 1, with smollm2-135m``."""
+        request = self.request
+        k = f"k = {request.plan.size}" + (" edited" if request.plan.protocol == "sample" else "")
+        return f"{request.editor} on {request.dataset}, {k}, with {request.model.reference}"
+
+
+@frozen(kw_only=True)
+class PartPlan:
+    """One number of a cell: the runs (or the datasets, counted) that it comes from, or ``why`` there are none."""
+
+    wanted: Wanted
+    needs: tuple[Needed, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@define
+class Shelf:
+    """The datasets at hand, each read (or looked for, and fetched) once, however many cells and tables need it."""
+
+    catalog: Catalog
+    _read: Datasets = field(factory=Datasets)
+    _holds: dict[str, bool] = field(factory=dict)
+    _missing: dict[str, BadData] = field(factory=dict)
+
+    def cases(self, request: EvalRequest) -> list[Case]:
+        """Every case of a dataset. Raises UnknownComponent, BadData."""
+        return self._open(*self._chosen(request))[1]
+
+    def holds(self, request: EvalRequest) -> bool:
+        """Whether all that the dataset reads is at hand, prompts among it."""
+        chosen, key = self._chosen(request)
+        if key not in self._holds:
+            try:
+                self._holds[key] = bool(self._open(chosen, key)[0].info().sha256)
+            except BadData:
+                self._holds[key] = False
+        return self._holds[key]
+
+    def _open(self, chosen: Chosen, key: str) -> tuple[Dataset, list[Case]]:
+        if key in self._missing:
+            raise self._missing[key]
+        try:
+            return self._read.open(chosen, chosen.spec.name)
+        except BadData as error:
+            self._missing[key] = error
+            raise
+
+    def _chosen(self, request: EvalRequest) -> tuple[Chosen, str]:
+        """The dataset with its options, and what stands for both."""
+        spec = self.catalog.spec("dataset", request.dataset)
+        options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
+        found = choose(self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts))
+        return found, canonical([request.dataset, to_json(found.config)])
+
+
+@define
+class Planner:
+    """Plans the cells of one table."""
+
+    table: Reproduction
+    catalog: Catalog
+    means: Means
+    shelf: Shelf
+
+    def rows(self) -> list[list[tuple[PartPlan, ...]]]:
+        """The parts of every cell, row by row. An option of a component that has no part in a run is left out of it."""
+        return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
+
+    def _part(self, cell: CellPlan, wanted: Wanted) -> PartPlan:
+        seat = self._seats.get(cell.model, Seat())
+        if wanted.printed == ABSENT:
+            return PartPlan(wanted=wanted)
+        if why := cell.row.unclear or seat.why:
+            return PartPlan(wanted=wanted, why=why)
+        notes = dict.fromkeys((*cell.notes, *([seat.note] if seat.note else [])))
+        needs: list[Needed] = []
+        for each in wanted.setups:
+            setup = evolve(each, options={**seat.options, **each.options})
+            try:
+                need, said = self._needed(setup, wanted.pick, seat.choice)
+            except KEError as error:
+                return PartPlan(wanted=wanted, why=str(error))
+            if need not in needs:  # one dataset may take the place of several
+                needs.append(need)
+            notes |= dict.fromkeys(said)
+        return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
+
+    def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[Needed, list[str]]:
+        """The run of a cell, and what in it is not as in the paper."""
+        asks_model = self._asks_model(setup.judge)
+        if asks_model and self.means.judge_model is None:
+            raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
+        if pick.source == "scores" and not setup.editor:
+            raise BadConfig("no editor is named", hint=HINT)
+        request = self._request(setup, pick, model, later=setup.judge if asks_model else "")
+        request, notes = self._at_hand(request)
+        if pick.source == "scores":
+            request, cut = _cut(request, len(self.shelf.cases(request)))
+            notes += cut
+        if not asks_model:
+            return Needed(request=request), notes
+        return Needed(request=request, judge=setup.judge, options=self._of_judge(setup)), notes
+
+    def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, later: str) -> EvalRequest:
+        """The run of a cell. ``later``: the judge that comes after it."""
+        return EvalRequest(
+            editor=setup.editor,
+            dataset=setup.dataset,
+            model=_typed(model or self.means.models[0], setup.dtype),
+            options=self._options(evolve(setup, judge="") if later else setup),
+            plan=Plan(
+                protocol=setup.protocol,
+                size=setup.edited if setup.protocol == "sample" or pick.source == "audit" else setup.batch,
+                limit=self.means.limit if pick.source == "scores" else None,
+                ask=setup.ask,
+            ),
+            styles=setup.styles,
+            edited_form=setup.edited_form,
+            judge="" if later else setup.judge,
+            metrics=self._metrics,
+            seed=setup.seed,
+            prompts=setup.prompts,
+            data_dir=self.means.data_dir,
+        )
+
+    def _at_hand(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
+        """With the dataset, or with the one that takes its place. Raises KEError where there is neither."""
+        if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
+            return evolve(request, prompts=""), [f"{request.prompts} prompts are not at hand: with ours"]
+        try:
+            self.shelf.cases(request)
+        except BadData:
+            if not self.means.fallback:
+                raise
+        else:
+            return request, []
+        name = self.means.fallback
+        unknown = self.catalog.spec("dataset", request.dataset).prefix
+        kept = {prefix: given for prefix, given in request.options.items() if prefix != unknown}
+        where = request.data_dir if DATA_DIR in fields_dict(self.catalog.spec("dataset", name).config) else ""
+        other = evolve(request, dataset=name, options=kept, prompts="", data_dir=where)
+        return other, [f"{name} in place of {request.dataset}"]
+
+    def _options(self, setup: Setup) -> dict[str, dict[str, str]]:
+        """Of the table's options those of the components in this run."""
+        used = {self._prefix("editor", setup.editor), self._prefix("dataset", setup.dataset)}
+        used |= {self._prefix("metric", name) for name in self._metrics} | {self._prefix("judge", setup.judge)}
+        return {prefix: dict(values) for prefix, values in self._split(setup).items() if prefix in used}
+
+    @staticmethod
+    def _split(setup: Setup) -> dict[str, dict[str, str]]:
+        return split(f"{name}={value}" for name, value in setup.options.items())
+
+    def _of_judge(self, setup: Setup) -> Options:
+        prefix = self._prefix("judge", setup.judge)
+        return {name: values for name, values in self._split(setup).items() if name == prefix}
+
+    def _prefix(self, kind: str, name: str) -> str:
+        return self.catalog.spec(kind, name).prefix if name else ""
+
+    def _asks_model(self, judge: str) -> bool:
+        if not judge:
+            return False
+        spec = self.catalog.spec("judge", judge)
+        return isinstance(spec, JudgeSpec) and spec.needs_model
+
+    @cached_property
+    def _cells(self) -> list[list[CellPlan]]:
+        return list(cells(self.table))
+
+    @cached_property
+    def _metrics(self) -> tuple[str, ...]:
+        """Every metric that the table names: all its runs are scored alike."""
+        wanted = [wanted for row in self._cells for cell in row for wanted in cell.wanted]
+        named = (name for each in wanted for setup in each.setups for name in (*setup.metrics, each.pick.metric))
+        return tuple(dict.fromkeys(name for name in named if name))
+
+    @cached_property
+    def _seats(self) -> Mapping[str, Seat]:
+        return seated(self.table.models, self.means.models)
+
+
+def _typed(model: ModelChoice, dtype: str) -> ModelChoice:
+    return evolve(model, how=evolve(model.how, dtype=dtype)) if dtype else model
+
+
+def _cut(request: EvalRequest, cases: int) -> tuple[EvalRequest, list[str]]:
+    """No more cases edited at once than are taken; of a sample the same share, so that others stay unedited."""
+    plan = request.plan
+    if plan.size is None:
+        return request, []
+    taken, size = min(cases, plan.limit or cases), min(cases, plan.size)
+    size = max(1, round(size * taken / cases)) if plan.protocol == "sample" else min(size, taken)
+    if size == plan.size:
+        return request, []
+    return evolve(request, plan=evolve(plan, size=size)), [f"k = {size}, not {plan.size}"]

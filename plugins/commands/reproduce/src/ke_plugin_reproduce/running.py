@@ -1,0 +1,160 @@
+"""From plans to filled tables: run what the cells need, each run once, and read their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.data.codec import digest
+from ke_core.data.queries import Case
+from ke_core.data.results import Score
+from ke_core.errors import KEError
+from ke_core.plugins.catalog import Catalog
+from ke_core.protocols import Progress
+from ke_core.results.agreement import warning
+from ke_core.results.folder import RunFolder
+from ke_core.results.measured import read_scores
+from ke_core.run.evaluation import judge, score
+from ke_core.run.judges import Asking
+from ke_plugin_reproduce.cells import Cell, CellRunner, Result, Told
+from ke_plugin_reproduce.counts import audited, counted
+from ke_plugin_reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
+from ke_plugin_reproduce.reading import ABSENT
+from ke_plugin_reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
+from ke_plugin_reproduce.table import Reproduction, Source
+
+
+@frozen(kw_only=True)
+class PlannedTable:
+    """A table and where each of its numbers comes from."""
+
+    name: str
+    planner: Planner
+    rows: list[list[tuple[PartPlan, ...]]]
+
+    def parts(self) -> Iterable[PartPlan]:
+        """Every number."""
+        return (part for row in self.rows for cell in row for part in cell)
+
+    def needs(self) -> dict[str, Needed]:
+        """Every run, once, by key."""
+        return {need.key: need for part in self.parts() if part.wanted.pick.source == "scores" for need in part.needs}
+
+
+def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Means) -> list[PlannedTable]:
+    """Where every number of every table comes from; nothing is run. Raises BadData."""
+    shelf = Shelf(catalog)
+    planners = {name: Planner(table, catalog, means, shelf) for name, table in tables.items()}
+    return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
+
+
+def cell(need: Needed, root: Path) -> Cell:
+    """A run, and where it lies in ``root``."""
+    request = need.request
+    folder = root / f"{request.editor}-{request.dataset}-{digest(need.key)[:12]}"
+    return Cell(name=need.words, request=request, folder=folder)
+
+
+@define(kw_only=True)
+class Runs:
+    """The runs that tables need, in ``root``: each made once, and gone on with where it stopped."""
+
+    catalog: Catalog
+    means: Means
+    root: Path
+    progress: Progress
+    _runner: CellRunner = field(init=False)
+    _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
+    _why: dict[str, str] = field(factory=dict)
+    _warned: dict[str, str] = field(factory=dict)
+    _counts: dict[tuple[Source, str], Mapping[str, float]] = field(factory=dict)
+
+    @_runner.default
+    def _one_runner(self) -> CellRunner:
+        """One for all tables: most of them ask the same model."""
+        return CellRunner(catalog=self.catalog, progress=self.progress)
+
+    def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
+        """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
+
+        Returns whether any of them failed.
+        """
+        new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
+        results = self._runner.run([cell(need, self.root) for need in new.values()], told=told)
+        for (key, need), result in zip(new.items(), results, strict=True):
+            self._read(key, need, result)
+        return any(key in self._why for key in needs)
+
+    def filled(self, plan: PlannedTable) -> FilledTable:
+        """The table, with the numbers of the runs made so far."""
+        limit = self.means.limit
+        return FilledTable(
+            name=plan.name,
+            table=plan.planner.table,
+            cells=[[tuple(self._part(plan, one) for one in cell) for cell in row] for row in plan.rows],
+            notes=(
+                *plan.planner.table.notes,
+                *([f"at most {limit} cases of each dataset, drawn with the seed"] if limit and plan.needs() else []),
+            ),
+        )
+
+    def _read(self, key: str, need: Needed, result: Result) -> None:
+        if result.status == "failed":
+            self._why[key] = _reason(result.error, result.hint)
+            return
+        folder = RunFolder.open(result.cell.folder)
+        try:
+            if need.judge:
+                self._judge(folder, need)
+            found = read_scores(folder)
+            self._scores[key], self._warned[key] = found.scores, warning(found.judge)
+        except KEError as error:
+            self._why[key] = _reason(str(error), error.hint)
+
+    def _judge(self, folder: RunFolder, need: Needed) -> None:
+        """By a judge that asks a model, after the run."""
+        assert self.means.judge_model is not None
+        request = need.request
+        asking = Asking(model=self.means.judge_model, progress=self.progress)
+        where = request.data_dir
+        judge(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
+        score(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
+
+    def _part(self, plan: PlannedTable, one: PartPlan) -> Part:
+        printed = one.wanted.printed
+        if printed == ABSENT:
+            return Part(printed=printed, status=Status.ABSENT)
+        if one.why:
+            return Part(printed=printed, status=Status.NOT_RUN, why=one.why)
+        return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)
+
+    def _measured(self, plan: PlannedTable, one: PartPlan, need: Needed) -> Measured:
+        pick = one.wanted.pick
+        if pick.source == "scores":
+            if need.key in self._why:
+                return Measured(value=None, n=0, why=self._why[need.key])
+            found, warned = picked(self._scores[need.key], pick), self._warned[need.key]
+            return evolve(found, notes=(*found.notes, f"warning: {warned}")) if warned else found
+        cases = plan.planner.shelf.cases(need.request)
+        try:
+            numbers = self._numbers(pick.source, need, cases)
+        except KEError as error:
+            return Measured(value=None, n=0, why=str(error))
+        if pick.aspect not in numbers:
+            return Measured(value=None, n=0, why=f"{need.request.dataset} has no {pick.aspect}")
+        return Measured(value=numbers[pick.aspect], n=len(cases))
+
+    def _numbers(self, source: Source, need: Needed, cases: Sequence[Case]) -> Mapping[str, float]:
+        """The counts of a dataset, made once for all cells that show one of them. Raises BadData."""
+        key = (source, need.key)
+        if key not in self._counts:
+            size = need.request.plan.size or 0
+            self._counts[key] = counted(cases) if source == "statistics" else audited(cases, size)
+        return self._counts[key]
+
+
+def _reason(error: str, hint: str) -> str:
+    """What is wrong and, where somebody knows, what to do: a table has no line under it for hints."""
+    return f"{error}; {hint}" if hint else error

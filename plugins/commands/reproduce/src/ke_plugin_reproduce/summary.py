@@ -1,0 +1,47 @@
+"""``sweep.json`` beside the run folders of a sweep: what became of each cell, for people and for the ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_core.data.reading import loads
+from ke_core.files import write_atomic
+from ke_core.results.lines import to_bytes
+from ke_plugin_reproduce.cells import Cell, Result
+
+SUMMARY = "sweep.json"
+
+
+@frozen(kw_only=True)
+class Failed:
+    """A cell that failed, and why."""
+
+    name: str
+    error: str
+
+
+def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Result]) -> None:
+    """Write it anew, whole or not at all; ``results`` by the cells' names. Raises KEError on a full disk."""
+    lines = []
+    for cell in cells:
+        found = results.get(cell.name)
+        line: dict[str, object] = {"name": cell.name, "folder": cell.folder.name, "status": "waiting"}
+        if found is not None:
+            line |= {"status": found.status, "failures": found.failures, "seconds": round(found.seconds, 3)}
+            line |= {"error": found.error, "hint": found.hint, "details": found.details} if found.error else {}
+        lines.append(line)
+    write_atomic(root / SUMMARY, to_bytes({"cells": lines}))
+
+
+def failed_in(root: Path) -> list[Failed]:
+    """The cells of which the summary in ``root`` says that they failed; none where there is no summary."""
+    try:
+        cells = loads((root / SUMMARY).read_bytes())["cells"]
+        return [
+            Failed(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

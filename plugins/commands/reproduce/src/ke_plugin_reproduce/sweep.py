@@ -1,0 +1,180 @@
+"""From a sweep's file to its cells, and what each of them will do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+from attrs import evolve, field, fields_dict, frozen
+
+from ke_core.data.codec import digest, to_json
+from ke_core.data.runspec import Plan
+from ke_core.errors import KEError
+from ke_core.model_sources import find
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import configure
+from ke_core.results.folder import RunFolder
+from ke_core.run.components import DATA_DIR
+from ke_core.run.evaluation import EvalRequest, Resolved, resolve
+from ke_core.run.recorded import Datasets
+from ke_core.run.session import ModelChoice
+from ke_core.specs import EditorSpec, ModelRequest
+from ke_plugin_reproduce.cells import Cell, finished
+from ke_plugin_reproduce.sweep_file import SweepFile
+
+LOCAL = ("device", "device_map", "concurrency", "timeout", "api_key_env")
+"""How a model is loaded on this machine: no other run by it, and so no other folder."""
+LONGEST = 100  # characters of a folder's name before its hash
+
+
+@frozen(kw_only=True)
+class Axes:
+    """One choice of everything that is swept."""
+
+    editor: str
+    dataset: str
+    model: str
+    k: int | None
+    seed: int
+    varied: tuple[tuple[str, str, str], ...] = ()
+    """Prefix, option and value."""
+
+    def words(self) -> list[tuple[str, str]]:
+        """Each choice by the name of its axis, in words."""
+        found = [("editors", self.editor), ("datasets", self.dataset)]
+        found.append(("models", self.model.rstrip("/").rpartition("/")[2]))
+        found += [("k", f"k={'all' if self.k is None else self.k}"), ("seeds", f"seed={self.seed}")]
+        return found + [("vary", f"{option}={value}") for _prefix, option, value in self.varied]
+
+    def name(self, sweep: SweepFile) -> str:
+        """For people: the editor, and what tells this cell from the others."""
+        several = {axis for axis in ("datasets", "models", "k", "seeds") if len(getattr(sweep, axis)) > 1}
+        return " ".join(word for axis, word in self.words() if axis in {"editors", "vary", *several})
+
+    @property
+    def folder(self) -> str:
+        """All of it, fit for the name of a folder."""
+        words = "-".join(word for _axis, word in self.words()).replace("=", "")
+        return re.sub(r"[^A-Za-z0-9.,_-]+", "-", words)[:LONGEST]
+
+
+@frozen(kw_only=True)
+class Planned:
+    """A cell before it is run. ``found``: what it would work on; None where ``error`` says why it cannot be run.
+
+    ``done``: its folder holds it finished. ``begun``: its folder holds a part of it.
+    """
+
+    cell: Cell
+    found: Resolved | None = None
+    done: bool = False
+    begun: bool = False
+    error: KEError | None = field(default=None, eq=False)
+
+
+def cells_of(sweep: SweepFile, catalog: Catalog, root: Path) -> list[Cell]:
+    """Every cell, editors outermost; each in a folder of its own in ``root``.
+
+    An editor that needs no model is run once, not for every model. Raises UnknownComponent and BadConfig for names and
+    options that no cell could use.
+    """
+    _refuse_unknown(sweep, catalog)
+    made: list[Cell] = []
+    for axes in _choices(sweep, catalog):
+        request = _request(sweep, axes, catalog)
+        folder = root / f"{axes.folder}-{identity(request)[:8]}"
+        made.append(Cell(name=axes.name(sweep), request=request, folder=folder))
+    times = Counter(cell.name for cell in made)  # two models' folders may end alike
+    return [
+        cell if times[cell.name] == 1 else evolve(cell, name=f"{cell.name} {cell.folder.name[-8:]}") for cell in made
+    ]
+
+
+def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[Planned]:
+    """Each cell, resolved without its model, one after another: a dataset that several share is read once."""
+    read = Datasets()
+    for cell in cells:
+        try:
+            found = resolve(cell.request, catalog, read=read)
+            found.groups()
+        except KEError as error:
+            yield Planned(cell=cell, error=error)
+            continue
+        done = finished(found, cell.folder, catalog)
+        yield Planned(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
+
+
+def identity(request: EvalRequest) -> str:
+    """64 hex digits of all that a request asks for; of where and how it is done, nothing."""
+    usual = ModelRequest(id="")
+    how = evolve(request.model.how, **{name: getattr(usual, name) for name in LOCAL})
+    return digest(to_json(evolve(request, data_dir="", model=evolve(request.model, how=how))))
+
+
+def _refuse_unknown(sweep: SweepFile, catalog: Catalog) -> None:
+    """A name or an option that is wrong is wrong in every cell."""
+    editors = [catalog.spec("editor", name) for name in sweep.editors]
+    datasets = [catalog.spec("dataset", name) for name in sweep.datasets]
+    how = ModelRequest(id="", **sweep.model)
+    for model in sweep.models:
+        find(model, how, catalog)
+    specs = {spec.prefix: spec for spec in (*editors, *datasets)}
+    for prefix, spec in specs.items():
+        varied = {name: values[0] for name, values in sweep.vary.get(prefix, {}).items()}
+        configure(spec, {**sweep.options.get(prefix, {}), **varied})
+        for name, values in sweep.vary.get(prefix, {}).items():
+            for value in values:
+                configure(spec, {**sweep.options.get(prefix, {}), **varied, name: value})
+
+
+def _choices(sweep: SweepFile, catalog: Catalog) -> Iterator[Axes]:
+    own = {catalog.spec("editor", name).prefix for name in sweep.editors}
+    own |= {catalog.spec("dataset", name).prefix for name in sweep.datasets}
+    for editor, dataset in product(sweep.editors, sweep.datasets):
+        spec = catalog.spec("editor", editor)
+        assert isinstance(spec, EditorSpec)
+        takes_part = {spec.prefix, catalog.spec("dataset", dataset).prefix}
+        axes = [
+            [(prefix, option, value) for value in values]
+            for prefix, options in sweep.vary.items()
+            if prefix in takes_part or prefix not in own
+            for option, values in options.items()
+        ]
+        models = sweep.models if spec.needs_model else sweep.models[:1]
+        for model, k, seed, varied in product(models, sweep.k, sweep.seeds, product(*axes)):
+            yield Axes(editor=editor, dataset=dataset, model=model, k=k, seed=seed, varied=varied)
+
+
+def _request(sweep: SweepFile, axes: Axes, catalog: Catalog) -> EvalRequest:
+    """What one cell asks for: of the options, those of components that take part in it."""
+    others = {catalog.spec("editor", name).prefix for name in sweep.editors}
+    others |= {catalog.spec("dataset", name).prefix for name in sweep.datasets}
+    others -= {catalog.spec("editor", axes.editor).prefix, catalog.spec("dataset", axes.dataset).prefix}
+    options = {prefix: dict(given) for prefix, given in sweep.options.items() if prefix not in others}
+    for prefix, option, value in axes.varied:
+        options.setdefault(prefix, {})[option] = value
+    return EvalRequest(
+        editor=axes.editor,
+        dataset=axes.dataset,
+        model=ModelChoice(reference=axes.model, how=ModelRequest(id="", **sweep.model)),
+        options=options,
+        plan=Plan(
+            protocol=sweep.protocol,
+            size=axes.k,
+            limit=sweep.limit,
+            ask=sweep.ask,
+            sequential=sweep.sequential,
+            evaluate=sweep.evaluate,
+            of=sweep.of,
+        ),
+        styles=sweep.styles,
+        edited_form=sweep.edited_form,
+        judge=sweep.judge,
+        metrics=sweep.metrics,
+        seed=axes.seed,
+        prompts=sweep.prompts,
+        data_dir=sweep.data_dir if DATA_DIR in fields_dict(catalog.spec("dataset", axes.dataset).config) else "",
+    )

@@ -1,0 +1,226 @@
+"""Published tables run without a model: editors that a test speaks for, in the places of those that tables name.
+
+::
+
+    filled = tried(specs, lambda editor, ask: gold[ask.case, ask.query], root=tmp_path, fallback="mquake-atlas")
+    sound(filled)
+    assert cell(filled["mquake/table-3"], "MEMIT", "Multi-hop")[0].value == 100.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen, make_class
+
+from ke_benchmarks.reproductions import ReproductionSpec
+from ke_core.data.facts import Edit
+from ke_core.data.records import OWN
+from ke_core.data.results import Answer, Reply
+from ke_core.errors import UnsupportedChange
+from ke_core.plugins.catalog import Catalog, Offer, read
+from ke_core.plugins.manager import Installed, discover
+from ke_core.protocols import Ask, Editor, Session
+from ke_core.run.blinding import ByOpaqueId
+from ke_core.run.session import ModelChoice
+from ke_core.specs import EditorSpec, ModelSpec
+from ke_plugin_reproduce.filled import FilledTable, Part, Status
+from ke_plugin_reproduce.reading import Wanted, cells
+from ke_plugin_reproduce.reading import read as read_table
+from ke_plugin_reproduce.requests import Means
+from ke_plugin_reproduce.running import Runs, planned
+from ke_plugin_reproduce.table import Reproduction
+from ke_testing.fakes import ScriptedModel, Silence
+
+Says = Callable[[str, Ask], Reply | str]
+"""What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
+SOURCE = "stand-in"
+ANSWERS = "answers"
+NOTHING = (" has no ", "no editor is named")
+"""How ``ke reproduce`` says that a table asks for what is not there: mostly a slip of the pen in its file."""
+
+
+@frozen(kw_only=True)
+class NoOptions:
+    """Of the models."""
+
+
+@frozen(kw_only=True)
+class StandIn:
+    """An editor that changes nothing and replies what a test says. ``masks`` and the rest are in its spec.
+
+    It is given gold answers, because they are looked up by the ids of a request: they tell it the real ones.
+    """
+
+    name: str
+    says: Says
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """It edits everything."""
+        del session, edits
+        return {}
+
+    @contextmanager
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Spoken]:
+        """Nothing to make and nothing to undo."""
+        del edits
+        yield Spoken(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
+
+
+@frozen(kw_only=True)
+class Spoken:
+    """The model that a ``StandIn`` has edited."""
+
+    name: str
+    says: Says
+    answers: ByOpaqueId[str]
+    details: Mapping[str, Any] = field(factory=dict)
+
+    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+        """What the test says; words become an ``Answer``."""
+        real = self.answers.name
+        said = (self.says(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
+        return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in said]
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Raises UnsupportedChange."""
+        del add, remove
+        raise UnsupportedChange("a stand-in has no edits to change")
+
+
+def tables_of(specs: Iterable[ReproductionSpec]) -> dict[str, Reproduction]:
+    """Every table, read, by name. Raises BadData for one that does not fit."""
+    return {spec.name: read_table(spec.text(), where=spec.name) for spec in specs}
+
+
+def tried(
+    specs: Iterable[ReproductionSpec],
+    says: Says,
+    *,
+    root: Path,
+    limit: int | None = 3,
+    fallback: str = "",
+    data_dir: str = "",
+    model: Callable[[str], str] = lambda _prompt: "",
+) -> dict[str, FilledTable]:
+    """Every table, run with stand-ins in the places of its editors and models.
+
+    Datasets, judges and metrics are those installed. An installed editor keeps its options, so that a wrong one is
+    found; an absent one has those that the tables name, and prompts of its own where they read its own style.
+    ``model``: what the unedited model says to a prompt; a judge that asks a model asks it too. Raises AssertionError
+    for a run that fails.
+    """
+    tables = tables_of(specs)
+    catalog = _catalog(tables, says, model)
+    choice = ModelChoice(reference=f"{SOURCE}:1")
+    means = Means(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
+    runs = Runs(catalog=catalog, means=means, root=root, progress=Silence())
+    found = {}
+    for plan in planned(tables, catalog, means):
+        failed = runs.make(plan.needs(), told=lambda _cell, _result: None)
+        found[plan.name] = runs.filled(plan)
+        assert not failed, f"{plan.name}: {unrun(found[plan.name])}"
+    return found
+
+
+def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) -> None:
+    """No number is without its n, none is unsaid without a reason, and every pick names something measured.
+
+    ``absent``: reasons that are right, such as that of a cell which the paper leaves empty too. Raises AssertionError
+    with the table and the reason.
+    """
+    for name, table in filled.items():
+        for part in _parts(table):
+            if part.status is Status.ABSENT:
+                continue
+            if part.status is Status.NOT_RUN:
+                assert part.why, f"{name}: a cell is empty, and nothing says why"
+                missed = any(words in part.why for words in NOTHING) and part.why not in absent
+                assert not missed, f"{name}: {part.why}"
+            else:
+                assert part.n > 0, f"{name}: a number without its n"
+                assert part.value is not None, f"{name}: a cell without its number"
+                assert math.isfinite(part.value), f"{name}: {part.value}"
+
+
+def cell(table: FilledTable, row: str | Sequence[str], heading: str) -> tuple[Part, ...]:
+    """The parts of one cell: ``row`` by its labels, all of them or the last one alone; the first such row counts."""
+    labels = [each.labels if not isinstance(row, str) else each.labels[-1] for each in table.table.rows]
+    headings = [column.heading for column in table.table.columns]
+    return tuple(table.cells[labels.index(row if isinstance(row, str) else tuple(row))][headings.index(heading)])
+
+
+def unrun(table: FilledTable) -> list[str]:
+    """Why numbers could not be had, each reason once."""
+    return list(dict.fromkeys(part.why for part in _parts(table) if part.status is Status.NOT_RUN))
+
+
+def _parts(table: FilledTable) -> Iterator[Part]:
+    return (part for row in table.cells for parts in row for part in parts)
+
+
+def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[str], str]) -> Catalog:
+    """What is installed, with stand-ins for every editor that the tables name and a source of scripted models."""
+    installed = read(discover())
+    options = _options(tables)
+    here = Installed(name=SOURCE, module=__name__)
+    editors = {
+        name: Offer(spec=_editor(installed, name, options.get(name, set()), says, own=OWN in styles), plugin=here)
+        for name, styles in _editors(tables).items()
+    }
+    source: ModelSpec = ModelSpec(
+        name=SOURCE, summary="says what a test says", config=NoOptions, build=lambda _request: ScriptedModel(model)
+    )
+    models = {SOURCE: Offer(spec=source, plugin=here)}
+    return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
+
+
+def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own: bool) -> EditorSpec:
+    offer = installed.offers["editor"].get(name)
+
+    def build(_config: object) -> Editor:
+        return StandIn(name=name, says=says)
+
+    if offer is None:
+        fields = {option: field(default="", type=str) for option in sorted(options)}
+        config = make_class("Options", fields, kw_only=True, frozen=True)
+        spec = EditorSpec(name=name, summary="stands in", config=config, build=build, masks=True, own_prompt=own)
+    else:
+        assert isinstance(offer.spec, EditorSpec)
+        spec = offer.spec
+    return evolve(
+        spec,
+        build=build,
+        needs_weights=False,
+        settings=None,
+        trainer=None,
+        oracle=lambda _config: (ANSWERS,),
+        uses_own_edits=True,
+    )
+
+
+def _editors(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
+    """Every editor of every cell, and the styles that are read of it."""
+    found: dict[str, set[str]] = {}
+    for wanted in _wanted(tables):
+        for setup in wanted.setups:
+            if setup.editor:
+                found.setdefault(setup.editor, set()).add(wanted.pick.style)
+    return dict(sorted(found.items()))
+
+
+def _options(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
+    """Every option that the tables set, by what stands before its dot."""
+    found: dict[str, set[str]] = {}
+    for option in (option for wanted in _wanted(tables) for setup in wanted.setups for option in setup.options):
+        prefix, _, name = option.partition(".")
+        found.setdefault(prefix, set()).add(name)
+    return found
+
+
+def _wanted(tables: Mapping[str, Reproduction]) -> Iterator[Wanted]:
+    return (wanted for table in tables.values() for row in cells(table) for plan in row for wanted in plan.wanted)

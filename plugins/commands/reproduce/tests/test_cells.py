@@ -1,0 +1,228 @@
+"""Many evaluations in one process: one load of each model, resumed cell by cell, and none stops the others."""
+
+from types import SimpleNamespace
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import Answer, Failure
+from ke_core.data.runspec import Plan
+from ke_core.errors import BadRun, EditFailed, ModelUnavailable
+from ke_core.plugin import hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import bare
+from ke_core.results.folder import RECORDS, SCORES, RunFolder
+from ke_core.results.seal import SEAL
+from ke_core.run.evaluation import EvalRequest
+from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest, ModelSpec
+from ke_plugin_reproduce.cells import Cell, CellRunner
+from ke_testing.fakes import Silence
+
+
+@pytest.fixture
+def sick():
+    """Whether the server of the editor ``served`` is down."""
+    return [True]
+
+
+@pytest.fixture
+def world(fakes, ke_cache_dir, tmp_path, sick):
+    """A catalog, and what was loaded and read: ``fake:gone`` cannot be loaded, ``bug`` raises within its edit."""
+    seen = SimpleNamespace(loaded=[], read=[], models=[])
+
+    def build(request):
+        seen.loaded.append(request.id)
+        if request.id == "gone":
+            raise ModelUnavailable("no weights here", hint="fetch them")
+        seen.models.append(fakes.CityModel(40))
+        return seen.models[-1]
+
+    def towers(config):
+        seen.read.append(config.n)
+        return fakes.TOWERS.build(config)
+
+    class Bug(fakes.Overwrite):
+        def edit(self, session, edits):
+            raise ZeroDivisionError("a bug")
+
+    class Vandal(fakes.Overwrite):
+        def __init__(self):
+            super().__init__("cheats")
+
+    def of_a_server(ask):
+        return (
+            Failure(error="ServerDown", message="gone")
+            if sick[0] and fakes.tower_of(ask) == "2"
+            else Answer(text="Rome")
+        )
+
+    spec = ModelSpec(name="fake", summary="cities", config=ModelRequest, build=build)
+    editors = [fakes.OVERWRITE, fakes.NOTES]
+    editors += [
+        evolve(fakes.OVERWRITE, name="bug", build=lambda _config: Bug()),
+        evolve(fakes.OVERWRITE, name="vandal", build=lambda _config: Vandal()),
+        evolve(fakes.NOTES, name="served", build=lambda _config: fakes.Notes([], of_a_server)),
+        evolve(
+            fakes.OVERWRITE, name="absent", needs_model=False, needs_weights=False, build=lambda _c: fakes.Notes([])
+        ),
+    ]
+    plugin = SimpleNamespace(
+        __name__="fakes",
+        ke_editors=hookimpl(lambda: editors, specname="ke_editors"),
+        ke_datasets=hookimpl(lambda: [evolve(fakes.TOWERS, build=towers)], specname="ke_datasets"),
+        ke_judges=hookimpl(lambda: [fakes.EXACT], specname="ke_judges"),
+        ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
+        ke_models=hookimpl(lambda: [spec], specname="ke_models"),
+    )
+    plugins = bare()
+    plugins.register(plugin, "fakes")
+
+    def cell(editor, model="fake:cities", **changes):
+        request = EvalRequest(editor=editor, dataset="towers", model=ModelChoice(reference=model))
+        name = "-".join([editor, model.partition(":")[2], *map(str, changes.values())])
+        return Cell(name=name, request=evolve(request, **changes), folder=tmp_path / name)
+
+    runner = CellRunner(catalog=read(plugins), progress=Silence())
+    return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
+
+
+def test_each_model_is_loaded_once_and_each_dataset_read_once_whatever_the_order(world):
+    cells = [world.cell(e, m) for e in ("overwrite", "notes") for m in ("fake:cities", "fake:towns")]
+    results = world.go(cells)
+    assert [(result.status, result.known) for result in results] == [("done", False)] * 4
+    assert [result.cell for result in results] == cells
+    assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
+
+
+def test_model_and_dataset_are_kept_for_what_is_run_next(world):
+    world.go([world.cell("overwrite"), world.cell("notes", "fake:towns")])
+    world.go([world.cell("notes", "fake:towns"), world.cell("overwrite", "fake:towns")])
+    assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
+
+
+def test_the_unedited_model_is_asked_each_question_once_for_all_cells(world):
+    world.go([world.cell("overwrite"), world.cell("overwrite", plan=Plan(size=2)), world.cell("overwrite", seed=1)])
+    (model,) = world.seen.models
+    asked_before_any_edit = [what for what, _ in model.log].index("edit")
+    base = [prompt for what, prompt in model.log[:asked_before_any_edit] if what == "ask"]
+    edits = [at for at, (what, _prompt) in enumerate(model.log) if what == "edit"]
+    assert len(edits) == 6 + 3 + 6
+    assert len(base) == len(set(base))
+    after = [prompt for what, prompt in model.log[asked_before_any_edit:] if what == "ask"]
+    known = [prompt for prompt in base if prompt.startswith("direct Q: In which city was")]  # asked of that model alone
+    assert known
+    assert not set(known) & set(after)
+
+
+def test_an_editor_without_a_model_loads_none(world):
+    assert world.go([world.cell("absent")])[0].status == "done"
+    assert world.seen.loaded == []
+
+
+def test_a_cell_whose_server_was_down_is_taken_up_again_until_it_is_answered(world, sick):
+    cells = [world.cell("served"), world.cell("notes")]
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(False, 2), (False, 0)]
+    sick[0] = False
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(False, 0), (True, 0)]
+    assert [(result.known, result.failures) for result in world.go(cells)] == [(True, 0)] * 2
+
+
+def test_a_finished_cell_is_neither_loaded_nor_run_again(world):
+    cells = [world.cell("overwrite"), world.cell("notes")]
+    world.go(cells)
+    before = {path: path.read_bytes() for cell in cells for path in cell.folder.iterdir()}
+    world.seen.loaded.clear()
+    told = []
+    results = world.go(cells, told=lambda cell, result: told.append((cell.name, result and result.known)))
+    assert [(result.status, result.known) for result in results] == [("done", True)] * 2
+    assert world.seen.loaded == []
+    assert told == [
+        ("overwrite-cities", None),
+        ("overwrite-cities", True),
+        ("notes-cities", None),
+        ("notes-cities", True),
+    ]
+    assert before == {path: path.read_bytes() for cell in cells for path in cell.folder.iterdir()}
+
+
+def test_a_folder_of_other_options_is_not_taken_for_finished(world):
+    world.go([world.cell("overwrite")])
+    other = evolve(world.cell("overwrite"), request=world.cell("overwrite", seed=1).request)
+    (result,) = world.go([other])
+    assert (result.status, result.known) == ("failed", False)
+    assert "holds another run: seed 0 (here 1)" in result.error
+    assert "choose another folder" in result.hint
+
+
+def test_a_cell_that_was_killed_goes_on_where_it_stopped(world):
+    cell = world.cell("overwrite", plan=Plan(size=2))
+    world.go([cell])
+    records = cell.folder / RECORDS
+    lines = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(b"".join(lines[:20]))
+    for name in (SCORES, SEAL):
+        (cell.folder / name).unlink()
+    RunFolder.open(cell.folder).log("start")  # a process that never came to its end
+    (result,) = world.go([cell])
+    assert (result.status, result.known) == ("done", False)
+    assert records.read_bytes().startswith(b"".join(lines[:20]))
+    assert RunFolder.open(cell.folder).finished
+
+
+def test_a_cell_that_fails_does_not_stop_the_others_and_says_why(world):
+    cells = [world.cell(e, m) for e, m in (("bug", "fake:cities"), ("nobody", "fake:cities"), ("notes", "fake:cities"))]
+    bug, nobody, notes = world.go(cells)
+    assert (bug.status, bug.error) == ("failed", "ZeroDivisionError: a bug")
+    assert "in edit" in bug.details
+    assert (nobody.error, nobody.hint[:14]) == ("no editor called 'nobody'", "installed edit")
+    assert notes.status == "done"
+    ended = RunFolder.open(bug.cell.folder).logged()
+    assert [(line["event"], line.get("ended")) for line in ended][-1] == ("end", "failed")
+    (failure,) = [line for line in ended if line["event"] == "failure"]
+    assert (failure["what"], failure["message"]) == ("ZeroDivisionError", "a bug")
+    assert "in edit" in failure["traceback"]
+
+
+def test_e8_the_model_that_a_failed_cell_leaves_behind_is_not_used_again(world):
+    vandal, after = world.go([world.cell("vandal"), world.cell("overwrite")])
+    assert vandal.error.startswith("the editor left the model changed")
+    assert after.status == "done"
+    assert world.seen.loaded == ["cities", "cities"]
+
+
+def test_a_model_that_cannot_be_loaded_is_tried_once(world):
+    results = world.go([world.cell(e, m) for m in ("fake:gone", "fake:cities") for e in ("overwrite", "notes")])
+    assert [(result.status, result.error) for result in results] == [
+        ("failed", "no weights here"), ("failed", "no weights here"), ("done", ""), ("done", ""),
+    ]  # fmt: skip
+    assert world.seen.loaded == ["gone", "cities"]
+
+
+def test_an_interrupt_ends_all_and_is_in_the_log(world, monkeypatch, fakes):
+    monkeypatch.setattr(fakes.Overwrite, "edit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    cells = [world.cell("overwrite"), world.cell("notes")]
+    with pytest.raises(KeyboardInterrupt):
+        world.go(cells)
+    assert RunFolder.open(cells[0].folder).logged()[-1]["ended"] == "interrupted"
+    assert not cells[1].folder.exists()
+
+
+def test_two_cells_in_one_folder_are_refused(world):
+    with pytest.raises(BadRun, match="two cells have one folder"):
+        world.go([world.cell("overwrite"), evolve(world.cell("notes"), folder=world.cell("overwrite").folder)])
+
+
+def test_an_edit_that_fails_is_in_the_log_by_reason(world, monkeypatch, fakes):
+    class Broken(fakes.Overwrite):
+        def edit(self, session, edits):
+            raise EditFailed("the update is larger than the weight")
+
+    monkeypatch.setattr(fakes.Overwrite, "edit", Broken.edit)
+    (result,) = world.go([world.cell("overwrite")])
+    assert result.failures > 0
+    lines = [line for line in RunFolder.open(result.cell.folder).logged() if line["event"] == "failure"]
+    assert {(line["what"], line["message"]) for line in lines} == {
+        ("batches failed", "the update is larger than the weight"),
+        ("replies failed", "EditFailed: the update is larger than the weight"),
+    }

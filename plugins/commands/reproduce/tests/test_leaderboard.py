@@ -1,0 +1,74 @@
+"""The order of a leaderboard: the way that its aspect goes, over the cases that a published score counts."""
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import Score
+from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.plugin import MetricSpec
+from ke_core.report.naming import names
+from ke_core.report.run import Reported
+from ke_plugin_reproduce.leaderboard import ranked
+
+CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
+
+
+def run(editor, values, less=()):
+    spec = RunSpec(
+        ke="0.1.0", model=ModelRef(source="hf", id="tiny"), dataset=CF, styles=("direct",), plan=Plan(size=1),
+        editor=Component(name=editor, distribution="d", version="1"), edited_form="question",
+    )  # fmt: skip
+    scores = [Score(metric="m", aspect=aspect, value=value, n=10, style="direct") for aspect, value in values.items()]
+    return Reported(path=editor, spec=spec, scores=tuple(scores), columns={"m": {name: name for name in values}},
+                    less=frozenset(("m", name) for name in less))  # fmt: skip
+
+
+@pytest.mark.parametrize(("aspect", "first"), [("right", "mello"), ("stale", "memit")])
+def test_an_aspect_that_goes_the_other_way_than_its_metric_is_ranked_its_way(aspect, first):
+    runs = [run(name, {"right": value, "stale": value}, ["stale"]) for name, value in (("memit", 0.2), ("mello", 0.7))]
+    table = ranked(CF, runs[0].spec.model, runs, by=aspect)
+    assert table.places[0].name == first
+    assert table.less == (aspect == "stale")
+
+
+def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
+    def made(options, **plan):
+        one = run("ice", {"right": 0.5})
+        spec = evolve(one.spec, plan=Plan(**plan), editor=evolve(one.spec.editor, options=options))
+        return evolve(one, spec=spec)
+
+    usual = {"k": 4, "facts": "all", "layers": None, "loud": False}
+    runs = [
+        made(usual, size=None, limit=3),
+        made(usual | {"k": 8}, size=1, limit=3, ask=2),
+        made(usual | {"layers": [4, 5], "loud": True}, size=1),
+        made(usual, protocol="sample", size=7),
+    ]
+    assert names(runs) == [
+        "ice batch=all protocol=partition limit=3 ice.k=4 ice.loud=false",
+        "ice batch=1 protocol=partition limit=3 ask=2 ice.k=8 ice.loud=false",
+        "ice batch=1 protocol=partition ice.k=4 ice.layers=4,5 ice.loud=true",
+        "ice protocol=sample ice.k=4 ice.loud=false",
+    ]
+
+
+def test_a_run_whose_editor_was_given_own_edits_is_marked():
+    given = run("parrot", {"right": 0.5})
+    assert names([evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]) == [
+        "parrot (given own edits)",
+        "memit",
+    ]
+
+
+def test_cases_for_training_alone_count_in_no_place():
+    one = run("pokemqa", {"right": 0.9})
+    counted = Score(metric="m", aspect="right", value=0.3, n=5, style="direct", tags={"in the published score": "yes"})
+    runs = [evolve(one, scores=(*one.scores, counted)), run("memit", {"right": 0.4})]
+    assert [place.score.value for place in ranked(CF, one.spec.model, runs, by="").places] == [0.4, 0.3]
+
+
+def test_what_is_contrary_goes_the_other_way_whichever_way_the_metric_goes():
+    spec = MetricSpec(name="m", summary="s", config=Component, build=run, contrary=frozenset({"stale"}))
+    assert [spec.less_is_better(aspect) for aspect in ("right", "stale")] == [False, True]
+    lower = evolve(spec, higher_is_better=False)
+    assert [lower.less_is_better(aspect) for aspect in ("right", "stale")] == [True, False]

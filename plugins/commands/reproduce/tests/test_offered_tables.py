@@ -1,0 +1,53 @@
+"""Tables that plugins offer: listed, checked, and refused where they are none."""
+
+from pathlib import Path
+
+import pytest
+
+import ke_plugin_reproduce.hookimpls
+import ke_testing.hookimpls
+from ke_benchmarks import ReproductionSpec
+from ke_core.plugin import hookimpl
+from ke_testing.cli_fixtures import toys
+
+
+@pytest.fixture
+def plugins():
+    return toys(ke_plugin_reproduce.hookimpls, ke_testing.hookimpls)
+
+
+class OffersNoTable:
+    @hookimpl(optionalhook=True)
+    def ke_reproductions(self):
+        return ["x"]
+
+
+def test_a_plugin_that_offers_no_table_is_named_with_its_authors_next_step(ke, plugins):
+    plugins.register(OffersNoTable(), "bad")
+    assert ke("reproduce", "list")[0] == 0
+    out = " ".join(ke("plugins")[1].split())
+    assert "ke_reproductions returned 'x' in its list" in " ".join(plugins.broken["bad"].broken.split())
+    assert out
+
+
+TABLE = (Path(__file__).parents[4] / "docs/examples/reproduction.py").read_text(encoding="utf-8").split('"""')[3]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "told"),
+    [
+        (TABLE, 0, "further checks: 1 kept"),
+        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1 is not TOML"),
+    ],
+)
+def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):
+    class Tables:
+        @hookimpl(optionalhook=True)
+        def ke_reproductions(self):
+            return [ReproductionSpec(name="teams/table-1", text=lambda: text)]
+
+    plugins.register(Tables(), "tables")
+    assert "hook ke_reproductions" in " ".join(ke("plugins")[1].split())
+    ended, out, _err = ke("plugins", "check", "tables")
+    assert ended == status
+    assert told in " ".join(out.split())

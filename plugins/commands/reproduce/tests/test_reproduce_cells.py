@@ -1,0 +1,125 @@
+"""``ke reproduce``, cell by cell: what is not in the paper, what belongs to one model, who is edited of a few cases."""
+
+import json
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import hookimpl
+from ke_testing.toy import Toy, toy_spec
+
+TABLE = """
+paper = "Somebody 2020, Table 3"
+title = "who is edited"
+labels = ["Method"]
+
+[set]
+editor = "sayer"
+dataset = "toy"
+metrics = ["accuracy"]
+
+[pick]
+metric = "accuracy"
+aspect = "efficacy"
+style = "direct"
+
+[models.Large]
+ids = ["echo:large"]
+options = { "sayer.word" = "Rome" }
+
+[[columns]]
+heading = "number"
+
+[[rows]]
+labels = ["Rome"]
+model = "Large"
+printed = [50.0]
+"""
+MODEL = ("--model", "echo:1")
+
+
+class Many(Toy):
+    """The two cases of the toy benchmark, three times."""
+
+    def cases(self):
+        for number, case in enumerate([*super().cases()] * 3):
+            yield evolve(case, id=str(number))
+
+
+class More:
+    @hookimpl
+    def ke_datasets(self):
+        spec = toy_spec(metrics=("accuracy",), judge="exact")
+        return [evolve(spec, name="many", build=lambda config: Many(config=config))]
+
+
+@pytest.fixture
+def plugins(plugins):
+    plugins.register(More(), "more")
+    return plugins
+
+
+@pytest.fixture
+def run(ke, tmp_path):
+    """``run("what", "in its place", ..., "--limit", "2")``: what is printed, and the parts of each row's first cell."""
+
+    def made(*words):
+        text, *rest = TABLE, *words
+        while rest and not rest[0].startswith("--"):
+            old, new, *rest = rest
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / "mine.toml").write_text(text)
+        models = () if "--model" in rest else MODEL
+        status, out, err = ke("reproduce", "mine.toml", *models, *rest)
+        assert status == 0, err
+        raw = json.loads((tmp_path / "runs/reproduce/mine.json").read_text())
+        return out, [row["cells"][0]["parts"] for row in raw["rows"]]
+
+    return made
+
+
+def test_a_cell_that_the_paper_does_not_have_is_not_run(run, tmp_path):
+    out, [[part]] = run("[50.0]", '[""]')
+    assert (part["status"], part["value"], part["why"]) == ("not in the paper", None, "")
+    assert "numbers: 1 not in the paper" in out
+    assert [path.name for path in (tmp_path / "runs/reproduce").iterdir() if path.is_dir()] == []
+
+
+def test_options_of_a_model_of_the_paper_hold_for_it_alone(run):
+    _out, [[own]] = run('"sayer.word" = "Rome"', '"sayer.word" = "Cairo"', "--model", "echo:large")
+    _out, [[other]] = run('"sayer.word" = "Rome"', '"sayer.word" = "Cairo"')
+    assert (own["value"], other["value"]) == (0.0, 50.0)
+
+
+def test_the_tables_options_go_before_its_models(run):
+    word = ('model = "Large"', 'model = "Large"\nset = { options = { "sayer.word" = "Cairo" } }')
+    _out, [[part]] = run(*word, "--model", "echo:large")
+    assert part["value"] == 0.0
+
+
+def test_a_number_that_no_case_has_is_told_in_words(run):
+    _out, [[part]] = run('style = "direct"', 'style = "cot"\nphase = "before"\ntags = { hops = "9" }')
+    assert part["why"] == "accuracy.efficacy has no number here: before editing, asked as cot, hops 9"
+
+
+PARTS = 'parts = [{}, { tags = { part = "edited" } }, { tags = { part = "control" } }]'
+SAMPLE = (
+    'dataset = "toy"', 'dataset = "many"\nprotocol = "sample"\nedited = 3',
+    'heading = "number"', f'heading = "number"\n{PARTS}',
+    "[50.0]", '[[50.0, "-", "N/A"]]',
+)  # fmt: skip
+
+
+def test_of_a_sample_the_share_that_is_edited_stays_where_fewer_cases_are_taken(run):
+    _out, [parts] = run(*SAMPLE, "--limit", "4")
+    assert [part["n"] for part in parts] == [4, 2, 2]
+    assert "k = 2, not 3" in parts[0]["notes"]
+
+
+def test_where_every_case_is_edited_the_edited_part_is_the_whole(run):
+    out, [parts] = run(*SAMPLE, "edited = 3", "edited = 100")
+    whole, edited, control = parts
+    assert (whole["n"], edited["n"], edited["value"]) == (6, 6, whole["value"])
+    assert (control["why"], control["status"]) == ("every case is edited", "not runnable")
+    assert "paper 50 (-, N/A)" in out

@@ -1,0 +1,159 @@
+"""``ke reproduce``: counts and differences for numbers, and runs in another type, judged with options, on stand-ins."""
+
+import json
+
+import pytest
+from attrs import evolve, field, frozen
+
+from ke_core.errors import BadData
+from ke_core.plugin import Judgement, JudgeSpec, Verdict, hookimpl
+from ke_testing.toy import Toy, toy_spec
+
+TABLE = """
+paper = "Somebody 2020, Table 4"
+title = "kinds of numbers"
+labels = ["Method"]
+
+[set]
+editor = "sayer"
+dataset = "toy"
+
+[pick]
+metric = "accuracy"
+aspect = "efficacy"
+style = "direct"
+
+[models.Large]
+ids = ["echo:large"]
+
+[[columns]]
+heading = "first"
+
+[[columns]]
+heading = "second"
+
+[[rows]]
+labels = ["Rome"]
+model = "Large"
+printed = [50.0, 1]
+"""
+ROW = 'model = "Large"'
+
+
+@frozen(kw_only=True)
+class Placed:
+    """Of a dataset that is not at hand."""
+
+    data_dir: str | None = field(default=None, metadata={"help": "where"})
+
+
+@frozen(kw_only=True)
+class Mood:
+    verdict: str = field(default="wrong", metadata={"help": "what everything is"})
+
+
+class Moody:
+    def __init__(self, config):
+        self.verdict = Verdict[config.verdict.upper()]
+
+    def judge(self, session, items):
+        return [Judgement(verdict=self.verdict) for _item in items]
+
+
+class Kinds:
+    """``looked``: how often the datasets that are not at hand were looked for."""
+
+    def __init__(self):
+        self.looked = 0
+
+    @hookimpl
+    def ke_datasets(self):
+        spec = toy_spec(metrics=("accuracy",), judge="exact")
+        outer = self
+
+        class Away(Toy):
+            def cases(self):
+                outer.looked += 1
+                raise BadData("away.json is not here", hint="nowhere to be had")
+
+        away = evolve(spec, config=Placed, build=lambda config: Away(config=config))
+        return [evolve(away, name="away"), evolve(away, name="gone")]
+
+    @hookimpl
+    def ke_judges(self):
+        return [JudgeSpec(name="moody", summary="by mood", config=Mood, build=Moody, needs_model=True)]
+
+
+@pytest.fixture
+def kinds():
+    return Kinds()
+
+
+@pytest.fixture
+def plugins(plugins, kinds):
+    plugins.register(kinds, "kinds")
+    return plugins
+
+
+@pytest.fixture
+def run(ke, tmp_path):
+    """``run(more, *options)``: the parts of the row, one a column; ``more`` stands in the row."""
+
+    def made(more, *options, text=TABLE):
+        (tmp_path / "mine.toml").write_text(text.replace(ROW, f"{ROW}\n{more}"))
+        status, _out, err = ke("reproduce", "mine.toml", "--model", "echo:1", *options)
+        assert status == 0, err
+        raw = json.loads((tmp_path / "runs/reproduce/mine.json").read_text())
+        return [part for cell in raw["rows"][0]["cells"] for part in cell["parts"]]
+
+    return made
+
+
+def test_each_column_of_a_row_may_have_a_pick_of_its_own(run):
+    share, count = run('picks = [{ phase = "after" }, { what = "count" }]')
+    assert (share["value"], share["status"]) == (50.0, "matches")
+    assert (count["value"], count["n"], count["status"]) == (1.0, 2, "matches")
+    negative, n = run('picks = [{ what = "negative" }, { what = "n" }]')
+    assert (negative["value"], negative["status"], n["value"]) == (-50.0, "differs", 2.0)
+    assert negative["low"] <= negative["value"] <= negative["high"]
+
+
+def test_a_pick_for_each_column_and_no_fewer(ke, tmp_path):
+    (tmp_path / "mine.toml").write_text(TABLE.replace(ROW, f'{ROW}\npicks = [{{ what = "n" }}]'))
+    status, _out, err = ke("reproduce", "mine.toml", "--model", "echo:1")
+    assert status == 2
+    assert "mine.toml, row 1: 1 picks, not 2" in err
+
+
+def test_a_method_is_given_the_model_in_the_type_that_it_needs(run, tmp_path):
+    run('set = { dtype = "float16" }', "--dtype", "bfloat16")
+    (folder,) = (tmp_path / "runs/reproduce").glob("sayer-toy-*")
+    assert json.loads((folder / "run.json").read_text())["spec"]["model"]["dtype"] == "float16"
+
+
+@pytest.mark.parametrize(("verdict", "value"), [("right", 100.0), ("wrong", 0.0)])
+def test_a_judge_that_asks_a_model_gets_its_options(run, verdict, value):
+    more = f'set = {{ judge = "moody", options = {{ "moody.verdict" = "{verdict}" }} }}'
+    part = run(more, "--judge-model", "echo:1")[0]
+    assert part["value"] == value
+    assert part["high"] - part["low"] == pytest.approx(100 * (1 - 0.025**0.5), abs=1e-3)  # the score's own: two cases
+
+
+def test_what_a_stand_in_dataset_cannot_be_told_is_left_out(run, kinds, tmp_path):
+    (part, _again) = run('set = { dataset = "away" }', "--dataset", "toy", "--data-dir", str(tmp_path))
+    assert (part["value"], part["notes"]) == (50.0, ["echo:1 in place of Large", "toy in place of away"])
+    assert kinds.looked == 1
+
+
+def test_one_dataset_in_the_place_of_several_is_run_once(run, kinds, tmp_path):
+    (part, _again) = run('over = [{ dataset = "away" }, { dataset = "gone" }]', "--dataset", "toy")
+    assert part["n"] == 2
+    assert part["notes"][1:] == ["toy in place of away", "toy in place of gone"]
+    assert kinds.looked == 2
+
+
+def test_tested_queries_are_those_after_an_edit_beside_its_own(run):
+    """Of each toy case: two hops and two wordings of the question."""
+    picks = [f'{{ source = "statistics", aspect = "tested queries per case{words}" }}' for words in ("", " and aspect")]
+    of_all, of_each = run(f"picks = [{', '.join(picks)}]")
+    assert (of_all["value"], of_each["value"]) == (4.0, 2.0)

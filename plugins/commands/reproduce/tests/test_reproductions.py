@@ -1,0 +1,78 @@
+"""The kit for tables of a plugin's own: what ``sound`` lets pass, and what it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ke_benchmarks import ReproductionSpec
+from ke_plugin_reproduce.filled import FilledTable, Part, Status
+from ke_plugin_reproduce.table import ColumnLayout, Reproduction, RowLayout
+from ke_plugin_reproduce.testing import cell, sound, tried, unrun
+
+
+def filled(*parts: Part) -> dict[str, FilledTable]:
+    table = Reproduction(
+        paper="Somebody 2020",
+        title="one cell",
+        labels=("Model", "Method"),
+        columns=(ColumnLayout(heading="number"),),
+        rows=(RowLayout(labels=("Small", "Rome"), printed=("-",)),),
+    )
+    return {"toy/table-1": FilledTable(name="toy/table-1", table=table, cells=((parts,),))}
+
+
+def missing(why: str) -> Part:
+    return Part(printed=None, status=Status.NOT_RUN, why=why)
+
+
+def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
+    number = Part(printed=1.0, status=Status.MATCHES, value=1.0, n=3)
+    found = filled(number, missing("Old: switched off"), Part(printed="", status=Status.ABSENT))
+    sound(found)
+    assert unrun(found["toy/table-1"]) == ["Old: switched off"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Part(printed=1.0, status=Status.MATCHES, value=1.0),
+        Part(printed=1.0, status=Status.MATCHES, n=3),
+        Part(printed=1.0, status=Status.DIFFERS, value=float("nan"), n=3),
+        missing(""),
+        missing("no editor is named"),
+        missing("accuracy.efficacy has no number here: after editing, asked as direct"),
+        missing("toy has no contaminated cases"),
+    ],
+)
+def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: Part) -> None:
+    with pytest.raises(AssertionError, match="toy/table-1: "):
+        sound(filled(part))
+
+
+def test_a_reason_may_be_allowed_by_its_words() -> None:
+    why = "accuracy.efficacy has no number here: after editing, asked as direct"
+    sound(filled(missing(why)), absent=[why])
+
+
+def test_a_cell_is_found_by_its_last_label_or_by_all() -> None:
+    (table,) = filled(missing("x")).values()
+    assert cell(table, "Rome", "number") == cell(table, ("Small", "Rome"), "number") == (missing("x"),)
+
+
+def test_a_count_of_a_dataset_that_is_nowhere_says_so(tmp_path: Path) -> None:
+    text = """
+paper = "Somebody 2020"
+title = "how many"
+labels = ["Count"]
+set = { dataset = "no-such-set" }
+columns = [{ heading = "cases" }]
+[[rows]]
+labels = ["all"]
+pick = { source = "statistics", aspect = "cases" }
+printed = [7]
+"""
+    spec = ReproductionSpec(name="toy/table-1", text=lambda: text)
+    found = tried([spec], lambda _editor, _ask: "", root=tmp_path)
+    assert unrun(found["toy/table-1"]) == ["no dataset called 'no-such-set'"]

@@ -1,0 +1,294 @@
+"""``ke sweep`` and ``ke leaderboard``: planned, run cell by cell, taken up again, ranked with what is not known."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ke_core.cli.app import App
+from ke_core.data.records import Replied
+from ke_core.results.folder import runs_in
+from ke_plugin_reproduce.cells import Result
+from ke_plugin_reproduce.cli.sweeping import Board, _shown, plan
+from ke_testing.fakes import EchoModel
+
+SWEEP = """
+editors = ["sayer", "other"]
+datasets = ["toy"]
+models = ["echo:1"]
+k = [1, "all"]
+
+[vary.sayer]
+word = ["Rome", "Madrid"]
+"""
+HEAD = 'editors = ["sayer"]\ndatasets = ["toy"]\nmodels = ["echo:1"]\n'
+
+
+@pytest.fixture
+def sweep(ke, tmp_path):
+    """``sweep(text, *arguments)``: the file written, then ``ke sweep`` of it."""
+
+    def run(text=SWEEP, *arguments):
+        (tmp_path / "words.toml").write_text(text)
+        return ke("sweep", "words.toml", *arguments)
+
+    return run
+
+
+def specs(folder):
+    return [found.spec for _path, found in runs_in(Path(folder))]
+
+
+def test_every_combination_is_a_run_in_one_folder_and_they_are_ranked(sweep):
+    status, out, err = sweep()
+    assert status == 0, err
+    made = {(s.editor.name, s.editor.options["word"], s.plan.size) for s in specs("runs/words")}
+    assert made == {("sayer", word, k) for word in ("Rome", "Madrid") for k in (1, None)} | {
+        ("other", "Rome", k) for k in (1, None)
+    }  # a default of other's: sayer's word is not its option
+    assert "1/6 sayer k=1 word=Rome: -> runs/words/sayer-toy-echo-1-k1-seed0-wordRome-" in err
+    assert "toy on 1: edits made, value in %" in out
+    assert "sayer batch=all sayer.word=Madrid" in " ".join(out.split())
+    assert "tied: a rank such as 2-4" in out
+
+
+def test_a_sweep_given_again_runs_nothing_that_is_finished(sweep, monkeypatch):
+    sweep()
+    monkeypatch.setattr(EchoModel, "generate", None)
+    status, out, err = sweep()
+    assert status == 0
+    assert err == "6 of 6 cells finished before\n"
+    assert "toy on 1: edits made" in out
+
+
+def test_a_cell_that_fails_is_said_with_its_reason_and_the_rest_is_ranked(sweep):
+    text = HEAD.replace('["sayer"]', '["sayer", "surgeon"]')
+    status, out, err = sweep(text)
+    assert status == 1
+    assert "surgeon failed: surgeon changes weights, and fake:echo has none here" in err
+    assert "choose a model that is loaded locally" in err
+    assert "failed: surgeon: surgeon changes weights" in " ".join(out.split())
+    cells = json.loads(Path("runs/words/sweep.json").read_text())["cells"]
+    assert [(cell["status"], bool(cell.get("error"))) for cell in cells] == [("done", False), ("failed", True)]
+
+
+def test_a_cell_that_does_not_fit_its_dataset_is_known_before_and_does_not_stop_the_rest(sweep):
+    text = HEAD + 'protocol = "sample"\nk = [1, 9]\n'
+    plan = sweep(text, "--dry-run")[1]
+    assert "cannot be run: sayer k=9: 9 cases cannot be edited: there are 2" in " ".join(plan.split())
+    assert "1 cannot be run, 1 to run" in plan
+    status, _out, err = sweep(text)
+    assert status == 1
+    assert "k=9 failed: 9 cases cannot be edited" in err
+    assert len(specs("runs/words")) == 1
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(sweep, ke, monkeypatch):
+    calls = []
+    whole = EchoModel.generate
+
+    def interrupted(self, requests):
+        calls.append(len(requests))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(self, requests)
+
+    monkeypatch.setattr(EchoModel, "generate", interrupted)
+    text = HEAD + 'seeds = [0, 1]\n\n[vary.sayer]\nword = ["", "Rome"]\n'
+    status, _out, err = sweep(text)
+    assert status == 130
+    assert "start the same command again and it goes on" in err
+    monkeypatch.setattr(EchoModel, "generate", whole)
+    status, _out, err = sweep(text)
+    assert status == 0, err
+    assert all(found.finished for _path, found in runs_in(Path("runs/words")))
+    assert len(specs("runs/words")) == 4
+
+
+def test_a_dry_run_counts_what_is_to_be_done_and_writes_nothing(sweep, tmp_path):
+    status, out, _err = sweep(SWEEP, "--dry-run")
+    assert status == 0
+    assert not Path("runs").exists()
+    rows = [line.split() for line in out.splitlines() if line.lstrip().startswith(("sayer", "other"))]
+    assert [row[:2] for row in rows] == [
+        *([["sayer", "k=1"]] * 2),
+        *([["sayer", "k=all"]] * 2),
+        ["other", "k=1"],
+        ["other", "k=all"],
+    ]
+    counts = [row[-6:] for row in rows]
+    assert [count[0] for count in counts] == ["2"] * 6
+    assert int(counts[0][2]) > 0
+    assert [count[2] for count in counts[1:]] == ["0"] * 5  # the unedited model's answers are shared
+    assert [count[4:] for count in counts] == [["?", "?"]] * 6
+    assert "6 cells: 0 finished, 0 cannot be run, 6 to run with 12 edits and 84 questions" in out
+    assert "no earlier run of these editors, datasets and models is on record" in out
+
+
+def test_what_a_dry_run_counts_is_what_is_then_asked(sweep):
+    out = sweep(HEAD, "--dry-run")[1]
+    row = next(line.split() for line in out.splitlines() if line.lstrip().startswith("sayer"))
+    sweep(HEAD)
+    ((_path, folder),) = runs_in(Path("runs/words"))
+    replied = [record for record in folder.read() if isinstance(record, Replied)]
+    asked = [sum(len(one.replies) for one in replied if one.phase == phase) for phase in ("before", "after")]
+    assert [int(row[-4]), int(row[-3])] == asked
+
+
+def test_earlier_runs_say_how_long_it_takes(sweep):
+    sweep(HEAD)
+    out = sweep(HEAD + "seeds = [0, 1]\n", "--dry-run")[1]
+    assert "2 cells: 1 finished, 0 cannot be run, 1 to run" in out
+    assert "about 0.0" in out
+    assert "by the records of earlier runs; begun ones take less" in out
+    assert "?" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        (HEAD + "seed = [1]\n", "words.toml: seed is no key of a sweep", "did you mean seeds?"),
+        (HEAD + "zzz = 1\n", "words.toml: zzz is no key of a sweep", "keys: editors, datasets, models, k,"),
+        (HEAD + "[model]\ndtyp = 'x'\n", "words.toml: model.dtyp is no key of a sweep", "did you mean model.dtype?"),
+        (HEAD + "[model]\ndtype = 3\n", "words.toml: model.dtype cannot be 3", "by default it is 'float32'"),
+        (HEAD + "[model]\nchat = 1\n", "words.toml: model.chat cannot be 1", "by default it is False"),
+        ("editors = ['sayer']\nmodels = ['echo:1']\n", "words.toml: datasets is missing", 'datasets = ["...", "..."]'),
+        (HEAD + "k = [0]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
+        (HEAD + "k = [true]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
+        (HEAD + "k = []\n", "words.toml: k is empty", "docs/sweeps.md"),
+        (HEAD + "seeds = [1, 1]\n", "words.toml: seeds holds 1 twice", "docs/sweeps.md"),
+        (HEAD + "seeds = ['a']\n", "words.toml: seeds is no list of whole numbers", "docs/sweeps.md"),
+        (HEAD + "limit = 'few'\n", "words.toml: limit is no number from 1 on: 'few'", "docs/sweeps.md"),
+        (HEAD + "sequential = 1\n", "words.toml: sequential is neither true nor false: 1", "docs/sweeps.md"),
+        (HEAD + "evaluate = 'each'\n", "words.toml: evaluate belongs to sequential = true", "docs/sweeps.md"),
+        (HEAD + "sequential = true\nevaluate = 'often'\n", "words.toml: evaluate is neither", "docs/sweeps.md"),
+        (HEAD + "protocol = 'part'\n", "words.toml: protocol cannot be 'part'", "one of: partition, sample"),
+        (HEAD + "protocol = 'sample'\n", "words.toml: k is missing", "k = [1, 100]"),
+        (HEAD + "protocol = 'sample'\nk = 1\nsequential = true\n", "words.toml: sequential edits the", "docs/"),
+        (HEAD + "judge = 3\n", "words.toml: judge is no text: 3", "docs/sweeps.md"),
+        (HEAD + "options = 3\n", "words.toml: options is no table: 3", "[options] and its keys below"),
+        (HEAD + "[options.sayer]\nword = {a = 1}\n", "words.toml: options.sayer.word cannot be {'a': 1}", "a text,"),
+        (HEAD + "[vary.sayer]\nword = 'x'\n", "words.toml: vary.sayer.word is no list of values: 'x'", "under options"),
+        (HEAD + "[vary.sayer]\nword = ['x']\n[options.sayer]\nword = 'y'\n", "words.toml: vary.sayer.word is set under",
+         "give it once"),
+        (HEAD + "[options.sayer]\nwrd = 'x'\n", "sayer has no option 'wrd'", "did you mean sayer.word?"),
+        (HEAD + "[vary.sayer]\nloud = [true, 'maybe']\n", "sayer.loud cannot be 'maybe'", "true or false"),
+        (HEAD + "[options.syer]\nword = 'x'\n", "option syer.word is for 'syer'", "did you mean sayer.word?"),
+        (HEAD.replace("sayer", "sayr"), "no editor called 'sayr'", "did you mean 'sayer'?"),
+        (HEAD.replace("toy", "toi"), "no dataset called 'toi'", "did you mean 'toy'?"),
+        (HEAD.replace("echo:1", "ecko:1"), "no model called 'ecko'", "did you mean 'echo'?"),
+        ("editors = [", "words.toml is not TOML", "docs/sweeps.md"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_file_is_one_line_and_nothing_is_run(sweep, text, error, hint):
+    status, out, err = sweep(text)
+    assert (status, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith(f"error: {error}")
+    assert hint in second
+    assert not Path("runs").exists()
+
+
+def test_a_file_that_is_not_there_is_one_line(ke):
+    status, _out, err = ke("sweep", "nowhere.toml")
+    assert status == 2
+    assert err.startswith("error: cannot read nowhere.toml: no such file or directory")
+
+
+def test_lists_and_flags_are_options_as_on_a_command_line(sweep):
+    sweep(HEAD + "[options.sayer]\nloud = true\nword = [4, 5]\n")
+    (spec,) = specs("runs/words")
+    assert spec.editor.options == {"word": "4,5", "loud": True}
+
+
+def test_leaderboard_says_what_is_unfinished_and_what_is_damaged(sweep, ke):
+    sweep(HEAD + "seeds = [0, 1, 2]\n")
+    first, second, _third = sorted(path for path, _found in runs_in(Path("runs/words")))
+    (first / "scores.json").unlink()
+    (second / "run.json").write_text("{")
+    status, out, _err = ke("leaderboard", "runs/words")
+    assert status == 0
+    assert f"not finished: {first.name}" in out
+    assert f"damaged: {second.name}:" in " ".join(out.split())
+
+
+def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
+    sweep(HEAD + '[vary.sayer]\nword = ["Rome", "Nowhere"]\n')
+    status, out, _err = ke("leaderboard", "runs/words", "--by", "accuracy.efficacy", "--json")
+    assert status == 0
+    (table,) = json.loads(out)["tables"]
+    assert (table["by"], table["dataset"], table["same_cases"]) == ("accuracy.efficacy", "toy", True)
+    values = [place["value"] for place in table["places"]]
+    assert values == sorted(values, reverse=True)
+    assert table["places"][0]["name"] == "sayer sayer.word=Rome"
+    assert all(place["n"] for place in table["places"])
+    assert {place["measure"] for place in table["places"]} == {"fraction"}
+    assert all(0 <= value <= 1 for value in values)
+    status, _out, err = ke("leaderboard", "runs/words", "--by", "beauty")
+    assert status == 2
+    assert err.startswith("error: no run has a number for beauty\nhint:  there are: accuracy.efficacy, accuracy.other")
+
+
+def test_leaderboard_of_a_folder_without_runs_is_one_line(ke):
+    status, _out, err = ke("leaderboard", "nowhere")
+    assert status == 2
+    assert err.startswith("error: there is no finished run in nowhere\nhint:  ")
+
+
+def test_on_a_terminal_a_live_table_shows_where_each_cell_stands(plugins, tmp_path):
+    (tmp_path / "words.toml").write_text(HEAD + "seeds = [0, 1, 2]\n")
+    made = plan(App(plugins), tmp_path / "words.toml", tmp_path / "out", None)
+    screen = Console(force_terminal=True, width=100, height=30, file=io.StringIO())
+    board = Board.of(made, tmp_path / "out")
+    first, second, _third = (each.cell for each in made)
+    with _shown(screen, board) as progress:
+        board.told(first, None)
+        progress.advance("unedited model", 1, 6)
+        board.told(first, Result(cell=first, seconds=2.0, failures=1))
+        board.told(second, None)
+    written = screen.file.getvalue()
+    assert "seed=0" in written
+    assert "done in 2.0 s, 1 failed reply" in written
+    assert "running" in written
+    assert "1 done, 0 failed, 2 to do" in written
+
+
+def test_models_whose_names_end_alike_are_told_apart(sweep):
+    text = HEAD.replace('["echo:1"]', '["echo:a/one", "echo:b/one"]')
+    assert sweep(text)[0] == 0
+    cells = json.loads(Path("runs/words/sweep.json").read_text())["cells"]
+    assert len({cell["name"] for cell in cells}) == len({cell["folder"] for cell in cells}) == 2
+
+
+def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_scored(sweep, ke):
+    sweep(HEAD + "seeds = [0, 1]\n")
+    first, second = sorted(path for path, _found in runs_in(Path("runs/words")))
+    for path in (first, second):
+        for name in ("scores.json", "records.seal.json"):
+            (path / name).unlink()
+    status, _out, err = ke("leaderboard", "runs/words")
+    assert status == 2
+    assert f"{first.name} has not been scored: ke score runs/words/{first.name}" in " ".join(err.split())
+    assert ke("score", str(first))[0] == 0
+    status, out, _err = ke("leaderboard", "runs/words", "--json")
+    assert status == 0
+    assert {place["run"] for place in json.loads(out)["tables"][0]["places"]} == {str(first)}
+    assert json.loads(out)["not_finished"] == [second.name]
+
+
+def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke):
+    sweep(HEAD + "seeds = [0, 1]\n")
+    first = min(path for path, _found in runs_in(Path("runs/words")))
+    lines = (first / "records.jsonl").read_bytes().splitlines(keepends=True)
+    after = [line for line in lines if b'"phase":"after"' in line]
+    gone = json.loads(after[-1])["case"].encode()
+    kept = [line for line in lines if line not in after or b'"case":"%s"' % gone not in line]
+    (first / "records.jsonl").write_bytes(b"".join(kept))
+    for name in ("scores.json", "records.seal.json"):
+        (first / name).unlink()
+    assert ke("score", str(first))[0] == 0
+    status, out, _err = ke("leaderboard", "runs/words")
+    assert status == 0
+    assert f"not finished: {first.name}" in out

@@ -1,0 +1,254 @@
+"""The routes: OpenAI's, and ``/edits``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ke_core.errors import BadData, KEError, UnsupportedChange, UnsupportedEdit
+from ke_core.protocols import Edited
+from ke_core.run.edit_files import given_fields
+from ke_core.run.lines import Place
+from ke_plugin_serve import asked, replies, wire
+from ke_plugin_serve.asked import Asked, Manner
+from ke_plugin_serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_from
+from ke_plugin_serve.batcher import Batcher
+from ke_plugin_serve.guarding import HEALTH, Gate, Intake, Limits, answer, while_there
+from ke_plugin_serve.opening import Served, check
+from ke_plugin_serve.state import ChangedMeanwhile
+from ke_plugin_serve.wire import BadRequest
+
+PAGE, EDITS_AT_ONCE = 1000, 100_000
+STATUS: Mapping[type[KEError], int] = {
+    BadData: 400, UnknownEdit: 404, Contradiction: 409, ChangedMeanwhile: 409, UnsupportedChange: 409,
+    UnsupportedEdit: 422,
+}  # fmt: skip
+
+
+def changeable(edited: Edited) -> bool:
+    """Whether edits can be taken on and off while it is served. Found out by a change of nothing, which leaves all as
+    it is: an editor does not say beforehand.
+    """
+    try:
+        edited.change()
+    except UnsupportedChange:
+        return False
+    return True
+
+
+@define
+class Routes:
+    """One edited model behind HTTP."""
+
+    served: Served
+    manner: Manner
+    limits: Limits
+    batcher: Batcher
+    _intake: Intake = field(init=False)
+    _began: int = field(factory=lambda: int(time.time()), init=False)
+    _changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    _changeable: bool = field(init=False)
+
+    @_intake.default
+    def _of_limits(self) -> Intake:
+        return Intake(self.limits)
+
+    @_changeable.default
+    def _asked_once(self) -> bool:  # before questions come: the model has one thread
+        return changeable(self.served.edited)
+
+    # --- OpenAI's ---
+
+    async def chat(self, request: Request) -> Response:
+        """``POST /v1/chat/completions``."""
+        return await self._complete(request, asked.chat, "chat.completion")
+
+    async def completions(self, request: Request) -> Response:
+        """``POST /v1/completions``."""
+        return await self._complete(request, asked.plain, "text_completion")
+
+    async def _complete(
+        self, request: Request, read: Callable[[Mapping[str, Any], Manner], Asked], kind: replies.Kind
+    ) -> Response:
+        async with self._intake.body(request, self.limits.body) as body:
+            wanted = read(wire.parsed(body), self.manner)
+            said = await while_there(request, self.batcher.answer(wanted.questions))
+        found = replies.response(kind, wanted, said, self.manner.model)
+        if wanted.stream:
+            return StreamingResponse(
+                replies.events(found, usage=wanted.usage),
+                media_type="text/event-stream",
+                headers={"Cache-Control": "no-cache"},
+            )
+        return JSONResponse(found)
+
+    async def models(self, _request: Request) -> Response:
+        """``GET /v1/models``."""
+        return JSONResponse({"object": "list", "data": [self._model()]})
+
+    async def model(self, request: Request) -> Response:
+        """``GET /v1/models/NAME``."""
+        name = request.path_params["name"]
+        if name != self.manner.model:
+            raise BadRequest(
+                f"no model {name:.80} here: {self.manner.model} is served", 404, param="model", code="model_not_found"
+            )
+        return JSONResponse(self._model())
+
+    def _model(self) -> dict[str, Any]:
+        return {
+            "id": self.manner.model,
+            "object": "model",
+            "created": self._began,
+            "owned_by": "ke",
+            "ke": {
+                "model": self.served.session.model.id,
+                "editor": self.served.spec.name,
+                "edits": len(self.served.bank),
+                "max_tokens": self.manner.most,
+            },
+        }
+
+    async def health(self, _request: Request) -> Response:
+        """``GET /health``: that somebody answers, and nothing else."""
+        return JSONResponse({"status": "ok"})
+
+    # --- active edits ---
+
+    async def listed(self, request: Request) -> Response:
+        """``GET /edits?offset=0&limit=1000``: in the order they came."""
+        given = {name: wire.numeral(value) for name, value in request.query_params.items()}
+        offset = wire.whole(given, "offset", 0, 10**9) or 0
+        limit = wire.whole(given, "limit", 1, PAGE) or PAGE
+        kept = list(self.served.bank.edits.values())
+        shown = [one.shown() for one in kept[offset : offset + limit]]
+        return JSONResponse({"object": "list", "data": shown, "count": len(kept), "offset": offset})
+
+    async def add(self, request: Request) -> Response:
+        """``POST /edits``: ``{"edits": [...], "replace": false}``. All of them, or none."""
+        return await self._change(request, self._addition, self._added)
+
+    async def remove(self, request: Request) -> Response:
+        """``POST /edits/remove``: ``{"edits": [ID or STATEMENT, ...]}``. All of them, or none."""
+        return await self._change(request, self._removal, self._removed)
+
+    async def _change(
+        self, request: Request, read: Callable[[bytes], Change], told: Callable[[Change], Response]
+    ) -> Response:
+        """Change the model between two batches, then the state file.
+
+        Bodies are read at the same time; one list at a time is parsed and applied. ``read`` and ``told`` take seconds
+        for a long list, so both run in a thread, and the event loop answers others meanwhile.
+        """
+        async with self._intake.body(request, self.limits.edits) as body:
+            if not self._changeable:  # before the list is parsed: no correction of the list would help
+                raise UnsupportedChange(
+                    f"{self.served.spec.name} cannot change its edits while they are active",
+                    hint="end ke serve, and start it again with the whole list in --edits",
+                )
+            async with self._changing:
+                change = await asyncio.to_thread(read, body)
+                if change:
+                    await self.batcher.alone(lambda: self._changed(change))
+            return await asyncio.to_thread(told, change)
+
+    def _addition(self, body: bytes) -> Change:
+        raw = wire.parsed(body)
+        fresh = [_kept(one, n) for n, one in enumerate(wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE))]
+        return self.served.bank.addition(fresh, replace=wire.flag(raw, "replace"))
+
+    def _added(self, change: Change) -> Response:
+        added, replaced = ([one.shown() for one in some] for some in (change.add, change.remove))
+        known, count = list(change.known), len(self.served.bank)
+        return JSONResponse({"added": added, "replaced": replaced, "known": known, "count": count})
+
+    def _removal(self, body: bytes) -> Change:
+        names = wire.listed(wire.parsed(body).get("edits"), "edits", EDITS_AT_ONCE)
+        return self.served.bank.removal([wire.text(one, "edits") for one in names])
+
+    def _removed(self, change: Change) -> Response:
+        return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.served.bank)})
+
+    def _changed(self, change: Change) -> None:
+        """Apply the change in the model's thread, and undo it if it cannot be saved."""
+        served = self.served
+        check(served.editor, served.session, [one.edit for one in change.add], name=served.spec.name)
+        served.edited.change(add=_edits(change.add), remove=[one.edit.id for one in change.remove])
+        before = dict(served.bank.edits)
+        served.bank.make(change)
+        try:
+            served.keep()
+        except BaseException:
+            served.bank.edits = before
+            back = change.undone()
+            served.edited.change(add=_edits(back.add), remove=[one.edit.id for one in back.remove])
+            raise
+
+
+def build_app(routes: Routes, token: str) -> Starlette:
+    """The application. ``token`` empty: nobody is asked for one."""
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", routes.chat, methods=["POST"]),
+            Route("/v1/completions", routes.completions, methods=["POST"]),
+            Route("/v1/models", routes.models),
+            Route("/v1/models/{name:path}", routes.model),
+            Route(HEALTH, routes.health),
+            Route("/edits", routes.listed),
+            Route("/edits", routes.add, methods=["POST"]),
+            Route("/edits/remove", routes.remove, methods=["POST"]),
+        ],
+        middleware=[Middleware(Gate, token=token)],
+        exception_handlers={
+            BadRequest: _bad_request,
+            KEError: _mendable,
+            HTTPException: _no_route,
+            Exception: _bug,
+        },
+    )
+
+
+def _kept(raw: object, number: int) -> Kept:
+    place = Place(file=f"edits[{number}]")
+    if not isinstance(raw, dict):
+        raise BadData(f"{place} is not an object", hint="an edit is an object: prompt, subject, target_new")
+    return kept_from(raw if "source" in given_fields(raw) else {**raw, "source": "ke serve"}, place)
+
+
+def _edits(kept: Sequence[Kept]) -> list[Any]:
+    return [one.edit for one in kept]
+
+
+def _bad_request(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, BadRequest)
+    return answer(error)
+
+
+def _mendable(_request: Request, error: Exception) -> Response:
+    """What the user can mend, with its hint."""
+    assert isinstance(error, KEError)
+    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+    said = str(error) + (f" ({error.hint})" if error.hint else "")
+    kind = "server_error" if status == 500 else "invalid_request_error"
+    return answer(BadRequest(said, status, code=type(error).__name__, kind=kind))
+
+
+def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = "no such address" if error.status_code == 404 else error.detail.lower()
+    return answer(BadRequest(f"{what}: {request.method} {request.url.path:.200}", error.status_code, code="not_found"))
+
+
+def _bug(_request: Request, _error: Exception) -> Response:
+    """The traceback goes to the server's own log, not to the client."""
+    return answer(BadRequest("a bug in the server: its log says more", 500, kind="server_error", code="internal_error"))

@@ -1,0 +1,267 @@
+"""``ke serve``: an OpenAI-compatible endpoint with active edits, and ``ke serve edits``, which changes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from click.core import ParameterSource
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+
+if TYPE_CHECKING:
+    from ke_plugin_serve.opening import ServeRequest
+
+TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
+NEEDS = ("starlette", "uvicorn")
+MILLISECOND = 1e-3
+url_option = click.option(
+    "--url", default="http://127.0.0.1:8000", show_default=True, metavar="URL", help="Where ke serve listens."
+)
+
+
+@click.group("serve", invoke_without_command=True)
+@click.option("--editor", default="", metavar="NAME", help="The method, e.g. mello, ice or input-aug.")
+@shared.model_options
+@shared.component_options
+@click.option(
+    "--edits",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Edits to start with. The file is only read.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The server saves changes here, and a restart uses it instead of --edits. "
+    "[default: next to --edits, with .state.jsonl added to its name]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--name", default="", metavar="NAME", help="What clients call the model. [default: as in --model]")
+@click.option(
+    "--max-tokens",
+    default=1024,
+    show_default=True,
+    type=click.IntRange(1),
+    help="The longest answer that a request may ask for.",
+)
+@click.option(
+    "--max-requests",
+    default=64,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Requests that are answered at once; further ones get 429.",
+)
+@click.option(
+    "--window",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0, 1000),
+    help="Milliseconds that a question waits for others to be answered with it.",
+)
+@click.option("--seed", default=0, show_default=True, help="Draws sampled tokens.")
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Answer over an OpenAI-compatible endpoint, with edits that can change while it runs.
+
+    The last message of a chat is the question. If KE_SERVE_TOKEN is set, clients must send it as their API key.
+
+    \b
+    Examples:
+      ke serve --model smollm2-135m --editor mello --edits facts.jsonl
+      ke serve edits add "The capital of Peru is Cusco"
+      ke serve edits list
+    """  # fmt: skip
+    if context.invoked_subcommand is not None:
+        said = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if said:
+            raise click.UsageError(f"--{said[0].replace('_', '-')} belongs to ke serve, not to ke serve edits")
+        return
+    app: App = context.obj
+    shared.require(app, "editor", given["editor"])
+    _need_server()
+    _serve(app, given)
+
+
+def _serve(app: App, given: dict[str, Any]) -> None:
+    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
+    from ke_core.report.numbers import counted  # noqa: PLC0415
+    from ke_core.report.text import literal  # noqa: PLC0415
+    from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
+    from ke_plugin_serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
+    from ke_plugin_serve.guarding import Limits  # noqa: PLC0415  starlette
+    from ke_plugin_serve.opening import opened  # noqa: PLC0415  numpy
+    from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
+
+    request, console = _request(given), err()
+    address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
+    address.check()  # before a model is loaded
+    with progress(console) as shown, opened(request, app.catalog, shown) as served:
+        manner = Manner(
+            model=given["name"] or _name(given["model"]),
+            turns=served.turns,
+            aside=left_aside(served.spec),
+            most=given["max_tokens"],
+            usual=USUAL,
+        )
+
+        changes = f"changes are saved to {served.state.path}" if served.state else "changes end with this process"
+        if not changeable(served.edited):
+            changes = "they cannot change while it runs"
+
+        def listening(url: str, _server: object) -> None:
+            guard = f"with the token in {TOKEN}" if address.token else "without a token"
+            what = f"{served.spec.name} in front of {served.session.model.id}, {counted(len(served.bank), 'edit')}"
+            for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
+                if line:
+                    console.print(literal(line), soft_wrap=True)
+
+        limits = Limits(concurrent=given["max_requests"])
+        ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
+        answered = f"{counted(ended.questions, 'question')} in {counted(ended.batches, 'batch', 'batches')}"
+        console.print(literal(f"ended; answered {answered}"), soft_wrap=True)
+    if ended.busy:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """End the process: Python itself would wait for the model's thread."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+USUAL = 256
+"""Tokens of an answer where the client does not say."""
+
+
+def _request(given: dict[str, Any]) -> ServeRequest:
+    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
+    from ke_core.plugins.options import split  # noqa: PLC0415
+    from ke_plugin_serve.opening import ServeRequest  # noqa: PLC0415
+
+    return ServeRequest(
+        editor=given["editor"],
+        model=model_choice(given),
+        options=split(given["options"]),
+        edits=given["edits"],
+        state=given["state"],
+        seed=given["seed"],
+    )
+
+
+def _name(reference: str) -> str:
+    """What clients call it: as it stands after ``--model``, but of a folder nothing else than its name."""
+    folder = Path(reference.removeprefix("hf:")).expanduser()
+    return folder.resolve().name if folder.is_dir() else reference
+
+
+def _need_server() -> None:
+    missing = [name for name in NEEDS if find_spec(name) is None]
+    if missing:
+        from ke_core.errors import KEError  # noqa: PLC0415  no need for it otherwise
+
+        raise KEError(f"ke serve needs {' and '.join(missing)}", hint="pip install ke-plugin-serve")
+
+
+@command.group("edits")
+def edits_() -> None:
+    """Add, remove and list the active edits of a running server.
+
+    \b
+    Example: ke serve edits add "The capital of Peru is Cusco"
+    """
+
+
+@edits_.command("add")
+@click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
+@click.option("--edits", "file", type=click.Path(path_type=Path), metavar="FILE", help="A file as for ke edit --edits.")
+@click.option(
+    "--subject",
+    default="",
+    metavar="NAME",
+    help="Whom or what the sentence is about: contradictions are found by it, and some editors need it.",
+)
+@click.option("--replace", is_flag=True, help="Take off what says something else of the same.")
+@url_option
+def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace: bool, url: str) -> None:
+    """Add edits: all of them, or none.
+
+    \b
+    Examples:
+      ke serve edits add "The capital of Peru is Cusco" "The Eiffel Tower is in Rome"
+      ke serve edits add --edits facts.jsonl --replace
+    """
+    if bool(sentences) == (file is not None):
+        raise click.UsageError("edits come from --edits FILE or from sentences: say one of them")
+    if subject and len(sentences) != 1:
+        raise click.UsageError("--subject goes with one sentence")
+    from ke_core.run.edit_files import from_sentence  # noqa: PLC0415
+    from ke_plugin_serve.bank import fields_of, read_bank  # noqa: PLC0415  the data model
+
+    if file is not None:
+        raw = [one.fields() for one in read_bank(file).edits.values()]
+    elif subject:
+        raw = [fields_of(from_sentence(sentences[0], subject))]
+    else:
+        raw = [{"statement": sentence} for sentence in sentences]
+    done = _client(url).add(raw, replace=replace)
+    lines = [(label, one["id"], one["statement"]) for label in ("added", "replaced") for one in done[label]]
+    _say(*(f"{label}  {name}  {statement}" for label, name, statement in lines))
+    _say(*(f"known  {name}" for name in done["known"]), f"{done['count']} active")
+
+
+@edits_.command("remove")
+@click.argument("names", nargs=-1, required=True, metavar="ID|SENTENCE...")
+@url_option
+def remove(*, names: tuple[str, ...], url: str) -> None:
+    """Remove edits, by id or by their sentence: all of them, or none.
+
+    \b
+    Example: ke serve edits remove 5f2b8c0d91aa
+    """
+    done = _client(url).remove(names)
+    _say(*(f"removed  {one['id']}  {one['statement']}" for one in done["removed"]), f"{done['count']} active")
+
+
+@edits_.command("list")
+@shared.json_option
+@url_option
+def list_(*, as_json: bool, url: str) -> None:
+    """List the active edits, in the order they came.
+
+    \b
+    Example: ke serve edits list --url http://127.0.0.1:8000
+    """
+    found = list(_client(url).edits())
+    if as_json:
+        shared.print_json(found)
+        return
+    from ke_core.cli.console import out  # noqa: PLC0415  rich
+    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
+
+    table = plain_table("id", "statement", "source", "date")
+    for one in found:
+        table.add_row(*(literal(one[name]) for name in ("id", "statement", "source", "date")))
+    out().print(table)
+
+
+def _client(url: str) -> Any:
+    from ke_plugin_serve.client import Client  # noqa: PLC0415  urllib
+
+    return Client(url=url, token=os.environ.get(TOKEN, "").strip())
+
+
+def _say(*lines: str) -> None:
+    from ke_core.cli.console import out  # noqa: PLC0415  rich
+    from ke_core.report.text import literal  # noqa: PLC0415
+
+    for line in lines:
+        out().print(literal(line), soft_wrap=True)

@@ -1,0 +1,102 @@
+"""What the edited model said, as OpenAI's responses."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+from uuid import uuid4
+
+from attrs import asdict
+
+from ke_core import errors
+from ke_core.data.results import Answer, Failure, Reply
+from ke_plugin_serve.asked import WHOLE, Asked
+from ke_plugin_serve.wire import BadRequest
+
+Kind = Literal["chat.completion", "text_completion"]
+DONE = b"data: [DONE]\n\n"
+AGAIN = 20  # seconds after which a server that was down or busy may be asked again
+
+
+def response(kind: Kind, asked: Asked, replies: Sequence[Reply], model: str) -> dict[str, Any]:
+    """The body of a response. Raises BadRequest where a reply is no answer.
+
+    ``ke`` is ours: how each answer ended and which edits were retrieved for it, by id. ``usage`` sums over every model
+    call that the editor made.
+    """
+    answers = [_answer(reply) for reply in replies]
+    prompt_tokens = sum(answer.cost.prompt_tokens for answer in answers)
+    tokens = sum(answer.cost.tokens for answer in answers)
+    return {
+        "id": f"{'chatcmpl' if kind == 'chat.completion' else 'cmpl'}-{uuid4().hex}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": model,
+        "choices": [_choice(kind, place, answer) for place, answer in enumerate(answers)],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": tokens,
+            "total_tokens": prompt_tokens + tokens,
+        },
+        "ke": {
+            "answers": [
+                {
+                    "outcome": answer.outcome,
+                    "calls": answer.cost.calls,
+                    "steps": [asdict(step) for step in answer.steps],
+                }
+                for answer in answers
+            ],
+            "not_used": list(asked.unused),
+        },
+    }
+
+
+def events(body: dict[str, Any], *, usage: bool) -> Iterator[bytes]:
+    """The response as a stream of server-sent events: the answer in one piece, for it is known as a whole."""
+    chat = body["object"] == "chat.completion"
+    head = {name: body[name] for name in ("id", "created", "model")}
+    head["object"] = "chat.completion.chunk" if chat else "text_completion"
+    for choice in body["choices"]:
+        if chat:
+            first = {"index": choice["index"], "delta": choice["message"], "finish_reason": None, "logprobs": None}
+            last = {"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"], "logprobs": None}
+            yield _event({**head, "choices": [first]})
+            yield _event({**head, "choices": [last], "ke": body["ke"]})
+        else:
+            yield _event({**head, "choices": [choice], "ke": body["ke"]})
+    if usage:
+        yield _event({**head, "choices": [], "usage": body["usage"]})
+    yield DONE
+
+
+def _event(body: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
+
+
+def _choice(kind: Kind, place: int, answer: Answer) -> dict[str, Any]:
+    reason = "length" if answer.cut or answer.outcome == "length" else "stop"
+    about = {"index": place, "finish_reason": reason, "logprobs": None}
+    if kind == "chat.completion":
+        return {**about, "message": {"role": "assistant", "content": answer.text, "refusal": None}}
+    # a completion goes on where the prompt ends, space and all, unless the editor has cut an answer out of it
+    return {**about, "text": answer.raw if answer.text == WHOLE(answer.raw)[0] else answer.text}
+
+
+def _answer(reply: Reply) -> Answer:
+    if isinstance(reply, Answer):
+        return reply
+    if not isinstance(reply, Failure):
+        raise BadRequest("the editor gave numbers where words were asked for", status=500, kind="server_error")
+    if reply.error == errors.ContextOverflow.__name__:
+        raise BadRequest(reply.message, param="messages", code="context_length_exceeded")
+    if reply.error == errors.ContentRefused.__name__:
+        raise BadRequest(reply.message, code="content_filter")
+    known = getattr(errors, reply.error, None)
+    ours = isinstance(known, type) and issubclass(known, errors.KEError)  # else its words may say too much
+    said = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if ours else "")
+    if reply.error == errors.ServerDown.__name__:
+        raise BadRequest(said, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
+    raise BadRequest(said, status=502, kind="server_error", code="no_answer")

@@ -1,0 +1,142 @@
+"""Run uvicorn: the socket, the signals, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from attrs import field, frozen
+
+from ke_core.errors import BadConfig, KEError
+from ke_core.web import is_loopback
+from ke_plugin_serve.app import Routes, build_app
+from ke_plugin_serve.asked import Manner
+from ke_plugin_serve.batcher import Batcher
+from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
+from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve.opening import Served
+
+GRACE = 30  # seconds for answers under way when the server is told to end
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@frozen(kw_only=True)
+class Address:
+    """Where to listen. ``port`` 0 takes a free one. ``token`` empty: nobody is asked for one."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str = field(default="", repr=False)
+
+    def check(self) -> None:
+        """Raise BadConfig for an address that others reach and that nothing guards."""
+        if not self.token and not is_loopback(self.host):
+            raise BadConfig(
+                f"{self.host} can be reached from other machines, and anybody there could change the edits",
+                hint="set KE_SERVE_TOKEN to a long random text, or leave --host out",
+            )
+
+
+@frozen(kw_only=True)
+class Ended:
+    """What was done until the end. ``busy``: the model's thread still works on what nobody waits for any more."""
+
+    questions: int
+    batches: int
+    busy: bool
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server. It survives running out of descriptors, and does not raise the signal again that ended it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, and handle errors of accepting connections."""
+        asyncio.get_running_loop().set_exception_handler(DescriptorGuard(self.server_state.connections).handle)
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(BACKLOG)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGINT and SIGTERM end the server gracefully; a second SIGINT does not wait."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ending(number: int, frame: FrameType | None) -> None:
+            self.handle_exit(number, frame)
+
+        before = {number: signal.signal(number, ending) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(
+    served: Served,
+    manner: Manner,
+    address: Address,
+    limits: Limits,
+    *,
+    window: float,
+    listening: Callable[[str, Server], object],
+) -> Ended:
+    """Answer until SIGINT or SIGTERM. ``listening`` is called with the URL once the socket is open.
+
+    ``window``: seconds that a question waits for company. Raises BadConfig for an open door, KEError where the port is
+    taken.
+    """
+    address.check()
+    batcher = Batcher(
+        served.edited, lambda: served.bank.edits if served.own_edits else (), window=window, most=limits.concurrent
+    )
+    routes = Routes(served, manner, limits, batcher)
+    config = uvicorn.Config(
+        build_app(routes, address.token),
+        http=connection_class(limits.concurrent),
+        backlog=ACCEPTED,  # asyncio also uses it as the number of connections to accept at once
+        lifespan="off",
+        log_config=None,
+        access_log=False,  # what people ask goes to no log
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+        ws="none",
+    )
+    with _bound(address) as listener, limited_logging():
+        host, port = listener.getsockname()[:2]
+        server = Server(config)
+        listening(f"http://{f'[{host}]' if ':' in host else host}:{port}", server)
+        try:
+            server.run(sockets=[listener])
+        finally:
+            batcher.close()
+    return Ended(questions=batcher.questions, batches=batcher.batches, busy=batcher.busy)
+
+
+def _bound(address: Address) -> socket.socket:
+    try:
+        ((family, kind, protocol, _name, where), *_others) = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(where)
+            listener.listen(BACKLOG)  # from here on a client is heard, if only once the loop runs
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise KEError(
+            f"cannot listen on {address.host}:{address.port}: {(error.strerror or str(error)).lower()}",
+            hint="take another with --port",
+        ) from error
+    return listener

@@ -1,0 +1,233 @@
+"""A real server on a loopback port, in a thread or in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ke_core.model_sources import HOW
+from ke_core.plugins.catalog import read
+from ke_core.run.session import ModelChoice
+from ke_core.specs import ModelRequest
+from ke_testing.fakes import Silence
+
+if not (find_spec("starlette") and find_spec("uvicorn")):  # what ke-plugin-serve brings
+    collect_ignore_glob = ["test_*.py"]
+
+SCRIPT = Path(__file__).with_name("toys.py")
+RUDE = Path(__file__).parents[3] / "models/openai/tests/conftest.py"
+FACTS = (
+    {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "date": "2026-01-02"},
+    {"prompt": "The capital of Chile is", "subject": "Chile", "target_new": "Arica"},
+)
+
+
+def load(name, path):
+    """A module of helpers: tests have no package to import it from."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOYS = load("serve_toys", SCRIPT)
+
+
+class Site:
+    """A running server, asked through plain HTTP."""
+
+    def __init__(self, url, served=None, token=""):
+        self.url, self.served, self.token = url, served, token
+        self.host, _, port = url.removeprefix("http://").partition(":")
+        self.port = int(port)
+
+    def send(self, method, path, body=None, **headers):
+        """Status, headers and body; a body that is not bytes is sent as JSON."""
+        connection = HTTPConnection(self.host, self.port, timeout=20)
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        if self.token:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def json(self, method, path, body=None, **headers):
+        status, _headers, answer = self.send(method, path, body, **headers)
+        return status, json.loads(answer)
+
+    def ask(self, *messages, **more):
+        """The whole response to a chat whose turns alternate, the last one being the user's."""
+        turns = [{"role": role, "content": text} for role, text in messages]
+        return self.json("POST", "/v1/chat/completions", {"messages": turns, **more})
+
+    def said(self, text, **more):
+        status, body = self.ask(("user", text), **more)
+        assert status == 200, body
+        return body["choices"][0]["message"]["content"]
+
+
+@contextmanager
+def serving(
+    *,
+    editor="recall",
+    model="saying:one",
+    how=HOW,
+    edits=None,
+    state=None,
+    token="",
+    limits=None,
+    window=0.005,
+):
+    from ke_plugin_serve.asked import Manner, left_aside
+    from ke_plugin_serve.guarding import Limits
+    from ke_plugin_serve.opening import ServeRequest, opened
+    from ke_plugin_serve.server import Address, serve
+
+    request = ServeRequest(
+        editor=editor, model=ModelChoice(reference=model, how=how), edits=edits, state=state, options={}
+    )
+    limits = limits or Limits()
+    ready, started = threading.Event(), {}
+    with opened(request, read(TOYS.plugins()), Silence()) as served:
+        manner = Manner(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
+
+        def listening(url, server):
+            started.update(url=url, server=server)
+            ready.set()
+
+        def run():
+            started["ended"] = serve(
+                served, manner, Address(port=0, token=token), limits, window=window, listening=listening
+            )
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        assert ready.wait(20)
+        site = Site(started["url"], served, token)
+        try:
+            yield site
+        finally:
+            started["server"].should_exit = True
+            thread.join(20)
+            site.ended = started.get("ended")
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def facts(tmp_path):
+    """A file of two edits."""
+    path = tmp_path / "facts.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in FACTS))
+    return path
+
+
+@pytest.fixture
+def site(facts):
+    """A server with two edits."""
+    with serving(edits=facts) as found:
+        yield found
+
+
+@pytest.fixture
+def start():
+    """``with start(edits=...) as site``: a server with other settings."""
+    return serving
+
+
+@pytest.fixture
+def process(tmp_path):
+    """``process("--edits", ...)``: the command line, as (process, site); killed at the end of the test."""
+    begun = []
+
+    def begin(*arguments, token="", editor="recall", grace=30, descriptors=0):
+        words = (sys.executable, str(SCRIPT), "serve", "--model", "saying:one", "--editor", editor, "--port", "0")
+        around = {**os.environ, "KE_SERVE_TOKEN": token, "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
+        around["TOYS_GRACE"] = str(grace)
+        if descriptors:
+            around["TOYS_DESCRIPTORS"] = str(descriptors)
+        child = subprocess.Popen((*words, *map(str, arguments)), env=around, stderr=subprocess.PIPE, text=True)
+        begun.append(child)
+        said = []
+        for line in child.stderr:
+            said.append(line)
+            if " at http" in line:
+                url = line.split(" at ")[1].split("/v1")[0]
+                return child, Site(url, token=token)
+        raise AssertionError("".join(said))
+
+    yield begin
+    for child in begun:
+        child.kill()
+        child.wait()
+        child.stderr.close()
+
+
+class Held:
+    """The asks an editor is given, which it answers once ``go`` is set."""
+
+    def __init__(self, served):
+        self.asks, self.busy, self.go = [], threading.Event(), threading.Event()
+        self._answer, self._served = served.edited.answer, served
+        served.edited.answer = self.answer
+
+    def answer(self, asks):
+        self.asks += [(ask, tuple(self._served.bank.edits)) for ask in asks]
+        self.busy.set()
+        assert self.go.wait(20)
+        return self._answer(asks)
+
+    @property
+    def texts(self):
+        return [ask.texts[0] for ask, _in_force in self.asks]
+
+
+@pytest.fixture
+def hold():
+    """``hold(site)``: its editor answers nothing until the end of ``with``, and says what it was asked and when."""
+
+    @contextmanager
+    def holding(site):
+        held = Held(site.served)
+        try:
+            yield held
+        finally:
+            held.go.set()
+
+    return holding
+
+
+@pytest.fixture
+def behind():
+    """``with behind(reply) as (server, how)``: a server that answers every POST so, and how a model there is asked."""
+
+    @contextmanager
+    def running(reply):
+        server = load("serve_rude", RUDE).Rude(lambda _number, _body: reply)
+        try:
+            yield server, ModelRequest(id="", base_url=server.url, timeout=5.0)
+        finally:
+            server.close()
+
+    return running
+
+
+@pytest.fixture
+def toys():
+    """The module of the toys."""
+    return TOYS

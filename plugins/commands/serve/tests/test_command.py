@@ -1,0 +1,233 @@
+"""The command line, the end of the process, and OpenAI's own client."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from ke_core.cli.main import main
+from ke_plugin_serve import cli as command
+from ke_plugin_serve import server
+from ke_plugin_serve.client import Client
+
+
+@pytest.fixture
+def ke(capsys, monkeypatch, tmp_path):
+    """``ke("serve", ...)`` in this process: exit status, standard output, standard error."""
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments, plugins=None):
+        capsys.readouterr()
+        status = main([str(one) for one in arguments], plugins=plugins)
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.fixture
+def plugins(toys):
+    return toys.plugins()
+
+
+def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
+    url = ("--url", site.url)
+    status, out, _err = ke("serve", "edits", "list", *url, plugins=plugins)
+    assert (status, out.count("The capital of")) == (0, 2)
+    status, out, _err = ke("serve", "edits", "add", "Water is dry.", "Snow is warm", *url, plugins=plugins)
+    assert (status, out.splitlines()[-1]) == (0, "4 active")
+    assert "FACT Water is dry." in site.said("Is water dry")
+    word = out.split()[1]
+    status, out, _err = ke("serve", "edits", "remove", word, "Snow is warm", *url, plugins=plugins)
+    assert (status, out.splitlines()[0].split()[1], out.splitlines()[-1]) == (0, word, "2 active")
+    listed = json.loads(ke("serve", "edits", "list", "--json", *url, plugins=plugins)[1])
+    assert listed[0]["date"] == "2026-01-02"
+
+    file = tmp_path / "more.csv"
+    file.write_text("prompt,subject,target_new,date\nThe capital of Peru is,Peru,Puno,2025-05-05\n")
+    status, _out, err = ke("serve", "edits", "add", "--edits", file, *url, plugins=plugins)
+    assert (status, "contradicts" in err) == (2, True)
+    assert ke("serve", "edits", "add", "--edits", file, "--replace", *url, plugins=plugins)[0] == 0
+    listed = json.loads(ke("serve", "edits", "list", "--json", *url, plugins=plugins)[1])
+    assert (listed[-1]["statement"], listed[-1]["date"]) == ("The capital of Peru is Puno", "2025-05-05")
+    assert listed[-1]["source"].endswith("more.csv, line 2")
+    ke("serve", "edits", "add", "The capital of Bolivia is Oruro", "--subject", "Bolivia", *url, plugins=plugins)
+    assert (
+        ke(
+            "serve", "edits", "add", "The capital of Bolivia is => Sucre", "--subject", "Bolivia", *url, plugins=plugins
+        )[0]
+        == 2
+    )
+
+
+@pytest.mark.parametrize(("editor", "can"), [("engraver", False), ("recall", True)])
+def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
+    def listened(_served, _manner, _address, _limits, *, window, listening):
+        listening("http://127.0.0.1:1", None)
+        return server.Ended(questions=0, batches=0, busy=False)
+
+    monkeypatch.setattr(server, "serve", listened)
+    words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
+    err = ke("serve", *words, plugins=toys.plugins())[2]
+    assert ("2 edits; they cannot change while it runs" in err, "changes are saved to" in err) == (not can, can)
+
+
+def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monkeypatch):
+    url = ("--url", site.url)
+    for words, says in (
+        (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
+        (("edits", "list", "--url", "http://127.0.0.1:9"), "cannot reach http://127.0.0.1:9"),
+        (("edits", "list", "--url", "nonsense"), "nonsense is not the address of a server"),
+        (("edits", "list", "--url", "http://[::1"), "http://[::1 is not the address of a server"),
+        (("edits", "list", "--url", "file:///etc/hostname"), "is not the address of a server"),
+        (("edits", "add", *url), "say one of them"),
+        (("edits", "add", "x", "y", "--subject", "z", *url), "--subject goes with one sentence"),
+        (("edits", "add", "The moon is made of cheese", *url), "out of reach"),
+        (("--port", "9", "edits", "list", *url), "--port belongs to ke serve"),
+        ((), "which editor?"),
+        (("--editor", "recall", "--model", "saying:one", "--host", "0.0.0.0"), "other machines"),
+        (("--editor", "recall", "--model", "saying:one", "--port", str(site.port)), "cannot listen on"),
+        (("--editor", "cheat", "--model", "saying:one"), "gold material 'answers'"),
+        (("--editor", "mute", "--model", "saying:one"), "nothing to serve"),
+        (("--editor", "recall", "--model", "saying:one", "-o", "recall.j=1"), "no option"),
+    ):
+        status, _out, err = ke("serve", *words, plugins=plugins)
+        assert (status, says in err) == (2, True), (words, err)
+        assert "Traceback" not in err
+    monkeypatch.setattr(command, "NEEDS", ("starlette", "no_such_package"))
+    status, _out, err = ke("serve", "--editor", "recall", "--model", "saying:one", plugins=plugins)
+    assert (status, err.splitlines()) == (
+        2,
+        ["error: ke serve needs no_such_package", "hint:  pip install ke-plugin-serve"],
+    )
+
+
+def test_a_token_is_sent_by_the_command_line(start, facts, ke, plugins, monkeypatch):
+    with start(edits=facts, token="sesame") as site:
+        monkeypatch.delenv("KE_SERVE_TOKEN", raising=False)
+        status, _out, err = ke("serve", "edits", "list", "--url", site.url, plugins=plugins)
+        assert (status, "a bearer token is needed" in err, "KE_SERVE_TOKEN" in err) == (2, True, True)
+        monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
+        assert ke("serve", "edits", "list", "--url", site.url, plugins=plugins)[0] == 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_goes_to_no_other_host(ke, plugins, monkeypatch, status):
+    asked = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
+            self.end_headers()
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_words):
+            pass
+
+    monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        url = ("--url", f"http://127.0.0.1:{server.server_port}")
+        for words in (("list",), ("add", "Water is dry")):
+            code, _out, err = ke("serve", "edits", *words, *url, plugins=plugins)
+            assert (code, f"says: {status}" in err, "redirects are not followed" in err) == (2, True, True)
+        server.shutdown()
+    assert asked == ["/edits?offset=0", "/edits"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_after_the_answers_under_way(process, facts, number):
+    child, site = process("--edits", facts, token="sesame")
+    said = []
+    asking = threading.Thread(target=lambda: said.append(site.said("slowly")))
+    asking.start()
+    time.sleep(0.15)
+    child.send_signal(number)
+    asking.join()
+    _out, err = child.communicate(timeout=20)
+    assert child.returncode == 0
+    assert said[0].endswith("User: slowly / Assistant:>>")
+    assert "ended; answered 1 question in 1 batch" in err
+    assert "Traceback" not in err
+    assert "sesame" not in err
+    assert "slowly" not in err
+
+
+def test_an_answer_that_takes_too_long_is_a_503_and_the_process_ends(process, facts):
+    child, site = process("--edits", facts, grace=0.2)
+    got = []
+    asking = threading.Thread(target=lambda: got.append(site.ask(("user", "forever"))))
+    asking.start()
+    assert child.stderr.readline() == "thinking\n"
+    child.send_signal(signal.SIGTERM)
+    asking.join()
+    _out, err = child.communicate(timeout=60)  # though the model's thread never comes back
+    ((status, body),) = got
+    assert (status, body["error"]["code"], child.returncode) == (503, "server_ending", 0)
+    assert "ended; answered 0 questions" in err
+    assert "Traceback" not in err
+
+
+def test_two_clients_of_openai_at_once(process, facts):
+    openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
+    _child, site = process("--edits", facts, "--name", "toy", "--window", "50", token="sesame")
+    clients = [openai.OpenAI(base_url=f"{site.url}/v1", api_key="sesame", max_retries=0) for _client in range(2)]
+    try:
+        assert [model.id for model in clients[0].models.list()] == ["toy"]
+        texts = [None, None]
+
+        def ask(number):
+            done = clients[number].chat.completions.create(
+                model="toy", messages=[{"role": "user", "content": f"The capital of {('Peru', 'Chile')[number]}?"}]
+            )
+            texts[number] = done.choices[0].message.content
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert texts[0].startswith("<<FACT The capital of Peru is Cusco.")
+        assert texts[1].startswith("<<FACT The capital of Chile is Arica.")
+
+        Client(url=site.url, token="sesame").add([{"statement": "Water is dry"}])
+        parts = clients[1].chat.completions.create(
+            model="toy", messages=[{"role": "user", "content": "Is water dry"}], stream=True
+        )
+        assert "Water is dry" in "".join(part.choices[0].delta.content or "" for part in parts)
+        plain = clients[0].completions.create(model="toy", prompt="The capital of Peru is")
+        assert "Cusco" in plain.choices[0].text
+        for wrong, error in (
+            ({"model": "other", "messages": [{"role": "user", "content": "x"}]}, openai.NotFoundError),
+            ({"model": "toy", "messages": [{"role": "user", "content": "too long"}]}, openai.BadRequestError),
+            ({"model": "toy", "messages": []}, openai.BadRequestError),
+        ):
+            with pytest.raises(error) as caught:
+                clients[0].chat.completions.create(**wrong)
+            assert caught.value.body["message"]
+        stranger = openai.OpenAI(base_url=f"{site.url}/v1", api_key="guess", max_retries=0)
+        with pytest.raises(openai.AuthenticationError), stranger:
+            stranger.models.list()
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_help_does_not_import_the_server(ke, plugins):
+    for name in ("starlette", "uvicorn"):
+        sys.modules.pop(name, None)
+    status, out, _err = ke("serve", "--help", plugins=plugins)
+    assert (status, "edits" in out, "starlette" in sys.modules) == (0, True, False)

@@ -1,0 +1,166 @@
+"""A memory editor, weight-like editors and a model that says what it was shown; also ``ke`` itself, run on them.
+
+``python toys.py serve ...`` is the command line with these plugins, for tests that need a process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+from attrs import evolve, field, frozen
+
+import ke_plugin_openai
+from ke_core import builtin
+from ke_core.cli.main import main
+from ke_core.engine.direct import Direct, question
+from ke_core.errors import ContextOverflow
+from ke_core.plugin import EditorSpec, Failure, KnownModel, ModelSpec, Nearest, hookimpl
+from ke_core.plugins.manager import bare
+from ke_memory import MemoryEditor, Remembering
+from ke_plugin_serve import hookimpls
+from ke_testing.fakes import ScriptedModel, WordEncoder
+
+WORDS = WordEncoder()
+
+
+@frozen(kw_only=True)
+class Config:
+    k: int = field(default=1, metadata={"help": "facts shown"})
+
+
+class NoConfig(Config):
+    pass
+
+
+class Recalling(Remembering):
+    """Shows the model the nearest fact, then the prompt as it is."""
+
+    def __init__(self, session, edits, k):
+        self.k = k
+        self.calls = []
+        super().__init__(evolve(session, encoder=lambda _name: WORDS), edits, encoder="words")
+
+    def answer(self, asks):
+        self.calls.append(len(asks))
+        if any("bug" in ask.texts[0] for ask in asks):
+            raise ZeroDivisionError("a secret")
+        replies = super().answer(asks)
+        return replies[:-1] if any("one too few" in ask.texts[0] for ask in asks) else replies
+
+    def solve(self, ask):
+        if "server down" in ask.texts[0]:
+            return Failure(error="ServerFailed", message="upstream is down")
+        hits = yield Nearest(memory=self.memory, text=ask.texts[0], k=self.k, hidden=ask.hidden)
+        shown = "".join(f"FACT {hit.text}.\n" for hit in hits)
+        return (yield from question(evolve(ask, prompt=evolve(ask.prompt, text=f"{shown}{ask.prompt.text}"))))
+
+
+class Recall(MemoryEditor):
+    def __init__(self, config):
+        self.config = config
+
+    def check(self, session, edits):
+        return {edit.id: "the moon is out of reach" for edit in edits if "moon" in edit.statement}
+
+    def remembering(self, session, edits):
+        return Recalling(session, edits, self.config.k)
+
+
+class Engraver:
+    """Like a weight editor: what it has made it cannot change."""
+
+    def check(self, session, edits):
+        return {}
+
+    @contextmanager
+    def edit(self, session, edits):
+        yield Direct(session)
+
+
+class Carver(Engraver):
+    """Looks at the weights before it says which edits it can make, as weight editors do."""
+
+    def check(self, session, edits):
+        assert session.model.patch
+        return super().check(session, edits)
+
+
+def say(prompt):
+    """The prompt on one line; some of its words have consequences."""
+    if "too long" in prompt:
+        return ContextOverflow("the prompt has 9,999 tokens, and the model reads 100")
+    if "slowly" in prompt:
+        time.sleep(0.3)
+    if "forever" in prompt:
+        print("thinking", file=sys.stderr, flush=True)  # noqa: T201  a test waits for it
+        threading.Event().wait()
+    space = "" if "plainly" in prompt else " "  # the fake counts words where a model counts tokens
+    return f"{space}<<{prompt.replace(chr(10), ' / ')}>>"
+
+
+def build_tiny(_request):
+    from ke_plugin_hf.testing import tiny_model
+
+    return tiny_model("llama")
+
+
+class Toys:
+    @hookimpl
+    def ke_editors(self):
+        return [
+            EditorSpec(
+                name="recall", summary="a memory", config=Config, build=Recall, served={"k": "2"}, uses_own_edits=True
+            ),
+            EditorSpec(name="engraver", summary="weights", config=NoConfig, build=lambda config: Engraver()),
+            EditorSpec(
+                name="carver", summary="weights", config=NoConfig, build=lambda config: Carver(), needs_weights=True
+            ),
+            EditorSpec(
+                name="solo", summary="weights", config=NoConfig, build=lambda config: Engraver(), one_at_a_time=True
+            ),
+            EditorSpec(name="stubborn", summary="own prompts", config=Config, build=Recall, own_prompt=True),
+            EditorSpec(
+                name="patient", summary="own prompts", config=Config, build=Recall, own_prompt=True, asked_length=True
+            ),
+            EditorSpec(name="cheat", summary="gold", config=Config, build=Recall, oracle=lambda config: ("answers",)),
+            EditorSpec(
+                name="mute", summary="no model", config=NoConfig, build=lambda config: Engraver(), needs_model=False
+            ),
+        ]
+
+    @hookimpl
+    def ke_models(self):
+        known = (KnownModel(name="one", summary="says what it is shown", licence="none", size_mb=0),)
+        return [
+            ModelSpec(
+                name="saying", summary="repeats", config=NoConfig, build=lambda request: ScriptedModel(say),
+                known=lambda: known,
+            ),
+            ModelSpec(name="tiny", summary="random weights", config=NoConfig, build=build_tiny),
+        ]  # fmt: skip
+
+
+def plugins():
+    """The core and the toys."""
+    found = bare()
+    found.register(builtin, "ke-core")
+    found.register(hookimpls, "ke-plugin-serve")
+    found.register(ke_plugin_openai, "ke-plugin-openai")
+    found.register(Toys(), "toys")
+    return found
+
+
+if __name__ == "__main__":
+    if "TOYS_DESCRIPTORS" in os.environ:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(os.environ["TOYS_DESCRIPTORS"]),) * 2)
+    if "TOYS_GRACE" in os.environ:
+        from ke_plugin_serve import server
+
+        server.GRACE = float(os.environ["TOYS_GRACE"])
+    sys.exit(main(sys.argv[1:], plugins=plugins()))

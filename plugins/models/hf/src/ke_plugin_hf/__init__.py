@@ -1,0 +1,35 @@
+"""Model source ``hf``: models that transformers loads into this process. Light: torch is imported by ``build``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ke_core.plugin import HealthFinding, ModelSpec, hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def ke_models() -> list[ModelSpec]:
+    """Offer ``hf:ID``."""
+    from ke_plugin_hf.spec import hf_spec  # noqa: PLC0415  only a command that needs models reads it
+
+    return [hf_spec]
+
+
+@hookimpl
+def ke_commands(group: click.Group) -> None:
+    """Add ``ke models``, imported when it is used."""
+    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is only needed on the command line
+
+    group.add_command(LazyCommand("models", "ke_plugin_hf.cli:command", "List, fetch and describe models."))
+
+
+@hookimpl
+def ke_doctor() -> Iterable[HealthFinding]:
+    """Check torch and the devices it finds."""
+    from ke_plugin_hf.health import check_devices  # noqa: PLC0415  imports torch
+
+    return check_devices()

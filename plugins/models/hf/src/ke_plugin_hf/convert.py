@@ -1,0 +1,128 @@
+"""A GGUF file made into a folder that transformers loads: weights dense in float32, done once.
+
+The weights go a way of their own, because transformers' takes several times as long; both give the same bits.
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. It stores the query and key rows of a
+LLaMA with the two halves of each rotary pair side by side; transformers keeps the halves apart.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ke_core.errors import ModelUnavailable
+from ke_plugin_hf.quiet import quiet
+
+WHOLE = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+IN_LAYER = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+def convert(gguf: Path, folder: Path) -> None:
+    """Write configuration, weights (float32) and tokenizer of ``gguf`` into ``folder``.
+
+    Only the LLaMA architecture is known. Raises ModelUnavailable for another one.
+    """
+    from gguf import GGUFReader  # noqa: PLC0415  half a second that only a conversion pays
+    from safetensors.numpy import save_file  # noqa: PLC0415  as above
+
+    reader = GGUFReader(gguf)
+    config = _config(reader, gguf.name)
+    weights = _weights(reader, config)
+    config["tie_word_embeddings"] = "lm_head.weight" not in weights
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # the library makes it private
+    special = {name: config[name] for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    for name, content in (("config.json", config), ("generation_config.json", special)):
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    _tokenizer(gguf, folder)
+
+
+def _config(reader: Any, name: str) -> dict[str, Any]:
+    """The configuration as transformers' LlamaConfig names it."""
+    known = {key: field.contents() for key, field in reader.fields.items() if not key.endswith((".tokens", ".merges"))}
+    architecture = known["general.architecture"]
+    if architecture != "llama":
+        raise ModelUnavailable(
+            f"{name} holds a {architecture!r} model, which is not converted here", hint="name its hub id instead"
+        )
+    heads = int(known["llama.attention.head_count"])
+    hidden = int(known["llama.embedding_length"])
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "dtype": "float32",
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "head_dim": int(known.get("llama.rope.dimension_count", hidden // heads)),
+        "intermediate_size": int(known["llama.feed_forward_length"]),
+        "max_position_embeddings": int(known["llama.context_length"]),
+        "num_attention_heads": heads,
+        "num_hidden_layers": int(known["llama.block_count"]),
+        "num_key_value_heads": int(known["llama.attention.head_count_kv"]),
+        "rms_norm_eps": float(known["llama.attention.layer_norm_rms_epsilon"]),
+        "rope_parameters": {"rope_theta": float(known["llama.rope.freq_base"]), "rope_type": "default"},
+        "vocab_size": int(known["llama.vocab_size"]),
+        "bos_token_id": known.get("tokenizer.ggml.bos_token_id"),
+        "eos_token_id": known.get("tokenizer.ggml.eos_token_id"),
+        "pad_token_id": known.get("tokenizer.ggml.padding_token_id"),
+    }
+
+
+def _weights(reader: Any, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    """Every tensor under transformers' name, dense, [out, in]."""
+    from gguf.quants import dequantize  # noqa: PLC0415  see convert
+
+    found: dict[str, NDArray[np.float32]] = {}
+    for tensor in reader.tensors:
+        name, kind = _name(tensor.name)
+        dense = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
+        if kind == "attn_q":
+            dense = halves_apart(dense, config["num_attention_heads"])
+        elif kind == "attn_k":
+            dense = halves_apart(dense, config["num_key_value_heads"])
+        found[name] = dense
+    return found
+
+
+def _name(stored: str) -> tuple[str, str]:
+    """The name in transformers, and the kind of a layer's tensor (empty for the others)."""
+    if stored in WHOLE:
+        return WHOLE[stored], ""
+    parts = stored.split(".")  # blk.NUMBER.KIND.weight
+    if len(parts) != 4 or parts[2] not in IN_LAYER or parts[3] != "weight":
+        raise ModelUnavailable(f"unknown tensor {stored!r} in a LLaMA's file", hint="name the model's hub id instead")
+    return f"model.layers.{parts[1]}.{IN_LAYER[parts[2]]}.weight", parts[2]
+
+
+def halves_apart(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
+    """Rows of rotary pairs (0, d/2, 1, d/2 + 1, ...) in each head, back in the order 0, 1, ... d - 1."""
+    rows, columns = weight.shape
+    pairs = weight.reshape(heads, rows // heads // 2, 2, columns)
+    return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
+
+
+def _tokenizer(gguf: Path, folder: Path) -> None:
+    """The tokenizer through transformers' reader of GGUF files, which knows every pre-tokenizer by name."""
+    from transformers import AutoTokenizer  # noqa: PLC0415  seconds that only a conversion pays
+
+    with quiet():  # it lists what it does not need of the file
+        AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)

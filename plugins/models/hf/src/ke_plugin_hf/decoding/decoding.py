@@ -1,0 +1,163 @@
+"""Decoding a group of rows together: admitted while there is room, retired one at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from attrs import define, field
+from torch import Tensor
+
+from ke_plugin_hf.decoding.forward import Forward, Prefix, State
+from ke_plugin_hf.decoding.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.readings import Reading, Readings
+from ke_plugin_hf.decoding.sampling import Chooser, NotFinite, choose
+from ke_plugin_hf.decoding.text import Continuation
+
+
+@define(eq=False)
+class Row:
+    """One request on its way: its prompt's tokens, how it chooses, what it has written."""
+
+    ids: Sequence[int]
+    chooser: Chooser
+    written: Continuation
+    error: Exception | None = field(default=None, init=False)
+    known: Reading | None = field(default=None, init=False)
+
+    @property
+    def so_far(self) -> list[int]:
+        """Prompt and what was written after it: a row whose keys and values were given up goes on from here."""
+        return [*self.ids, *self.written.tokens]
+
+    @property
+    def longest(self) -> int:
+        """Its tokens when it ends at the latest."""
+        return len(self.ids) + self.written.request.max_tokens
+
+    def goes_on(self, token: int | NotFinite) -> bool:
+        """Take in the next token, or that there is none; whether another is wanted."""
+        if isinstance(token, NotFinite):
+            self.error = token
+            return False
+        return not self.written.add(token)
+
+
+@define(eq=False)
+class Decoder:
+    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for.
+
+    ``readings``: what rows before them had read, to which theirs are added, where the prefix is shared.
+    """
+
+    forward: Forward
+    prefix: Prefix
+    size: BatchSize
+    row_bytes: RowBytes
+    readings: Readings
+    _active: list[Row] = field(factory=list, init=False)
+    _state: State | None = field(default=None, init=False)
+
+    def run(self, rows: Iterable[Row]) -> None:
+        """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
+        # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
+        waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
+        if self.forward.mode == "shared":
+            for row in waiting:
+                row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
+        while waiting or self._active:
+            new = [waiting.popleft() for _ in range(self._joining(waiting))]
+            try:
+                if new:
+                    self._admit(new)
+                else:
+                    self._step()
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+                again = self._given_up(new, error)
+                self.readings.clear()
+                let_go(error)
+                waiting.extendleft(reversed(again))
+
+    def _joining(self, waiting: Sequence[Row]) -> int:
+        """How many to admit: joining copies every cache, so not before as many as are running find room."""
+        if not waiting:
+            return 0
+        room = self.size.fit(map(self._bytes, waiting), [self._bytes(row) for row in self._active])
+        return room if room == len(waiting) or room >= len(self._active) else 0
+
+    def _bytes(self, row: Row) -> int:
+        return self.row_bytes.of(row.longest)
+
+    def _given_up(self, new: Sequence[Row], error: Exception) -> list[Row]:
+        """Those of the rows tried together that are to be read again, with what they have written, fewer at a time."""
+        tried = [*self._active, *(row for row in new if row not in self._active)]
+        self._active, self._state = [], None
+        for row in tried:
+            row.known = None
+        self.size.failed([self._bytes(row) for row in tried])
+        unfinished = [row for row in tried if row.written.finish is None and row.error is None]
+        if len(tried) > 1:
+            return unfinished
+        for row in unfinished:
+            row.error = error
+        return []
+
+    def _admit(self, new: Sequence[Row]) -> None:
+        """Read what ``new`` have so far, longest first, and let them join the rows on their way."""
+        new = sorted(new, key=self._unread, reverse=True)
+        while new:
+            some = first_pass([self._unread(row) for row in new], self.size.device)
+            self._read(new[:some])
+            new = new[some:]
+
+    def _read(self, new: Sequence[Row]) -> None:
+        """One pass. A function of its own, so that nothing of it but what the rows keep takes memory in the next."""
+        fed = [row.so_far[len(self.prefix.ids) :] for row in new]
+        known = [row.known.layers if row.known else () for row in new]
+        logits, state = self.forward.prefill(self.prefix, fed, known=known)
+        left = self._write(new, logits[:, -1])
+        if not left:
+            return
+        if len(left) < len(new):
+            state.keep(left)
+        if self._state is None:
+            self._state = state
+        else:
+            self._state.join(state)
+        self._active += [new[at] for at in left]
+
+    def _unread(self, row: Row) -> int:
+        known = row.known.layers[0][0].shape[-2] if row.known else 0
+        return len(row.so_far) - len(self.prefix.ids) - known
+
+    def _step(self) -> None:
+        """One token more for every row."""
+        if self._state is None:
+            raise AssertionError("rows without a state")
+        logits = self.forward.step(self._state, [row.written.tokens[-1] for row in self._active])
+        left = self._write(self._active, logits)
+        if len(left) == len(self._active):
+            return
+        if self.forward.mode == "shared":
+            self._remember(self._state, set(left))
+        self._active = [self._active[at] for at in left]
+        if left:
+            self._state.keep(left)
+        else:
+            self._state = None
+
+    def _remember(self, state: State, left: set[int]) -> None:
+        """Keep what the rows that ended have read: all but their last token. Those that came to a stop may go on."""
+        for at, row in enumerate(self._active):
+            if at not in left and row.written.finish == "stop":
+                ids = tuple(row.so_far[:-1])
+                reading = Reading(ids=ids, first=len(self.prefix.ids), layers=state.own(at))
+                self.readings.keep(reading, instead=row.known.ids if row.known else None)
+
+    @staticmethod
+    def _write(rows: Sequence[Row], logits: Tensor) -> list[int]:
+        """Give each row its next token; the places of those that go on. One that gets none ends with an ``error``."""
+        chosen = zip(rows, choose([row.chooser for row in rows], logits), strict=True)
+        return [at for at, (row, token) in enumerate(chosen) if row.goes_on(token)]

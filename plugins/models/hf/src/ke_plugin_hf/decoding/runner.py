@@ -1,0 +1,201 @@
+"""Sets of requests on one model: what is asked once, what shares a prefix, which way it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+
+from ke_core.data.results import Scored
+from ke_core.errors import ContextOverflow, KEError, ModelUnavailable
+from ke_core.requests import Generate, Generated, Score
+from ke_plugin_hf.decoding.alone import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.decoding import Decoder, Row
+from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
+from ke_plugin_hf.decoding.groups import SHORTEST, Group, grouped
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, BatchSize, RowBytes, let_go, out_of_memory
+from ke_plugin_hf.decoding.prefixes import Prefixes
+from ke_plugin_hf.decoding.readings import Readings
+from ke_plugin_hf.decoding.sampling import Chooser, NotFinite
+from ke_plugin_hf.decoding.scoring import Scoring, score_rows
+from ke_plugin_hf.decoding.text import Continuation
+from ke_plugin_hf.decoding.tokens import Coder
+from ke_plugin_hf.decoding.verify import Modes
+
+
+@define(eq=False)
+class LocalRunner:
+    """Runs requests on a module. ``digest`` names the weights as they are at the time of a call."""
+
+    module: Any
+    coder: Coder
+    eos: frozenset[int]
+    context: int
+    digest: Callable[[], str]
+    size: BatchSize
+    modes: Modes = field(init=False)
+    prefixes: Prefixes = field(factory=Prefixes, init=False)
+    readings: Readings = field(factory=Readings, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.modes = Modes(self.module)
+        KEEPERS.add(self)
+
+    def release(self) -> bool:
+        """Give up what is kept from one call to the next; whether anything was."""
+        kept = bool(len(self.prefixes) or len(self.readings))
+        self.prefixes.clear()
+        self.readings.clear()
+        return kept
+
+    def about_to_change(self) -> None:
+        """New weights are being made, which may take all the memory there is: keep what these have read alone.
+
+        These are what the model returns to. What edits before had read, taken back by now, nobody asks for again.
+        """
+        if len(self.prefixes) or len(self.readings):
+            digest = self.digest()
+            self.prefixes.only(digest)
+            self.readings.begin(digest, self.readings.room)
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order. Equal requests are run once; sampled ones differ by their seeds."""
+        self.size.begin()
+        requests = [_plain(request) for request in requests]
+        distinct = list(dict.fromkeys(requests))
+        coded = self.coder.prompts([request.prompt for request in distinct])
+        results: dict[Generate, Generated | Exception] = {}
+        rows: dict[Generate, Row] = {}
+        for request, ids in zip(distinct, coded, strict=True):
+            if len(ids) + request.max_tokens > self.context:
+                results[request] = self._overflow(len(ids), request.max_tokens)
+            else:
+                rows[request] = self._row(request, ids)
+        self.readings.begin(self.digest(), self.size.spare)
+        self._decode(list(rows.values()))
+        for request, row in rows.items():
+            results[request] = self._generated(row)
+        return [results[request] for request in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order; a continuation asked for twice is scored once."""
+        self.size.begin()
+        coded = self.coder.prompts([request.prompt for request in requests])
+        rows: dict[tuple[str, str], Scoring] = {}
+        shareable: dict[tuple[str, str], Sequence[int]] = {}
+        for request, ids in zip(requests, coded, strict=True):
+            for text in request.continuations:
+                after = self.coder.continuation(request.prompt, ids, text)
+                rows[request.prompt, text] = Scoring([*ids, *after], len(after))
+                shareable[request.prompt, text] = ids[:-1]
+        fitting = [key for key, row in rows.items() if row.count and len(row.ids) <= self.context]
+        self._score([rows[key] for key in fitting], [shareable[key] for key in fitting])
+        return [self._scored([rows[request.prompt, text] for text in request.continuations]) for request in requests]
+
+    def _row(self, request: Generate, ids: Sequence[int]) -> Row:
+        written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
+        return Row(ids, Chooser(request), written)
+
+    def _decode(self, rows: Sequence[Row]) -> None:
+        # The last token of a prompt is always read with its row: that is where the first new token is foretold.
+        for group in grouped([row.ids[:-1] for row in rows]):
+            some = [rows[at] for at in group.rows]
+            longest = max(row.longest for row in some)
+            forward, prefix = self._ready(group, some[0].ids[:-1], longest)
+            if forward is None:
+                each_alone(some, lambda row: generate_alone(self.module, row))
+                continue
+            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
+
+    def _score(self, rows: Sequence[Scoring], shareable: Sequence[Sequence[int]]) -> None:
+        for group in grouped(shareable):
+            some = [rows[at] for at in group.rows]
+            longest = max(len(row.ids) for row in some)
+            forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
+            if forward is None:
+                each_alone(some, lambda row: score_alone(self.module, row))
+                continue
+            score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
+
+    def _ready(self, group: Group, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
+        """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
+        digest = self.digest()
+        alone = len(group.rows) == 1
+        length = len(self.prefixes.longest(digest, ids).ids) if alone else group.prefix
+        try:
+            forward = self.modes.best(longest, prefix=length >= SHORTEST)
+            if forward is None or forward.mode == "plain":
+                return forward, NO_PREFIX
+            return forward, self.prefixes.get(forward, digest, ids[:length])
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            self.release()  # without a prefix, whole prompts still fit a few at a time, or say that they do not
+            return self._without_prefix(longest), NO_PREFIX
+
+    def _without_prefix(self, longest: int) -> Forward | None:
+        """How to run whole prompts; None, each alone, also where there is no memory to try a way."""
+        try:
+            return self.modes.best(longest, prefix=False)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            return None
+
+    def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:
+        """At most: a token's keys and values in every layer, a layer's intermediate values of it, logits."""
+        config = self.module.config.get_text_config()
+        item: int = self.module.dtype.itemsize
+        width = int(config.hidden_size)
+        token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, which a prefix shows
+        if prefix.layers:
+            token = sum(k[:, 0].nbytes + v[:, 0].nbytes for k, v in prefix.layers)
+        return RowBytes(
+            token=token + 24 * width * item,
+            shared=len(prefix.ids) if forward.mode == "shared" else 0,
+            logits=3 * 4 * int(config.vocab_size),
+        )
+
+    def _generated(self, row: Row) -> Generated | Exception:
+        if isinstance(row.error, NotFinite):
+            return row.error
+        if row.error is not None:
+            return self._too_big(len(row.ids), row.error)
+        if row.written.finish is None:
+            raise AssertionError("a row that never ended")
+        return Generated(
+            text=row.written.text,
+            finish=row.written.finish,
+            prompt_tokens=len(row.ids),
+            tokens=len(row.written.tokens),
+        )
+
+    def _scored(self, rows: Sequence[Scoring]) -> Scored | Exception:
+        for row in rows:
+            if len(row.ids) > self.context:
+                return self._overflow(len(row.ids) - row.count, row.count)
+            if row.error is not None:
+                return self._too_big(len(row.ids), row.error)
+        return Scored(logprobs=tuple(row.logprob for row in rows), tokens=tuple(row.count for row in rows))
+
+    def _overflow(self, prompt: int, more: int) -> KEError:
+        return ContextOverflow(
+            f"a prompt of {prompt} tokens and {more} more exceed the model's context of {self.context}",
+            hint="shorten the prompt, ask for fewer tokens, or take a model with a longer context",
+        )
+
+    def _too_big(self, length: int, error: Exception) -> KEError:
+        failure = ModelUnavailable(
+            f"out of memory for a single prompt of {length} tokens",
+            hint=SMALLER,
+        )
+        failure.__cause__ = error
+        return failure
+
+
+def _plain(request: Generate) -> Generate:
+    """A greedy request without what only sampling reads, so that equal ones compare equal."""
+    return evolve(request, seed=None, top_k=0) if request.temperature == 0 else request

@@ -1,0 +1,71 @@
+"""The next token of each row: the likeliest, or one drawn with the row's own generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from ke_core.errors import KEError
+from ke_core.requests import Generate
+from ke_plugin_hf.decoding.float64 import double
+
+HALF_RANGE = "where float16 is the cause, whose numbers end at 65504, load the model in bfloat16 or float32"
+
+
+class NotFinite(KEError):
+    """What a model says of the next token is no number: whatever it would write from there means nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("the logits of the next token are not finite", hint=HALF_RANGE)
+
+
+@define(eq=False)
+class Chooser:
+    """Chooses for one row. A sampled row depends on its request's seed alone (None counts as 0)."""
+
+    request: Generate
+    _generator: torch.Generator = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._generator = torch.Generator().manual_seed(self.request.seed or 0)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is taken."""
+        return self.request.temperature == 0
+
+    def draw(self, logits: Tensor) -> int:
+        """One token from ``logits`` [vocabulary], by inverting the distribution's sum in float64."""
+        logits = double(logits)
+        ids: Tensor | None = None
+        if 0 < self.request.top_k < len(logits):
+            logits, ids = logits.topk(self.request.top_k)
+        sums = torch.softmax(logits.cpu() / self.request.temperature, dim=-1).cumsum(0)
+        drawn = torch.rand((), generator=self._generator, dtype=torch.float64) * sums[-1]
+        at = min(int(torch.searchsorted(sums, drawn, right=True)), len(sums) - 1)
+        return at if ids is None else int(ids[at])
+
+
+def choose(choosers: Sequence[Chooser], logits: Tensor) -> Iterator[int | NotFinite]:
+    """The next token of every row, or that it has none; ``logits`` [B, vocabulary].
+
+    One by one: where memory runs out, a row whose turn did not come has drawn no random number.
+    """
+    for chooser, token, row in zip(choosers, _likeliest(logits), logits, strict=True):
+        if token is None:
+            yield NotFinite()
+        else:
+            yield token if chooser.greedy else chooser.draw(row)
+
+
+def _likeliest(logits: Tensor) -> list[int | None]:
+    """The largest logit's token of every row, None where that is NaN or infinite.
+
+    The largest tells of every other: NaN counts as larger than any number, and logits of minus infinity, which some
+    models have, are no fault. Fetched from the device at once.
+    """
+    top, tokens = logits.max(-1)
+    return [token if token >= 0 else None for token in tokens.where(top.isfinite(), -1).tolist()]

@@ -1,0 +1,68 @@
+"""Log-probabilities of given continuations: one pass over each, its prompt's beginning shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from ke_plugin_hf.decoding.forward import Forward, Prefix
+from ke_plugin_hf.decoding.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
+
+
+@define(eq=False)
+class Scoring:
+    """A continuation to be scored: ``ids`` of prompt and continuation, the last ``count`` of which are scored."""
+
+    ids: Sequence[int]
+    count: int
+    logprob: float = field(default=0.0, init=False)
+    error: Exception | None = field(default=None, init=False)
+
+    def take(self, logits: Tensor) -> None:
+        """Read the sum off ``logits`` [at least count, vocabulary], which end where the last token is foretold."""
+        if not self.count:
+            return
+        scored = torch.log_softmax(logits[-self.count :].float(), dim=-1)
+        wanted = torch.tensor(self.ids[-self.count :], device=scored.device)
+        self.logprob = float(scored.gather(1, wanted[:, None]).sum())
+
+
+def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: RowBytes, rows: Sequence[Scoring]) -> None:
+    """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
+
+    The last token is foretold, never read: rows that differ in it alone are one pass.
+    """
+    begin = len(prefix.ids)
+    same: dict[tuple[int, ...], list[Scoring]] = {}
+    for row in sorted(rows, key=lambda row: len(row.ids), reverse=True):
+        same.setdefault(tuple(row.ids[begin:-1]), []).append(row)
+    waiting = list(same.items())
+    while waiting:
+        together = waiting[: first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)]
+        longest = begin + len(together[0][0]) + 1
+        keeps = [max(row.count for row in alike) for _fed, alike in together]
+        sizes = [row_bytes.of(longest, keep) for keep in keeps]
+        some = together[: size.fit(sizes)]
+        try:
+            _read(forward, prefix, some, keep=max(keeps[: len(some)]))
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            size.failed(sizes[: len(some)])
+            if len(some) > 1:
+                continue
+            for row in some[0][1]:
+                row.error = error
+        waiting = waiting[len(some) :]
+
+
+def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[Scoring]]], keep: int) -> None:
+    """One pass. A function of its own, so that nothing of it takes memory during the next, or while one is retried."""
+    logits = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)[0]  # the cache is not needed
+    for (_fed, alike), its in zip(some, logits, strict=True):
+        for row in alike:
+            row.take(its)

@@ -1,0 +1,130 @@
+"""One row's continuation as text: decoded as it grows, ended at the first stop string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+from attrs import define, field
+
+from ke_core.engine.messages import THOUGHT, begun, continued, cut
+from ke_core.requests import Generate
+
+ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
+SLACK = 8
+LOST = "\ufffd"  # stands for bytes that are no character
+BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    """Text of ``ids`` as written: special tokens left out, no spaces tidied away; half a character is one U+FFFD."""
+    text = _plain(tokenizer, ids)
+    return _plain(tokenizer, _whole(tokenizer, ids)) if LOST in text else text
+
+
+def _plain(tokenizer: Any, ids: Sequence[int]) -> str:
+    text: str = tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return text
+
+
+def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    """``ids`` with the byte tokens of U+FFFD in the place of byte tokens that are no character.
+
+    A decoder with byte fallback makes U+FFFD of every byte in a row if a single one is out of place; such a row may
+    hold line ends (in LLaMA-2 "\\n" is a byte token) and whole words of a script that has no tokens of its own.
+    """
+    tokens = tokenizer.convert_ids_to_tokens(list(ids))
+    bytes_of = [int(found[1], 16) if (found := BYTE.fullmatch(token or "")) else None for token in tokens]
+    if all(byte is None for byte in bytes_of) or not _falls_back(tokenizer):
+        return list(ids)
+    whole: list[int] = []
+    for in_bytes, some in groupby(zip(ids, bytes_of, strict=True), key=lambda pair: pair[1] is not None):
+        pairs = list(some)
+        if in_bytes:
+            mended = bytes(byte for _token, byte in pairs if byte is not None).decode(errors="replace")
+            whole += _byte_tokens(tokenizer, mended)
+        else:
+            whole += [token for token, _byte in pairs]
+    return whole
+
+
+def _falls_back(tokenizer: Any) -> bool:
+    """Whether tokens that are named like bytes are read as bytes."""
+    ids = _byte_tokens(tokenizer, LOST)
+    return None not in ids and _plain(tokenizer, ids) == LOST
+
+
+def _byte_tokens(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer.convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in text.encode()])
+    return ids
+
+
+@define
+class Continuation:
+    """What a row has written after ``prompt``. Stop strings are matched on decoded text: they may straddle tokens.
+
+    Only the continuation is looked at: a stop string inside the prompt ends nothing. Nor does one in the thoughts, line
+    ends and echo of the prompt that a ``chat`` model's message may begin with, which are no part of its ``text``.
+    """
+
+    tokenizer: Any
+    prompt: Sequence[int]
+    request: Generate
+    eos: frozenset[int]
+    chat: bool = False
+    tokens: list[int] = field(factory=list, init=False)
+    finish: Literal["stop", "eos", "length"] | None = field(default=None, init=False)
+    text: str = field(default="", init=False)
+    _window: int = field(init=False)
+    _before: str = field(init=False)
+    _opened: str = field(init=False)
+    _stops: tuple[str, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # A character takes up to four tokens, so this many hold the longest stop string whole.
+        self._stops = tuple(stop for stop in self.request.stop if stop)
+        self._window = 4 * max(map(len, self._stops), default=0) + SLACK
+        self._before = decode(self.tokenizer, self.prompt[-ANCHOR:])
+        asked = decode(self.tokenizer, self.prompt[-2 * SLACK :]).rstrip() if self.chat else ""
+        self._opened = THOUGHT if asked.endswith(THOUGHT) else ""  # by the template
+
+    def add(self, token: int) -> bool:
+        """Take in the next token; True if that ended the row."""
+        self.tokens.append(token)
+        if token in self.eos:
+            self._end("eos", self.tokens[:-1])
+        elif self._stops and self._near() and self._over():
+            self._end("stop", self.tokens)
+        elif len(self.tokens) >= self.request.max_tokens:
+            self._end("length", self.tokens)
+        return self.finish is not None
+
+    def _near(self) -> bool:
+        """Whether a stop string may just have been completed: looks at the last few tokens only."""
+        if len(self.tokens) <= self._window:
+            return True
+        tail = decode(self.tokenizer, self.tokens[-self._window :])
+        return any(stop in tail for stop in self._stops)
+
+    def _over(self) -> bool:
+        text = self._decoded(self.tokens)
+        return self._read(text)[1] and (not self.chat or begun(self._opened + text, self.request))
+
+    def _read(self, text: str, *, ended: bool = False) -> tuple[str, bool]:
+        """The continuation in what was written, and whether a stop string ended it."""
+        return continued(self._opened + text, self.request, ended=ended) if self.chat else cut(text, self._stops)
+
+    def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
+        # However the row ended, its text holds no stop string.
+        self.text, stopped = self._read(self._decoded(tokens), ended=finish != "length")
+        self.finish = "stop" if stopped else finish
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        if not tokens:
+            return ""
+        both = decode(self.tokenizer, [*self.prompt[-ANCHOR:], *tokens])
+        if both.startswith(self._before):
+            return both[len(self._before) :]
+        return decode(self.tokenizer, tokens)

@@ -1,0 +1,147 @@
+"""Which way of running a model holds: tried on a small probe at first use, never taken on trust.
+
+The probe goes through everything decoding does: rows of unequal length, a second step, rows leaving, rows
+joining. Its logits must equal those of a whole forward pass over each row alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from ke_core.errors import ModelUnavailable
+from ke_plugin_hf.context import context_of
+from ke_plugin_hf.decoding.float64 import double
+from ke_plugin_hf.decoding.forward import Forward, Mode
+from ke_plugin_hf.decoding.memory import out_of_memory
+from ke_plugin_hf.decoding.sampling import HALF_RANGE
+
+PREFIX, SUFFIXES, STEPS = 20, (3, 7, 5), 2
+# Shares of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision two right
+# ways differ by some percent, by the model: four times what its ordinary passes differ by. A lost prefix: 100 %.
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.02}
+HALF, NOISE, MOST = 0.1, 4.0, 0.4
+
+
+@define(eq=False)
+class Modes:
+    """The ways of one model that hold. ``why``: for each way tried, empty if it holds, else what was wrong."""
+
+    module: Any
+    why: dict[Mode, str] = field(factory=dict, init=False)
+    _ways: dict[Mode, Forward] = field(factory=dict, init=False)
+
+    def best(self, length: int, *, prefix: bool) -> Forward | None:
+        """The fastest way that holds for texts of ``length`` tokens that share a prefix or share none.
+
+        None if none holds: each row must then run alone.
+        """
+        modes: tuple[Mode, ...] = ("shared", "copied", "plain") if prefix else ("plain",)
+        for mode in modes:
+            if mode == "shared" and length > reach(self.module):
+                continue
+            if mode not in self.why:
+                self._ways[mode] = Forward(self.module, mode)
+                self.why[mode] = self._try(self._ways[mode])
+            if not self.why[mode]:
+                return self._ways[mode]
+        return None
+
+    def _try(self, forward: Forward) -> str:
+        rows, tolerance = _references(self.module)  # each time anew: weights may be others than at the last trial
+        try:
+            worst = _compare(forward, rows)
+        except Exception as error:  # whatever a model raises that cannot be run this way: it is run another
+            if out_of_memory(error):
+                raise
+            return f"{type(error).__name__}: {error}"
+        if worst <= tolerance:
+            return ""
+        return f"logits differ from a whole forward pass by {worst:.1e} of their spread"
+
+
+def reach(module: Any) -> int:
+    """The longest text whose every token every layer sees: the shared form knows no windows."""
+    config = module.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and set(kinds) == {"full_attention"}:
+        return 2**31
+    limits = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    return min((limit for limit in limits if isinstance(limit, int)), default=2**31)
+
+
+def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], float]:
+    """Rows of random tokens that begin alike, each with its logits [T, vocabulary] from a forward pass alone.
+
+    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead, whose
+    logits are no numbers, or whose context is too short for any such row.
+    """
+    draw = torch.Generator().manual_seed(0)
+    vocabulary = int(module.get_input_embeddings().weight.shape[0])
+    device = module.get_input_embeddings().weight.device
+    context = context_of(module)
+    shared = PREFIX if context is None else min(PREFIX, context - max(SUFFIXES) - STEPS)
+    if shared < 1:
+        raise ModelUnavailable(
+            f"a context of {context} tokens is too short to try the model",
+            hint="take a model with a longer context",
+        )
+    prefix = torch.randint(vocabulary, (shared,), generator=draw)
+    rows, noise = [], 0.0
+    for length in SUFFIXES:
+        ids = torch.cat([prefix, torch.randint(vocabulary, (length + STEPS,), generator=draw)]).to(device)
+        with torch.no_grad():
+            logits = module(input_ids=ids[None], use_cache=False).logits[0]
+            short = module(input_ids=ids[None, :shared], use_cache=False).logits[0]
+        if bool(logits.isnan().any()):
+            raise ModelUnavailable("the model's logits hold NaN, even of a short text", hint=HALF_RANGE)
+        noise = max(noise, _distance(logits[:shared], short))
+        if noise > (MOST if logits.dtype.itemsize < 4 else 0.01):
+            raise ModelUnavailable(
+                "the model looks ahead: what it says of a token depends on later ones",
+                hint="it is an encoder, not a causal language model; choose one that continues text",
+            )
+        rows.append((tuple(ids.tolist()), logits))
+    return rows, max(TOLERANCE.get(logits.dtype, HALF), min(NOISE * noise, MOST))
+
+
+def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
+    """Two rows read, a third joins, a step, one leaves, a step, one is read on from what it had.
+
+    The worst distance of all their logits.
+    """
+    (first, want_first), (second, want_second), (third, want_third) = rows
+    ends = [len(ids) - STEPS for ids, _logits in rows]
+    prefix = forward.prefix(first[: ends[0] - SUFFIXES[0]])
+    if forward.mode == "plain":
+        prefix = prefix.cut(0)
+    begin = len(prefix.ids)
+
+    logits, state = forward.prefill(prefix, [first[begin : ends[0]], second[begin : ends[1]]])
+    pairs = [(logits[:, -1], torch.stack([want_first[ends[0] - 1], want_second[ends[1] - 1]]))]
+    logits, joined = forward.prefill(prefix, [third[begin : ends[2]]])
+    pairs.append((logits[:, -1], want_third[ends[2] - 1][None]))
+    state.join(joined)
+    tokens = [first[ends[0]], second[ends[1]], third[ends[2]]]
+    wanted = torch.stack([want_first[ends[0]], want_second[ends[1]], want_third[ends[2]]])
+    pairs.append((forward.step(state, tokens), wanted))
+    state.keep([1, 2])
+    tokens = [second[ends[1] + 1], third[ends[2] + 1]]
+    wanted = torch.stack([want_second[ends[1] + 1], want_third[ends[2] + 1]])
+    pairs.append((forward.step(state, tokens), wanted))
+    if forward.mode == "shared":
+        known = tuple((keys[:, :-1], values[:, :-1]) for keys, values in state.own(1))
+        logits, _state = forward.prefill(prefix, [third[begin:], first[begin : ends[0]]], known=[known, ()])
+        pairs.append((logits[:, -1], torch.stack([want_third[-1], want_first[ends[0] - 1]])))
+    # Not Python's max, which passes over NaN wherever it does not stand first.
+    return float(torch.tensor([_distance(got, want) for got, want in pairs], dtype=torch.float64).max())
+
+
+def _distance(got: Tensor, want: Tensor) -> float:
+    """The difference's norm over the norm of the reference around its mean, worst row."""
+    got, want = double(got), double(want)
+    spread = torch.linalg.vector_norm(want - want.mean(-1, keepdim=True), dim=-1)
+    return float((torch.linalg.vector_norm(got - want, dim=-1) / spread).max())

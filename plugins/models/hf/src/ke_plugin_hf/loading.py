@@ -1,0 +1,202 @@
+"""Loading a causal language model, and saying in one line why one cannot be loaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from ke_core.errors import ModelUnavailable
+from ke_core.hyper import Shape
+from ke_core.runner.world import world
+from ke_core.specs import ModelRequest
+from ke_plugin_hf import nf4
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.quiet import quiet
+
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
+INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
+"""Names of the MLP's inner size in configurations; four times the hidden size where there is none."""
+
+
+def load(request: ModelRequest, where: str) -> HFModel:
+    """The model at ``where``, a local folder or a hub id, loaded as ``request`` says.
+
+    Evaluation mode, no gradients. Raises ModelUnavailable.
+    """
+    if request.device_map and world().size > 1:
+        raise ModelUnavailable(
+            f"--device-map spreads one model over the accelerators that {world().size} processes would share",
+            hint="start one process with --device-map, or several without it: each then has a copy of its own",
+        )
+    device = _device(request)
+    numbers, quantised = _numbers(request, device), request.dtype == nf4.NF4
+    common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
+    _look(where)
+    with quiet():
+        config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
+        _check_causal(request, config)
+        tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
+        _check_tokenizer(request, tokenizer)
+        placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantised else {}
+        module, report = _attempt(
+            request,
+            "weights",
+            lambda: AutoModelForCausalLM.from_pretrained(
+                where, config=config, output_loading_info=True, **numbers, **placed, **common
+            ),
+        )
+    _check_whole(request, report)
+    if quantised:
+        if device.type == "cpu":
+            nf4.refuse_misread(module)
+        nf4.keep_packing(module)
+    elif not request.device_map:
+        module.to(device)
+    return HFModel.from_parts(module, tokenizer, id=_name(request), chat=_chat(request, tokenizer))
+
+
+def shape(request: ModelRequest, where: str) -> Shape:
+    """The shape that the configuration at ``where`` promises; no weights are read. Raises ModelUnavailable."""
+    _look(where)
+    with quiet():
+        config = _attempt(
+            request,
+            "configuration",
+            lambda: AutoConfig.from_pretrained(
+                where, revision=request.revision, trust_remote_code=request.trust_remote_code
+            ),
+        )
+    _check_causal(request, config)
+    text = config.get_text_config()
+    hidden = int(text.hidden_size)
+    return Shape(
+        family=str(text.model_type),
+        blocks=int(text.num_hidden_layers),
+        hidden=hidden,
+        inner=next((int(inner) for name in INNER if (inner := getattr(text, name, None))), 4 * hidden),
+        rms_norm=hasattr(text, "rms_norm_eps"),
+    )
+
+
+def _numbers(request: ModelRequest, device: torch.device) -> dict[str, Any]:
+    """What ``from_pretrained`` is told about the numbers that weights are held in. Raises ModelUnavailable."""
+    if request.dtype == nf4.NF4:
+        return nf4.loading(device)
+    if request.dtype not in DTYPES:
+        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"one of {', '.join((*DTYPES, nf4.NF4))}")
+    return {"dtype": DTYPES[request.dtype]}
+
+
+def _device(request: ModelRequest) -> torch.device:
+    if not request.device:
+        return _accelerator() if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        device = torch.device(request.device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelUnavailable(
+            f"no device '{request.device}' here",
+            hint="leave --device out, or name one that torch sees, such as cpu or cuda",
+        ) from error
+    return device
+
+
+def _accelerator() -> torch.device:
+    """This process's own: the first for the first process of a machine, and so on. Raises ModelUnavailable."""
+    number, there = world().local_rank, torch.cuda.device_count()
+    if number >= there:
+        raise ModelUnavailable(
+            f"process {number + 1} of this machine has no accelerator: there are {there}",
+            hint="start as many processes a machine as it has accelerators, or say --device cpu",
+        )
+    return torch.device("cuda", number)
+
+
+def _look(where: str) -> None:
+    """A folder must be there and hold a model's configuration; anything else is left to the hub."""
+    folder = Path(where)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise ModelUnavailable(f"no config.json in {where}", hint="name the folder that save_pretrained wrote")
+    if not folder.is_dir() and (folder.is_absolute() or where.startswith((".", "~"))):
+        raise ModelUnavailable(f"no such folder: {where}", hint="a path, a name from 'ke models list', or a hub id")
+
+
+def _attempt(request: ModelRequest, part: str, make: Any) -> Any:
+    """``make``'s result; what transformers, the hub or safetensors raise becomes one line."""
+    try:
+        return make()
+    except Exception as error:  # three libraries and the network, each with errors of its own
+        message, hint = _explained(error, part)
+        raise ModelUnavailable(f"cannot load the {part} of {_name(request)}: {message}", hint=hint) from error
+
+
+OFFLINE = (
+    "offline",
+    "couldn't connect",
+    "couldn't reach",
+    "connection",
+    "locate the file on the hub",
+    "timed out",
+    "cached",
+)
+HINTS = (
+    (("trust_remote_code",), "the model brings code of its own: read it, then pass --trust-remote-code"),
+    (("gated", "401", "403"), "accept the model's terms on the hub and log in with 'hf auth login'"),
+    (("out of memory", "allocate memory"), "load it in bfloat16, with --device-map auto, or take a smaller one"),
+    (("unrecognized configuration class",), "only causal language models can be edited and asked"),
+    (("accelerate",), "pip install accelerate"),
+    (OFFLINE, "no network? name a local folder, or a model from 'ke models list' that is pulled already"),
+)  # fmt: skip
+
+
+def _explained(error: Exception, part: str) -> tuple[str, str]:
+    text = " ".join(str(error).split()) or type(error).__name__
+    known = next((hint for words, hint in HINTS if any(word in text.lower() for word in words)), "")
+    first = re.split(r"(?<=[a-z'\")])\. ", text)[0].rstrip(".")
+    return first[:300], known or f"look whether the files of the {part} are there and whole"
+
+
+def _check_causal(request: ModelRequest, config: Any) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelUnavailable(
+            f"{_name(request)} is an encoder-decoder ({config.model_type}), not a causal language model",
+            hint="only causal language models can be edited and asked",
+        )
+
+
+def _check_tokenizer(request: ModelRequest, tokenizer: Any) -> None:
+    if len(tokenizer) == 0 or not tokenizer("a")["input_ids"]:
+        raise ModelUnavailable(f"{_name(request)} has no tokenizer", hint="the folder needs its tokenizer.json")
+
+
+def _check_whole(request: ModelRequest, report: Any) -> None:
+    """Refuse a model with weights missing: transformers fills absent weights with random numbers and warns."""
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ModelUnavailable(
+            f"{_name(request)} lacks {len(missing)} of a causal language model's weights, the first is {missing[0]}",
+            hint="it is another kind of model, or the download was cut short",
+        )
+
+
+def _chat(request: ModelRequest, tokenizer: Any) -> bool:
+    if request.chat and not tokenizer.chat_template:
+        raise ModelUnavailable(
+            f"{_name(request)} has no chat template", hint="leave --chat out: prompts then go in as they stand"
+        )
+    return request.chat
+
+
+def _name(request: ModelRequest) -> str:
+    """``hf:id@revision``; a user name or a token inside a URL is left out."""
+    shown = re.sub(r"//[^/@]*@", "//", request.id)
+    return f"hf:{shown}@{request.revision}" if request.revision else f"hf:{shown}"

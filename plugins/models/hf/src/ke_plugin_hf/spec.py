@@ -1,0 +1,72 @@
+"""The core's own model source, ``hf``: light, so that the catalogue can name it without loading torch."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_core.errors import ModelUnavailable
+from ke_core.hyper import Shape
+from ke_core.protocols import LanguageModel
+from ke_core.specs import ModelRequest, ModelSpec
+from ke_plugin_hf.known import SOURCES
+from ke_plugin_hf.sources import known, pull
+
+
+@frozen(kw_only=True)
+class NoOptions:
+    """How a model is loaded is said by ``--dtype``, ``--device`` and the like, in its ModelRequest."""
+
+
+def build(request: ModelRequest) -> LanguageModel:
+    """Load what ``request`` names: a local folder, a known model (pulled at first use) or a hub id.
+
+    Raises ModelUnavailable.
+    """
+    where = _where(request)
+    from ke_plugin_hf.loading import load  # noqa: PLC0415  torch and transformers, seconds
+
+    try:
+        return load(request, where)
+    except ModelUnavailable as error:
+        near = get_close_matches(request.id, SOURCES, n=1)
+        if where != request.id or not near:
+            raise
+        raise ModelUnavailable(error.message, hint=f"did you mean {near[0]!r}?", details=error.details) from error
+
+
+def shape(request: ModelRequest) -> Shape:
+    """The shape of the model that ``build`` would load, from its configuration. Raises ModelUnavailable."""
+    where = _where(request)
+    from ke_plugin_hf import loading  # noqa: PLC0415  as above
+
+    return loading.shape(request, where)
+
+
+def _where(request: ModelRequest) -> str:
+    source = SOURCES.get(request.id)
+    if source is None or Path(request.id).is_dir():  # a folder of that name comes first
+        return request.id
+    if source.model.kind != "language-model":
+        raise ModelUnavailable(
+            f"{request.id} is a {source.model.kind.replace('-', ' ')}, not a language model",
+            hint=f"language models: {', '.join(m.name for m in known() if m.kind == 'language-model')}, or a hub id",
+        )
+    if request.revision:
+        raise ModelUnavailable(
+            f"{request.id} has no revision {request.revision!r}: it is pinned", hint=f"write {request.id} alone"
+        )
+    return str(pull(request.id))
+
+
+hf_spec = ModelSpec(
+    name="hf",
+    summary="any causal language model that transformers loads: a local folder, a known name, a hub id",
+    config=NoOptions,
+    build=build,
+    known=known,
+    pull=pull,
+    shape=shape,
+)

@@ -1,0 +1,73 @@
+"""Attention to a shared prefix is made in blocks, which change no number and bound the memory."""
+
+import pytest
+import torch
+
+from ke_plugin_hf.decoding import attention
+from ke_plugin_hf.decoding.forward import Forward
+from ke_plugin_hf.testing import HEADS, tiny_model
+
+HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 3
+ROWS = [f"{HEAD}Who is {'the author of ' * n}Misery?" for n in (1, 9, 4)]
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """How many scores were made at a time."""
+    made, original = [], attention._scores
+
+    def watched(*given):
+        scores = original(*given)
+        made.append(scores.numel())
+        return scores
+
+    monkeypatch.setattr(attention, "_scores", watched)
+    return made
+
+
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("least", [1, 5])
+def test_blocks_give_what_one_softmax_gives(monkeypatch, least, softcap):
+    monkeypatch.setattr(attention, "LEAST", least)
+    monkeypatch.setitem(attention.BLOCK, "cpu", 64)
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(3, heads, 13, 8, generator=draw) for heads in (4, 2, 2))
+    prefix = tuple(torch.randn(2, 7, 8, generator=draw) for _ in range(2))
+    sees = (torch.arange(13) <= torch.arange(13)[:, None]).expand(3, 1, 1, 13, 13)
+    module = torch.nn.Module()
+    module.layer_idx = 0
+    with attention.active(attention.Shared(layers=[prefix], mask=sees)):
+        found, _weights = attention.attend(module, query, key, value, None, softcap=softcap)
+
+    keys, values = (torch.cat([p.expand(3, -1, -1, -1), own], 2) for p, own in zip(prefix, (key, value), strict=True))
+    keys, values = keys.repeat_interleave(2, 1), values.repeat_interleave(2, 1)
+    scores = query @ keys.transpose(-1, -2) / 8**0.5
+    scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
+    scores[..., 7:].masked_fill_(~sees[:, 0], float("-inf"))
+    torch.testing.assert_close(found, (scores.softmax(-1) @ values).transpose(1, 2))
+
+
+def test_a_long_rows_own_scores_are_never_whole(monkeypatch, sizes):
+    model = tiny_model("llama")
+    ids = [model.encode(row) for row in ROWS]
+    begin = len(model.encode(HEAD)) - 1
+    forward = Forward(model.module, "shared")
+    head = forward.prefix(ids[0][:begin])
+    monkeypatch.setitem(attention.BLOCK, "cpu", 1000)
+    monkeypatch.setattr(attention, "LEAST", 16)
+    logits, _state = forward.prefill(head, [row[begin:] for row in ids])
+    longest = max(map(len, ids)) - begin
+    assert longest > 2 * attention.LEAST
+    assert max(sizes) <= len(ids) * HEADS * attention.LEAST * longest
+    for row, found in zip(ids, logits[:, -1], strict=True):
+        with torch.no_grad():
+            whole = model.module(input_ids=torch.tensor([row])).logits[0, -1]
+        torch.testing.assert_close(found, whole, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("device", "blocks"), [("cpu", 32), ("meta", 1)])
+def test_a_device_that_is_not_the_processor_gets_few_large_blocks(sizes, device, blocks):
+    query = torch.empty(2, 8192, 8, device=device)
+    key, value = torch.empty(2, 1000, 8, device=device), torch.empty(2, 1000, 8, device=device)
+    attention._of_prefix(query, key, value, None)
+    assert len(sizes) == blocks

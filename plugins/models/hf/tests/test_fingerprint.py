@@ -1,0 +1,142 @@
+"""The fingerprint notices whatever an editor may leave behind; the digest names what the model computes."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from accelerate import cpu_offload
+
+from ke_core.requests import Generate
+from ke_plugin_hf.fingerprint import WORDS, checksum, fingerprint
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import tiny_model
+
+
+def changed(model, before):
+    after = model.state()
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def test_a_changed_value_is_named_even_behind_torchs_count():
+    model = tiny_model("llama")
+    before, digest = model.state(), model.digest
+    model.module.model.layers[2].mlp.up_proj.weight.data[3, 4] += 1e-6
+    assert changed(model, before) == ["parameter model.layers.2.mlp.up_proj.weight"]
+    assert model.digest != digest
+
+
+def test_a_forgotten_hook_is_named_and_parts_the_digest():
+    model = tiny_model("llama")
+    before, digest = model.state(), model.digest
+    handle = model.module.model.layers[1].register_forward_hook(lambda *_: None)
+    assert changed(model, before) == ["module model.layers.1"]
+    assert model.digest != digest
+    handle.remove()
+    assert changed(model, before) == []
+    assert model.digest == digest
+
+
+def test_train_mode_is_named():
+    model = tiny_model("gpt2")
+    before = model.state()
+    model.module.transformer.h[0].train()
+    assert "module transformer.h.0" in changed(model, before)
+
+
+def test_a_gradient_flag_is_named():
+    model = tiny_model("llama")
+    before = model.state()
+    model.module.lm_head.weight.requires_grad_()
+    assert changed(model, before) == ["parameter lm_head.weight"]
+
+
+def test_a_buffer_a_replaced_module_and_a_replaced_forward_are_named():
+    model = tiny_model("llama")
+    before = model.state()
+    model.module.model.rotary_emb.inv_freq[0] += 1
+    assert changed(model, before) == ["buffer model.rotary_emb.inv_freq"]
+    model.module.model.rotary_emb.inv_freq[0] -= 1
+    layer = model.module.model.layers[0]
+    layer.forward = layer.forward
+    assert changed(model, before) == ["module model.layers.0"]
+    del layer.forward
+    layer.mlp = torch.nn.Sequential(layer.mlp)
+    assert "module model.layers.0.mlp" in changed(model, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8])
+@pytest.mark.parametrize("size", [0, 1, 7, WORDS * 2, WORDS * 2 + 3, WORDS * 40 + 1])
+def test_checksums_see_one_value_two_signs_and_an_exchange(dtype, size):
+    values = (torch.arange(size) % 100 + 1).to(dtype)
+    first = checksum(values)
+    assert checksum(values.clone()) == first
+    if size < 7:
+        return
+    for places in ([size - 1], [1, 3], [0, size - 1]):
+        other = values.clone()
+        other[places] = -other[places]
+        assert checksum(other) != first
+    swapped = values.clone()
+    swapped[[2, 5]] = values[[5, 2]]
+    assert checksum(swapped) != first
+
+
+def test_checksums_see_exchanged_rows_of_the_view():
+    words = torch.randn(WORDS * 8, dtype=torch.float64)
+    swapped = torch.cat([words[WORDS : 2 * WORDS], words[:WORDS], words[2 * WORDS :]])
+    assert checksum(swapped) != checksum(words)
+
+
+def test_a_view_that_begins_between_words_is_read_all_the_same():
+    values = torch.arange(33, dtype=torch.float32)
+    assert checksum(values[1:]) == checksum(values[1:].clone())
+
+
+def test_the_digest_is_the_same_in_another_process():
+    code = "from ke_plugin_hf.testing import tiny_model; print(tiny_model('qwen2', seed=3).digest)"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == tiny_model("qwen2", seed=3).digest
+    assert tiny_model("qwen2", seed=4).digest != tiny_model("qwen2", seed=3).digest
+
+
+def test_marks_do_not_depend_on_when_they_are_taken():
+    module = tiny_model("gptneox").module
+    assert fingerprint(module) == fingerprint(module)
+
+
+def test_the_same_weights_with_a_chat_template_or_another_configuration_have_another_digest():
+    plain = tiny_model("llama")
+    same = HFModel.from_parts(plain.module, plain.tokenizer, id="elsewhere")
+    chatty = HFModel.from_parts(plain.module, plain.tokenizer, id="x", chat=True)
+    plain.module.config.rms_norm_eps *= 2
+    other = HFModel.from_parts(plain.module, plain.tokenizer, id="x")
+    assert plain.digest == same.digest
+    assert len({plain.digest, chatty.digest, other.digest}) == 3
+
+
+def test_another_token_that_ends_a_text_is_another_digest_and_the_configured_one_is_not_counted_twice():
+    one, other = tiny_model("llama"), tiny_model("llama")
+    own = one.module.config.eos_token_id
+    other.module.generation_config.eos_token_id = [own]
+    again = HFModel.from_parts(other.module, other.tokenizer, id="x")
+    other.module.generation_config.eos_token_id = [own, 7]
+    ends_elsewhere = HFModel.from_parts(other.module, other.tokenizer, id="x")
+    assert one.digest == again.digest != ends_elsewhere.digest
+
+
+def test_weights_that_accelerate_keeps_elsewhere_are_told_apart():
+    names = []
+    for seed in (0, 0, 1):
+        model = tiny_model("llama")
+        torch.manual_seed(seed)
+        model.module.model.layers[1].mlp.up_proj.weight.data.normal_()
+        asked = Generate(prompt="Paris is", max_tokens=4)
+        (whole,) = model.generate([asked])
+        cpu_offload(model.module.model.layers[1], execution_device=torch.device("cpu"))
+        assert model.module.model.layers[1].mlp.up_proj.weight.is_meta
+        before = model.state()
+        assert model.generate([asked]) == [whole]
+        assert changed(model, before) == []
+        names.append(model.digest)
+    assert names[0] == names[1] != names[2]

@@ -1,0 +1,129 @@
+"""What can go wrong with a server, as errors in one line: which are worth another try, which are not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ke_core.data.reading import loads
+from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused
+from ke_plugin_openai.words import Clean
+
+SHOWN = 200  # characters of a server's own words
+CHARGED = 3  # tries of what the server may have done, and charged for, each time
+BUSY, UNPAID = 429, 402
+AGAIN = frozenset({408, 409, 425, BUSY})
+"""Statuses below 500 that say: later."""
+TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|maximum (context|prompt length)|range of input length|too many tokens"
+    r"|\b(prompt|input|message|request|conversation|text)s?\b((?!stop|list|array)[^.:]){0,40}\btoo (long|large)"
+    r"|too (long|large) (a |an )?(prompt|input|text)"
+    r"|exceed\w* .{0,40}(context|tokens? limit|number of tokens|max_seq_len)"
+    r"|\b(prompt|input)\b[^.:]{0,40} exceed\w* .{0,20}length"
+    r"|inputs`? (tokens \+|must have less than)"
+    r"|longer than the (maximum|model)|max_model_len|string_above_max_length",
+    re.IGNORECASE,
+)
+"""How servers say it, seldom as OpenAI does. Not every list that is too long is a prompt."""
+REFUSED = re.compile(r"content[ _]?(filter|policy|management)|moderation|safety (system|polic)", re.IGNORECASE)
+
+
+class Transient(Exception):
+    """Worth another try. ``wait``: the seconds the server asks for, 0 if it does not. ``busy``: it has too much to do.
+
+    ``tries``: more than so many are too dear.
+    """
+
+    def __init__(self, message: str, *, wait: float = 0.0, busy: bool = False, tries: int = 100) -> None:
+        super().__init__(message)
+        self.message = message
+        self.wait = wait
+        self.busy = busy
+        self.tries = tries
+
+
+class Unreachable(Transient):
+    """Nobody listens there."""
+
+
+def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean: Clean) -> KEError | Transient:
+    """What an answer other than 200 means. ``key`` says whether a key was sent, in words; ``clean`` hides it."""
+    words = said(body, clean)
+    told = f": {words}" if words else ""
+    if refused := _refused(status, body, told, key):
+        return refused
+    if status in AGAIN or status >= 500:
+        return Transient(f"the server answers {status}{told}", wait=asked_wait(headers), busy=status == BUSY)
+    if REFUSED.search(body):
+        return ContentRefused(f"the server withheld its answer ({status}){told}")
+    if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
+        return ContextOverflow(f"the prompt is too long for the server's model ({status}){told}")
+    return ServerFailed(f"the server refuses the request ({status}){told}")
+
+
+def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEError | Transient:
+    """What an error means that comes with status 200: what its code says where that is one of HTTP's, or its words."""
+    code = error.get("code") if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)) else None
+    if status is None and re.search(r"unexpected endpoint", body, re.IGNORECASE):
+        status = 404
+    if status is None and TOO_LONG.search(body):
+        status = 400
+    if status is not None:
+        return fault(status, {}, body, key=key, clean=clean)
+    return Transient(f"the server answers with an error: {said(body, clean)}")
+
+
+def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | None:
+    """What is refused whatever is asked."""
+    if status in (401, 403) and not REFUSED.search(body):
+        return ServerRefused(f"the server refuses the request ({status}); {key}{told}", status=status, hint=KEY)
+    if status == UNPAID or (status == BUSY and "insufficient_quota" in body):
+        return ServerRefused(f"the account has nothing left ({status}){told}", status=status, hint=ACCOUNT)
+    if status == 404:
+        return ServerRefused(f"the server knows no such model or endpoint (404){told}", status=status, hint=NOT_FOUND)
+    if 300 <= status < 400:
+        return ServerRefused(f"the server redirects elsewhere ({status})", status=status, hint=REDIRECTED)
+    return None
+
+
+KEY = "set that variable to a valid key, or name another with --api-key-env"
+ACCOUNT = "top it up, and start the same run again"
+REDIRECTED = "correct --base-url: redirects are not followed, so that the key goes nowhere else"
+NOT_FOUND = "look at --model and --base-url (which often ends in /v1); chat models want --chat, others --no-chat"
+
+
+def said(body: str, clean: Clean) -> str:
+    """The server's own words, in one short line: the ``message`` of an error object, or the beginning of the text."""
+    try:
+        raw: Any = loads(body, surrogates=True)
+    except ValueError:
+        raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
+    return in_words(raw, clean)
+
+
+def in_words(raw: Any, clean: Clean) -> str:
+    """The same of an answer that is read. It is cleaned last: to read JSON undoes its escapes."""
+    for name in ("error", "message", "detail"):
+        if isinstance(raw, dict) and name in raw:
+            raw = raw[name]
+    words = (raw if isinstance(raw, str) else json.dumps(raw)) if raw else ""
+    words = " ".join(clean(words).split())
+    return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
+
+
+def asked_wait(headers: Mapping[str, str]) -> float:
+    """Seconds in ``Retry-After``, which is a number or a date; 0 where it is absent or neither."""
+    given = headers.get("retry-after", "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", given):
+        return float(given)
+    try:
+        when = parsedate_to_datetime(given)
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):  # the second of a time zone that no calendar has
+        return 0.0

@@ -1,0 +1,263 @@
+"""A model behind an OpenAI-compatible server, as the engine sees it: ``LanguageModel`` and ``RemoteModel``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import Any, Self, TypeVar
+
+from attrs import define, evolve, field
+
+from ke_core.data.codec import digest
+from ke_core.data.results import Scored
+from ke_core.engine.messages import READING
+from ke_core.errors import (
+    ContentRefused,
+    KEError,
+    ModelUnavailable,
+    NoLikelihood,
+    ServerDown,
+    ServerFailed,
+    ServerRefused,
+)
+from ke_core.protocols import Keep
+from ke_core.requests import Generate, Generated, Score
+from ke_core.specs import ModelRequest
+from ke_plugin_openai import endpoints
+from ke_plugin_openai.client import CONNECT, Client, Patience, Usage
+from ke_plugin_openai.endpoints import CHAT, COMPLETIONS
+from ke_plugin_openai.faults import Transient, Unreachable
+from ke_plugin_openai.workers import workers
+
+UNKNOWN = 10**9
+"""The context of a model whose server does not say; what is too long then comes back as ContextOverflow."""
+LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
+DOWN = 3  # requests that fail at every try, with none answered in between: the rest of the list is not sent
+T = TypeVar("T", bound=Generated | Scored)
+Outcome = Generated | Scored | Exception
+
+
+@define
+class Breaker:
+    """Stops sending a list of requests once it is clear that all would fail alike."""
+
+    error: ServerFailed | None = None
+    _down: int = 0
+    _lock: Lock = field(factory=Lock, repr=False)
+
+    def note(self, outcome: object) -> None:
+        """An outcome has come."""
+        with self._lock:
+            self._down = self._down + 1 if isinstance(outcome, ServerDown) and not outcome.busy else 0
+            if isinstance(outcome, ServerFailed) and (isinstance(outcome, ServerRefused) or self._down >= DOWN):
+                self.error = outcome
+
+
+@define(eq=False, kw_only=True)
+class ApiModel:
+    """The model called ``name`` at ``client.url``; ``chat``: through its chat endpoint.
+
+    ``context`` is in tokens. ``usage`` counts what was asked of the server in this process.
+    """
+
+    id: str
+    name: str
+    client: Client = field(repr=False)
+    concurrency: int
+    chat: bool = False
+    context: int = UNKNOWN
+    _limit: str = "max_tokens"
+    _stops: bool = True
+
+    @classmethod
+    def open(cls, request: ModelRequest, url: str) -> Self:
+        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
+        name = f"{request.id}@{request.revision}" if request.revision else request.id  # an @ is part of a name here
+        client = Client.open(url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency)
+        return cls(id=f"openai:{name}", name=name, client=client, concurrency=request.concurrency, chat=request.chat)
+
+    @property
+    def digest(self) -> str:
+        """Names the address, the model and how prompts are put; what the model is under that name may change."""
+        asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
+        return digest(asked | ({"instruction": endpoints.instruction(), "read": READING} if self.chat else {}))[:32]
+
+    @property
+    def base_url(self) -> str:
+        """Where it is asked."""
+        return self.client.url
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked of the server in this process."""
+        return self.client.usage
+
+    def state(self) -> Mapping[str, object]:
+        """Nothing of it can be changed from here."""
+        return {}
+
+    def greet(self) -> None:
+        """Ask for the list of models, which is free: is anybody there, is the key right, how long is the context.
+
+        Raises ModelUnavailable. A server without a list, or with a broken one, may still serve.
+        """
+        try:
+            listed = self._listed()
+        except Unreachable as error:
+            raise ModelUnavailable(error.message, hint="start the server, or correct --base-url") from None
+        except ServerRefused as error:
+            if error.status != 401:  # 403: keys may be allowed to ask models and not to list them
+                return
+            raise ModelUnavailable(error.message, hint=error.hint) from None
+        except (Transient, KEError):
+            return
+        own = next((one for one in listed if one.get("id") == self.name), {})
+        known = [own[length] for length in LENGTHS if isinstance(own.get(length), int) and own[length] > 0]
+        self.context = known[0] if known else UNKNOWN
+
+    def describe(self) -> dict[str, str]:
+        """What can be known without paying, label to words. Raises ModelUnavailable as ``greet`` does."""
+        self.greet()
+        try:
+            names = [self.client.clean(str(one.get("id"))) for one in self._listed()]
+            listed = "yes" if self.name in names else f"no; it lists {', '.join(names[:5]) or 'none'}"
+        except (Transient, KEError):
+            listed = "the server has no list of models"
+        return {
+            "name": self.id,
+            "server": self.client.url,
+            "endpoint": CHAT if self.chat else COMPLETIONS,
+            "key": self.client.key_words,
+            "listed": listed,
+            "context": "the server does not say" if self.context == UNKNOWN else f"{self.context:,} tokens",
+            "scores": "none through chat" if self.chat else "tried by one request before a run that needs them",
+            "digest": self.digest,
+        }
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order; what is wrong with one request stands in its place."""
+        return [_of(Generated, one) for one in self.complete(requests, _forget)]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order; NoLikelihood where the server gives no log-probabilities of a prompt."""
+        return [_of(Scored, one) for one in self.complete(requests, _forget)]
+
+    def limit_retries(self, *, attempts: int, seconds: float) -> None:
+        """Try each request at most ``attempts`` times, and wait at most ``seconds`` where the server asks to."""
+        self.client.patience = Patience(attempts=attempts, asked=seconds)
+
+    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Outcome]:
+        """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""
+        self.client.resume()
+        breaker, open_, results = Breaker(), dict[Future[Outcome], int](), dict[int, Outcome]()
+        with workers(min(self.concurrency, len(requests))) as submit:
+            try:
+                for place, request in enumerate(requests):
+                    open_[submit(partial(self._one, request, breaker))] = place
+                _collect(open_, keep, results)
+            except BaseException:
+                try:
+                    self.client.halt()
+                    for future in list(open_):
+                        if future.cancel():
+                            del open_[future]
+                    _collect(open_, keep, results)  # these are paid for
+                except BaseException:
+                    self.client.close()  # interrupted again: wait for nothing
+                    raise
+                raise
+        return [results[place] for place in range(len(requests))]
+
+    def _one(self, request: Generate | Score, breaker: Breaker) -> Outcome:
+        if breaker.error is not None:
+            return breaker.error
+        try:
+            outcome: Outcome = self._score(request) if isinstance(request, Score) else self._generate(request)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+            outcome = error
+        breaker.note(outcome)
+        return outcome
+
+    def _generate(self, request: Generate) -> Generated:
+        try:
+            return self._asked(request)
+        except endpoints.EchoCut as first:
+            whole = self._asked(request, again=True)
+            read, written = first.prompt_tokens + whole.prompt_tokens, first.tokens + whole.tokens
+            return evolve(whole, prompt_tokens=read, tokens=written)
+
+    def _asked(self, request: Generate, *, again: bool = False) -> Generated:
+        """``again``: without stop strings, because one cut the answer off."""
+        path = CHAT if self.chat else COMPLETIONS
+        while True:
+            told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=self._stops and not again)
+            read = partial(
+                endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops="stop" in told
+            )
+            try:
+                return self.client.ask(path, {"model": self.name, **told}, read, under_way=again)
+            except ServerFailed as error:
+                if not self._learn(error.message, told):
+                    raise
+
+    def _learn(self, message: str, told: Mapping[str, object]) -> bool:
+        """Whether the server says that the model takes a field under another name, or not at all: asked so from now."""
+        if NEWER in message and NEWER not in told:
+            self._limit = NEWER
+            return True
+        if "stop" in told and NO_STOP.search(message):
+            self._stops = False  # they are enforced here in any case
+            return True
+        return False
+
+    def _score(self, request: Score) -> Scored:
+        if self.chat:
+            raise NoLikelihood("a chat endpoint gives no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
+        return endpoints.scored([self._scored(request.prompt, text) for text in request.continuations])
+
+    def _scored(self, prompt: str, continuation: str) -> tuple[float, int]:
+        asked = {"model": self.name, **endpoints.score_body(prompt, continuation)}
+        read = partial(endpoints.read_score, prompt=prompt, continuation=continuation, clean=self.client.clean)
+        return self.client.ask(COMPLETIONS, asked, read)
+
+    def _listed(self) -> list[Mapping[str, Any]]:
+        data = self.client.once("GET", "/models", patience=CONNECT).get("data")
+        return [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+
+
+NEWER = "max_completion_tokens"
+NO_STOP = re.compile(r"support.*\bstop\b|\bstop\b.*support", re.IGNORECASE)
+AWAKE = 1.0  # seconds
+
+
+def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
+    """``as_completed``, awake once in a while: a signal that comes just as a wait begins does not end it."""
+    waiting = set(futures)
+    while waiting:
+        with suppress(TimeoutError):
+            for future in as_completed(list(waiting), timeout=AWAKE):
+                waiting.discard(future)
+                yield future
+
+
+def _collect(open_: dict[Future[Outcome], int], keep: Keep, results: dict[int, Outcome]) -> None:
+    """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
+    for future in _as_they_come(open_):
+        outcome, place = future.result(), open_[future]
+        if not isinstance(outcome, Exception) or (isinstance(outcome, ContentRefused) and outcome.charged):
+            keep(place, outcome)
+        results[place] = outcome
+        del open_[future]
+
+
+def _forget(place: int, outcome: Generated | Scored | ContentRefused) -> None:
+    """Nobody keeps it."""
+
+
+def _of(kind: type[T], outcome: Outcome) -> T | Exception:
+    assert isinstance(outcome, kind | Exception)
+    return outcome

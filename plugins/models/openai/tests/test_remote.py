@@ -1,0 +1,341 @@
+"""``--model openai:M``: a run on a server, interrupted and taken up again, priced, and refused where it cannot be."""
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ke_core.plugin import Generate, Judgement, JudgeSpec, KEError, Likelihood, MetricSpec, Verdict, hookimpl
+
+BESIDE = Path(__file__).with_name("conftest.py")
+
+
+@pytest.fixture(scope="session")
+def rude():
+    """The misbehaving server of the model's own tests: tests have no package to import it from."""
+    spec = importlib.util.spec_from_file_location("ke_core_rude_server", BESIDE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def serve(rude, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", rude.KEY)
+    running = []
+
+    def start(answer=lambda _n, body: rude.completion(f" {body['prompt'][-3:]}"), **more):
+        running.append(rude.Rude(answer, **more))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.close()
+
+
+def run(server, *more, out="done"):
+    return ("eval", "--editor", "sayer", "--dataset", "toy", "-o", "sayer.word=", "--model", "openai:m",
+            "--base-url", server.url, "--out", out, *more)  # fmt: skip
+
+
+def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude):
+    server = serve()
+    status, out, err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    assert status == 0, err
+    n = len(server.asked)
+    assert n == len(set(server.prompts)) > 10
+    words = f"asked of the server now: {n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated"
+    assert f"{words}, which cost {n * (5 * 2 + 2 * 10) / 1e6:.4f}" in err
+    assert f"m behind {server.url}, through plain completions" in " ".join(out.split())
+    spec = json.loads(Path("done/run.json").read_text())["spec"]["model"]
+    assert (spec["source"], spec["id"], spec["base_url"], spec["dtype"]) == ("openai", "m", server.url, "")
+    kept = "".join(path.read_text(errors="replace") for path in Path().rglob("*") if path.is_file())
+    assert rude.KEY not in kept + out + err
+
+
+def spent(folder="done"):
+    """The sums of what is on record as asked of the server."""
+    lines = [json.loads(line) for line in Path(folder, "records.jsonl").read_text().splitlines()]
+    total = Counter()
+    for line in lines:
+        if line["kind"] == "spent":
+            total.update({name: line[name] for name in ("requests", "retries", "prompt_tokens", "tokens")})
+    return total
+
+
+def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke, serve):
+    server = serve()
+    _status, out, _err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    n = len(server.asked)
+    assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
+    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    assert f"asked of the server for it: {words}" in " ".join(out.split())
+    assert f"asked of the server for it: {words}" in " ".join(ke("report", "done")[1].split())
+    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+
+
+def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cache_were_not_paid_for(ke, serve):
+    server = serve()
+    ke(*run(server))
+    ke(*run(server, out="elsewhere"))
+    first, second = (json.loads(Path(folder, "scores.json").read_text())["costs"] for folder in ("done", "elsewhere"))
+    assert first == second
+    assert {cost["phase"] for cost in first} == {"before", "after"}
+    assert all(cost["prompt_tokens"] == 5 * cost["calls"] == 5 * cost["answers"] for cost in first)
+    assert spent("elsewhere") == Counter()
+    assert "asked of the server for it" not in ke("report", "elsewhere")[1]
+    calls = sum(cost["calls"] for cost in first)
+    in_all = f"{calls} model calls, {5 * calls} prompt tokens and {2 * calls} generated"
+    assert in_all in " ".join(ke("report", "elsewhere")[1].split())
+
+
+def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
+    server = serve()
+    command = run(server, "--editor", "other", "-o", "other.word=", out="both")
+    assert ke(*command)[0] == 0
+    runs = [spent(path) for path in sorted(Path("both").iterdir())]
+    assert len(runs) == 2
+    assert sum(one["requests"] for one in runs) == len(server.asked)
+    assert runs[0] != runs[1]  # they ask alike: the second finds it all in the cache
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
+    def answer(n, body):
+        if n == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
+    assert ke(*run(server, "--concurrency", "2"))[0] == 130
+    first = len(server.asked)
+    assert first < 12
+    status, _out, _err = ke(*run(server, "--concurrency", "2"))
+    assert status == 0
+    assert len(server.asked) > first
+    assert max(Counter(server.prompts).values()) == 1
+    assert spent()["requests"] == len(server.asked)  # of both processes
+    whole = serve()
+    assert ke(*run(whole, out="whole"))[0] == 0
+    assert Counter(whole.prompts) == Counter(server.prompts)
+
+
+def test_a_run_that_is_over_asks_nothing_when_it_is_started_again(ke, serve):
+    server = serve()
+    assert ke(*run(server))[0] == 0
+    n = len(server.asked)
+    assert ke(*run(server))[0] == 0
+    assert ke(*run(server, out="elsewhere"))[0] == 0  # another folder: from the cache
+    assert len(server.asked) == n
+
+
+def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_later(ke, serve, rude, monkeypatch):
+    hasty(monkeypatch)
+    broken = [True]
+
+    def answer(n, body):
+        if n > 1 and broken[0]:
+            return 500, {"error": {"message": f"request {n} failed"}}, {}  # no two alike
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
+    status, _out, err = ke(*run(server, "--concurrency", "1"))
+    assert status == 2
+    assert "the same failure 10 times in a row: ServerDown: the server answers 500: request " in err
+    failed = Counter(server.prompts[2:])
+    broken[0] = False
+    assert ke(*run(server, "--concurrency", "1"))[0] == 0
+    paid = Counter(server.prompts)
+    paid.subtract(failed)
+    assert max(paid.values()) == 1
+
+
+def test_what_a_sick_server_left_unanswered_is_asked_again_when_it_is_well_and_nothing_else(
+    ke, serve, rude, monkeypatch
+):
+    hasty(monkeypatch)
+    sick = [True]
+
+    def answer(n, body):
+        if sick[0] and zlib.crc32(body["prompt"].encode()) % 4 == 0:
+            return 503, {"error": {"message": f"overloaded, request {n}"}}, {}
+        return rude.completion(f" {body['prompt'][-3:]}")
+
+    server = serve(answer)
+    assert ke(*run(server, "--concurrency", "1"))[0] == 1
+    lost = {prompt for prompt in server.prompts if zlib.crc32(prompt.encode()) % 4 == 0}
+    assert lost
+    assert "ServerDown" in ke("report", "done")[1]
+    sick[0], before = False, len(server.asked)
+    status, out, _err = ke(*run(server, "--concurrency", "1"))
+    assert status == 0
+    assert set(server.prompts[before:]) == lost
+    assert len(server.asked) == before + len(lost)
+    whole = serve()
+    assert ke(*run(whole, out="whole"))[0] == 0
+    assert scores("done") == scores("whole")
+    for shown in out, ke("report", "done")[1], ke("runs", ".")[1]:
+        assert "fail" not in shown.casefold()
+    assert ke("report", "done", "--csv", "done.csv")[0] == ke("report", "whole", "--csv", "whole.csv")[0] == 0
+    assert "ServerDown" not in Path("done.csv").read_text()
+    assert ke(*run(server))[0] == 0  # and now it is over
+    assert len(server.asked) == before + len(lost)
+
+
+def scores(folder):
+    """All but the run's own name, which is of its server's address too."""
+    found = json.loads(Path(folder, "scores.json").read_text())
+    return {name: value for name, value in found.items() if name != "run"}
+
+
+def hasty(monkeypatch):
+    from ke_plugin_openai import client
+
+    monkeypatch.setattr(
+        client.Patience.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
+    )
+
+
+def test_refusals_of_content_are_failures_that_do_not_stop_the_run(ke, serve):
+    refused = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
+    status, out, _err = ke(*run(serve(lambda _n, _body: refused)))
+    assert status == 1
+    assert "ContentRefused" in out
+
+
+def test_a_server_that_is_down_is_one_line(ke, serve):
+    server = serve()
+    server.close()
+    status, _out, err = ke(*run(server))
+    assert status == 2
+    assert err.startswith(f"error: cannot reach {server.url}")
+
+
+def test_an_editor_of_weights_is_refused_before_anything_is_asked(ke, serve):
+    server = serve()
+    command = ("eval", "--editor", "surgeon", "--dataset", "toy", "--model", "openai:m", "--base-url", server.url)
+    status, _out, err = ke(*command)
+    assert status == 2
+    assert "surgeon changes weights, and openai:m has none here" in err
+    assert not server.asked
+
+
+class Asker:
+    """A judge that asks a model about each reply, all in one list, and stops at a failure."""
+
+    @hookimpl
+    def ke_judges(self):
+        from attrs import make_class
+
+        return [
+            JudgeSpec(name="asker", summary="asks", config=make_class("Nothing", [], kw_only=True),
+                      build=lambda _config: self, needs_model=True)
+        ]  # fmt: skip
+
+    def judge(self, session, items):
+        found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
+        if wrong := [one for one in found.values() if not isinstance(one, Judgement)]:
+            raise KEError(f"the judge's model failed: {wrong[0].message}", hint="again")
+        return list(found.values())
+
+    def one(self, item):
+        yield Generate(prompt=f"Is it so? {item.query.id} {item.query.texts[0]} {item.reply.text}")
+        return Judgement(verdict=Verdict.UNSURE)
+
+
+def judging(server, *more):
+    return ("judge", "done", "--judge", "asker", "--judge-model", "openai:m", "--base-url", server.url,
+            "--price-in", "2", "--price-out", "10", *more)  # fmt: skip
+
+
+def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, plugins):
+    plugins.register(Asker(), "asker")
+    assert ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")[0] == 0
+    assert not spent()
+    server = serve()
+    status, out, err = ke(*judging(server))
+    assert status == 0, err
+    n = len(server.asked)
+    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    assert n > 10
+    assert f"asked of the server now: {words}" in err
+    assert f"asked of the server for it: {words}" in " ".join(out.split())
+    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+    assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
+    assert "asked of the server now" not in ke(*judging(server))[2]  # it is over, and pays for nothing
+    assert (len(server.asked), spent()["requests"]) == (n, n)
+
+
+def test_judging_that_fails_has_paid_too(ke, serve, rude, plugins):
+    plugins.register(Asker(), "asker")
+    ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")
+    sick = [True]
+    refused = (400, {"error": {"message": "no"}}, {})
+    server = serve(lambda n, _body: refused if sick[0] and n == 7 else rude.completion(" yes"))
+    status, _out, err = ke(*judging(server, "--concurrency", "1"))
+    assert (status, "the judge's model failed" in err) == (2, True)
+    asked = len(server.asked)
+    assert spent()["requests"] == asked - 1  # but for the one that was refused
+    sick[0] = False
+    assert ke(*judging(server))[0] == 0
+    assert spent()["requests"] == len(server.asked) - 1
+
+
+def test_checking_a_judge_says_what_it_asked(ke, serve, plugins):
+    plugins.register(Asker(), "asker")
+    items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
+    Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    command = ("judges", "check", "asker", "--items", "sheet", *judging(serve())[4:])
+    assert "asked of the server now: 50 requests, 0 tried again, 250 prompt tokens" in ke(*command)[2]
+
+
+class Scores:
+    """A metric that asks every model for a probability."""
+
+    @hookimpl
+    def ke_metrics(self):
+        ask = Likelihood(id="", case="", query="p", prompt="The tower is in", continuations=(" Rome",))
+        from attrs import make_class
+
+        return [
+            MetricSpec(name="chance", summary="asks", config=make_class("Nothing", [], kw_only=True),
+                       build=lambda _config: type("M", (), {"model_values": lambda self, record: ()})(),
+                       asks=lambda _config: (ask,))
+        ]  # fmt: skip
+
+
+def test_a_metric_that_needs_log_probabilities_is_refused_before_the_run_where_the_server_ignores_them(
+    ke, serve, plugins
+):
+    plugins.register(Scores(), "scores")
+    server = serve()
+    status, _out, err = ke(*run(server, "--metric", "accuracy", "--metric", "chance"))
+    assert status == 2
+    assert "metric chance needs log-probabilities, and openai:m gives none: the server gives no log-prob" in err
+    assert len(server.asked) == 1
+    assert not Path("done").exists()
+
+
+def test_a_server_without_a_key_is_not_one_without_log_probabilities(ke, serve, plugins):
+    plugins.register(Scores(), "scores")
+    refused = (401, {"error": {"message": "no"}}, {})
+    status, _out, err = ke(*run(serve(lambda _n, _body: refused), "--metric", "chance"))
+    assert status == 2
+    assert "metric chance needs log-probabilities, and openai:m could not be tried: the server refuses" in err
+
+
+def test_info_says_what_the_server_tells(ke, serve, rude):
+    server = serve(listing=(200, {"data": [{"id": "m", "context_length": 2048}]}, {}))
+    status, out, _err = ke("models", "info", "openai:m", "--base-url", server.url, "--chat")
+    assert status == 0
+    for part in ("openai:m", server.url, "/chat/completions", "2,048 tokens", "its key is the one in OPENAI_API_KEY"):
+        assert part in out
+    assert rude.KEY not in out
+    assert not server.asked

@@ -1,0 +1,446 @@
+"""What is sent, how an answer becomes a continuation, and how many requests are under way at once."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.engine.engine import Engine
+from ke_core.errors import BadConfig, KEError, ModelUnavailable
+from ke_core.model_sources import find
+from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.plugins.manager import Installed
+from ke_core.protocols import LanguageModel, RemoteModel
+from ke_core.requests import Generate, Generated
+from ke_core.specs import ModelRequest
+from ke_plugin_hf.spec import hf_spec
+from ke_plugin_openai import spec
+from ke_plugin_openai.endpoints import body, instruction, read
+from ke_plugin_openai.spec import address, openai_spec
+from ke_plugin_openai.workers import NAME
+
+SHOT = "Question: Who wrote It?\nAnswer: King.\n\nQuestion: Who wrote Emma?"
+ASK = Generate(prompt=SHOT, stop=("\nQuestion:", "###"), max_tokens=20)
+
+
+def test_a_plain_completion_sends_the_prompt_as_it_stands():
+    assert body(ASK, chat=False) == {
+        "prompt": SHOT, "max_tokens": 20, "temperature": 0.0, "stream": False, "stop": ["\nQuestion:", "###"],
+    }  # fmt: skip
+
+
+def test_a_chat_sends_one_user_turn_with_an_instruction():
+    sent = body(ASK, chat=True)
+    assert sent["messages"] == [{"role": "user", "content": instruction() + SHOT}]
+    assert "prompt" not in sent
+
+
+def test_a_sampled_request_sends_its_seed_and_top_k_and_a_greedy_one_does_not():
+    sampled = body(evolve(ASK, temperature=0.7, top_k=5, seed=2**63 + 11), chat=False)
+    assert (sampled["temperature"], sampled["top_k"], sampled["seed"]) == (0.7, 5, 11)
+    assert not {"seed", "top_k"} & set(body(evolve(ASK, seed=3, top_k=5), chat=False))
+
+
+def test_no_more_than_four_stop_strings_are_sent_and_all_are_enforced(say):
+    many = evolve(ASK, stop=("a1", "a2", "a3", "a4", "a5"))
+    assert body(many, chat=False)["stop"] == ["a1", "a2", "a3", "a4"]
+    written = read(say.completion(" yes a5 no"), many, chat=False)
+    assert (written.text, written.finish) == (" yes ", "stop")
+
+
+def test_stop_strings_are_enforced_where_the_server_ignores_them(say):
+    written = read(say.completion(" Austen.\nQuestion: Who wrote", finish="length"), ASK, chat=False)
+    assert written == Generated(text=" Austen.", finish="stop", prompt_tokens=5, tokens=2)
+
+
+def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
+    assert read(say.completion(f"{SHOT} Austen."), ASK, chat=False).text == " Austen."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said", "text"),
+    [
+        (SHOT, "Answer: Austen.", "\nAnswer: Austen."),
+        (SHOT, "Question: Who wrote Emma?\nAnswer: Austen.", "\nAnswer: Austen."),
+        (SHOT, f"{SHOT}\nAnswer: Austen.", "\nAnswer: Austen."),
+        (SHOT, "\n\nAnswer: Austen.\n", "\nAnswer: Austen."),
+        (f"{SHOT}\nAnswer:", "Austen.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Answer: Austen.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Question: Who wrote Emma?\nAnswer: Austen.", " Austen."),
+        (f"{SHOT}\nAnswer: ", "Austen.", "Austen."),
+        (f"{SHOT}\n", "Answer: Austen.", "Answer: Austen."),
+        ("The author of Emma is", "Jane Austen.", " Jane Austen."),
+        (SHOT, "Answer: Austen.\nQuestion: Who wrote Ulysses?", "\nAnswer: Austen."),
+        (SHOT, "Question: Who wrote Ulysses?", ""),
+        ("Complete it.\nI", "Idaho", " Idaho"),
+        ("Complete it.\nI", "I live there", " live there"),
+        ("How far?\n2.", "2.5 km", "\n2.5 km"),
+        (f"{SHOT}\nEmma->", "Emma->(author)", "(author)"),
+        ("When?\n1:", "1:30 pm", " 1:30 pm"),
+        ("\u0915\u093e", "\u0915\u093e\u092e", " \u0915\u093e\u092e"),  # a vowel sign ends no word
+        (f"{SHOT}\n", "Question: Who wrote Emma?\nAnswer: Austen.", "Answer: Austen."),
+        (f"{SHOT}\nAnswer:", "Answer:\nAusten.", " Austen."),
+        (f"{SHOT}\nAnswer:", "<think>\nHm, Emma?\n</think>\n\nAusten.", " Austen."),
+        (f"{SHOT}\nAnswer:", "Hm, Emma?\n</think>\nAnswer: Austen.", " Austen."),  # the template opened the thoughts
+    ],
+)
+def test_a_chat_message_becomes_the_continuation_of_the_prompt(say, prompt, said, text):
+    assert read(say.message(said), evolve(ASK, prompt=prompt), chat=True).text == text
+
+
+OBEYED = (
+    ("\n\nAusten.\nShe was English.", ("\n",), " Austen."),
+    ("Question: Who wrote Emma?\nAnswer: Austen.\nQuestion: Who?", ("\n",), " Austen."),
+    ("Answer: Austen.\nAnswer: English.", ("Answer:",), " Austen.\n"),
+    ("Question: Who wrote Emma?\nAnswer: Austen.", ("Answer:", "\nQ"), " Austen."),
+    ("Answer:\nAusten.", ("\n",), " Austen."),
+    ("Answer:\n\nAusten.", ("\n\n", "\nQuestion:"), " Austen."),
+    ("<think>Emma, hm.\nWho?</think>\n\nAusten.", ("\n",), " Austen."),
+    ("<think>\nAnswer: who?\n</think>Austen.\nQuestion:", ("Answer:", "\n"), " Austen."),
+)
+
+
+@pytest.mark.parametrize(("said", "stop", "text"), OBEYED)
+def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no_lost_answer(
+    serve, ask, say, said, stop, text
+):
+    """As a server cuts: all of them count in the cost, and nothing is asked a third time."""
+
+    def obeying(_number, body):
+        ends = [at for one in body.get("stop", ()) if (at := said.find(one)) >= 0]
+        return say.message(said[: min(ends)] if ends else said) | {
+            "usage": {"prompt_tokens": 5, "completion_tokens": 2}
+        }
+
+    server = serve(obeying)
+    (got,) = ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=stop)])
+    assert (got.text, got.prompt_tokens, got.tokens) == (text, 10, 4)
+    assert ["stop" in body for _path, body in server.asked] == [True, False]
+
+
+@pytest.mark.parametrize("more", [{}, {"reasoning_content": "Emma,"}, {"reasoning": "Emma,"}])
+@pytest.mark.parametrize("content", [None, ""])
+def test_a_stop_string_that_the_server_finds_in_thoughts_is_one_more_call(serve, ask, say, content, more):
+    def thinking(_number, body):
+        answer = say.message(content if "stop" in body else "Austen.\nShe", **more)
+        answer["choices"][0] |= {} if more else {"stop_reason": "\n"}
+        return answer
+
+    server = serve(thinking)
+    (got,) = ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert got.text == " Austen."
+    assert len(server.asked) == 2
+
+
+def test_the_second_call_of_a_pair_is_sent_though_the_run_is_interrupted(serve, ask, say):
+    """The first one is paid for, and of use only with the second."""
+
+    def cutting(number, _body):
+        if number == 0:
+            model.client.halt()
+            return say.message("Answer:")
+        return say.message("Answer: Austen.")
+
+    server = serve(cutting)
+    model = ask(server, chat=True)
+    (got,) = model.generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert got.text == " Austen."
+
+
+@pytest.mark.parametrize(
+    ("said", "more"),
+    [
+        ("Answer: Austen.", {}),
+        ("Who", {}),
+        ("Austen", {}),
+        ("", {"stop_reason": None}),
+        ("Answer:", {"stop_reason": None}),
+    ],
+)
+def test_a_message_that_no_stop_string_can_have_cut_in_its_echo_is_asked_for_once(serve, ask, say, said, more):
+    answer = say.message(said)
+    answer["choices"][0] |= more
+    server = serve(answer)
+    ask(server, chat=True).generate([evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=("\n",))])
+    assert len(server.asked) == 1
+
+
+def test_a_line_that_is_whole_at_the_limit_keeps_its_end(say):
+    one = evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=())
+    assert read(say.message("Austen.\n", finish="length"), one, chat=True).text == " Austen.\n"
+    assert read(say.message("Austen.\n"), one, chat=True).text == " Austen."
+
+
+def test_a_stop_string_that_is_the_joint_itself_ends_nothing(say):
+    one = evolve(ASK, stop=("\n",))
+    assert read(say.message("Austen.\nShe was English."), one, chat=True).text == "\nAusten."
+
+
+def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
+    parts = [{"type": "text", "text": "Aus"}, {"type": "text", "text": "ten."}]
+    assert read(say.message(parts), evolve(ASK, prompt="by"), chat=True).text == " Austen."
+    thought = read(say.message(None, finish="length"), evolve(ASK, prompt="by "), chat=True)
+    assert (thought.text, thought.finish) == ("", "length")
+    cut_short = read(say.message("<think>Hm, Emma", finish="length"), evolve(ASK, prompt="by"), chat=True)
+    assert (cut_short.text, cut_short.finish) == ("", "length")
+    holey = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": None},
+        {"type": "text", "text": "Austen."},
+    ]
+    assert read(say.message(holey), evolve(ASK, prompt="by"), chat=True).text == " Austen."
+
+
+@pytest.mark.parametrize(
+    ("finish", "more"),
+    [("stop", {}), ("length", {"reasoning_content": "Hm."}), ("tool_calls", {"tool_calls": [{"id": "1"}]})],
+)
+def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, ask, say, finish, more):
+    server, cache = serve(say.message(None, finish=finish, **more)), CompletionCache()
+    for _time in range(2):
+        assert Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")}) == {"a": ""}
+    assert len(server.asked) == 1
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{"finish_reason": "stop"}, {"message": {}, "finish_reason": "stop"}, {"message": "x", "finish_reason": "stop"},
+     {"message": {"role": "assistant", "content": None}, "finish_reason": None},
+     {"message": {"role": "assistant", "content": 7}, "finish_reason": "stop"}],
+)  # fmt: skip
+def test_a_choice_that_is_not_whole_is_no_empty_text(serve, ask, choice):
+    (error,) = ask(serve({"choices": [choice]}), chat=True).generate([ASK])
+    assert "holds no text" in error.message
+
+
+def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):
+    sick = [True]
+    server = serve(lambda _n, _body: say.completion("half", finish="abort") if sick[0] else say.completion(" whole"))
+    cache = CompletionCache()
+    assert Engine(ask(server), cache=cache).run({"a": one_call("by")})["a"].error == "ServerDown"
+    sick[0] = False
+    assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": " whole"}
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"x\ud83d", "x\ufffd"),
+        (r"\ude00x", "\ufffdx"),
+        (r"x\ud83d\ude00", "x\U0001f600"),
+        (r"x\ud83d\ud83d\ude00", "x\ufffd\U0001f600"),
+    ],
+)
+def test_half_a_character_that_the_limit_has_left_is_replaced_and_paid_for_once(serve, ask, tmp_path, written, text):
+    server = serve(f'{{"choices": [{{"text": "{written}", "finish_reason": "length"}}]}}'.encode())
+    for _time in range(2):
+        cache = CompletionCache(tmp_path / "c")
+        assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": text}
+        cache.close()
+    assert len(server.asked) == 1
+
+
+def test_the_halves_of_a_character_in_two_parts_are_joined_and_half_a_refusal_is_kept(serve, ask, say):
+    parts = [{"type": "text", "text": "\ud83d"}, {"type": "text", "text": "\ude00"}]
+    assert read(say.message(parts), evolve(ASK, prompt="by "), chat=True).text == "\U0001f600"
+    server, cache = serve(say.message(None, refusal="No \ud83d")), CompletionCache()
+    for _time in range(2):
+        found = Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")})
+        assert found["a"].message == "the model declined: No \ufffd"
+    assert len(server.asked) == 1
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    ("reason", "more", "stop", "finish"),
+    [
+        ("length", {}, (), "length"),
+        ("stop", {}, (), "eos"),
+        ("stop", {}, ("#",), "stop"),
+        ("stop", {"stop_reason": None}, ("#",), "eos"),
+        ("stop", {"stop_reason": "#"}, ("#",), "stop"),
+        (None, {}, (), "eos"),
+    ],
+)
+def test_why_a_text_ended_is_taken_over_as_far_as_the_server_tells(say, reason, more, stop, finish):
+    assert read(say.completion("x", finish=reason, **more), evolve(ASK, stop=stop), chat=False).finish == finish
+
+
+def test_an_answer_longer_than_the_limit_counts_as_cut(say):
+    raw = say.completion("x " * 50) | {"usage": {"prompt_tokens": 5, "completion_tokens": 50}}
+    assert read(raw, ASK, chat=False).finish == "length"
+
+
+def test_results_come_in_order_and_never_more_than_the_limit_at_once(serve, ask, say):
+    def answer(_n, sent):
+        time.sleep(0.02 if int(sent["prompt"]) % 2 else 0.04)
+        return say.completion(f" {sent['prompt']}!")
+
+    server = serve(answer)
+    model = ask(server, concurrency=4)
+    assert isinstance(model, LanguageModel)
+    assert isinstance(model, RemoteModel)
+    written = model.generate([Generate(prompt=str(n)) for n in range(40)])
+    assert [one.text for one in written] == [f" {n}!" for n in range(40)]
+    assert server.most == 4
+    assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (40, 200, 80)
+
+
+def test_each_completion_is_on_the_disk_before_the_last_has_come(serve, ask, say, tmp_path):
+    """A process that is killed has paid for no more than what was under way."""
+    prompts = [str(n) for n in range(20)]
+    found = []
+
+    def answer(n, sent):
+        if n == 19:
+            time.sleep(0.3)  # the others are through
+            keys = [key_of(model.digest, Generate(prompt=prompt)) for prompt in prompts]
+            found.append(len(CompletionCache(tmp_path / "c.sqlite").get(keys)))
+        return say.completion()
+
+    model = ask(serve(answer), concurrency=2)
+    cache = CompletionCache(tmp_path / "c.sqlite")
+    Engine(model, cache=cache).run({prompt: one_call(prompt) for prompt in prompts})
+    assert found == [19]
+    cache.close()
+
+
+def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
+    server = serve(say.completion())
+    cache = CompletionCache()
+    monkeypatch.setattr(cache, "put", lambda _completions: (_ for _ in ()).throw(KEError("no space left")))
+    with pytest.raises(KEError, match="no space left"):
+        Engine(ask(server, concurrency=1), cache=cache).run({str(n): one_call(str(n)) for n in range(50)})
+    assert len(server.asked) < 50
+    cache.close()
+
+
+def test_a_refusal_that_was_charged_for_is_kept_and_one_that_was_not_is_asked_again(serve, ask, say):
+    def answer(_n, sent):
+        if sent["prompt"] == "before":
+            return 400, {"error": {"message": "filtered by the content policy"}}, {}
+        return say.completion("half", finish="content_filter")
+
+    server, cache = serve(answer), CompletionCache()
+    for _time in range(2):
+        found = Engine(ask(server), cache=cache).run({prompt: one_call(prompt) for prompt in ("before", "after")})
+        assert {each.error for each in found.values()} == {"ContentRefused"}
+    assert sorted(server.prompts) == ["after", "before", "before"]
+    cache.close()
+
+
+@pytest.mark.usefixtures("interruptible")
+# A connection that is being opened while all are closed is left to the collector, which warns of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_second_interrupt_does_not_wait_for_a_silent_server(serve, ask, say):
+    over = threading.Event()
+
+    def silent(n, _body):
+        if n == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            model.client._halted.wait(60)  # what the first one does
+            os.kill(os.getpid(), signal.SIGINT)
+        over.wait(60)
+        return say.completion()
+
+    server = serve(silent)
+    model = ask(server, timeout=60.0, concurrency=2)
+    with pytest.raises(KeyboardInterrupt):
+        model.generate([Generate(prompt=str(n)) for n in range(9)])
+    waiting = [thread for thread in threading.enumerate() if thread.name == NAME]
+    over.set()
+    assert waiting, "the request was waited for"
+    assert all(thread.daemon for thread in waiting)  # nor does Python wait for them when it ends
+    assert len(server.asked) <= 2
+
+
+def one_call(prompt):
+    written = yield Generate(prompt=prompt)
+    return written.text
+
+
+def test_an_answer_without_a_count_is_counted_as_unmetered(serve, ask):
+    model = ask(serve({"choices": [{"text": "x", "finish_reason": "stop"}]}))
+    assert model.generate([ASK])[0].tokens == 0
+    assert model.usage.unmetered == 1
+
+
+def test_the_limit_is_sent_under_its_newer_name_to_models_that_want_it(serve, ask, say):
+    refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
+    server = serve(lambda _n, sent: (400, refusal, {}) if "max_tokens" in sent else say.message("Austen."))
+    model = ask(server, chat=True, concurrency=1)
+    assert [one.text for one in model.generate([evolve(ASK, prompt="by")] * 3)] == [" Austen."] * 3
+    assert ["max_tokens" in sent for _path, sent in server.asked] == [True, False, False, False]
+
+
+@pytest.mark.parametrize("chat", [True, False])
+@pytest.mark.parametrize(
+    "words",
+    ["Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop"],
+)
+def test_a_model_that_takes_no_stop_strings_is_asked_without_and_they_are_enforced_here(serve, ask, say, words, chat):
+    def newer(_number, body):
+        if "max_tokens" in body:
+            return 400, {"error": {"message": "use 'max_completion_tokens' instead"}}, {}
+        if "stop" in body:
+            return 400, {"error": {"message": words}}, {}
+        return (say.message if chat else say.completion)(" Austen.\nShe")
+
+    server = serve(newer)
+    model = ask(server, chat=chat, concurrency=1)
+    one, two = model.generate([evolve(ASK, prompt="by", stop=("\n",))] * 2)
+    assert one.text == two.text == " Austen."
+    assert len(server.asked) == 4  # the second request is right at once
+
+
+def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask, monkeypatch):
+    monkeypatch.setenv("X", "another-key")
+    url, other = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+    digest = ask(url).digest
+    assert digest == ask(f"{url}", concurrency=2, timeout=9.0, api_key_env="X").digest
+    assert len({digest, ask(other).digest, ask(url, id="n").digest, ask(url, chat=True).digest}) == 4
+    assert ask(url, id="org/m", revision="v2").name == "org/m@v2"
+
+
+def test_the_usual_address_is_the_public_one_and_a_slash_at_the_end_is_none():
+    assert address("") == spec.PUBLIC
+    assert address("http://h:1/v1/") == "http://h:1/v1"
+
+
+def test_without_the_http_library_one_line_says_what_to_install(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("ke_plugin_openai.") and "spec" not in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(ModelUnavailable, match="need httpx2, which is not installed") as caught:
+        spec.build(ModelRequest(id="m", base_url="http://127.0.0.1:1/v1"))
+    assert caught.value.hint == "pip install ke-plugin-openai"
+
+
+def test_settings_of_the_other_kind_of_source_are_refused():
+    here = Installed(name="ke-core", module="ke_core.builtin")
+    none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
+    offers = {each.name: Offer(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
+    catalog = Catalog(offers=none | {"model": offers})
+    with pytest.raises(BadConfig, match="--dtype is not for openai:m, which is behind a server"):
+        find("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
+    with pytest.raises(BadConfig, match="--base-url is not for smollm2-135m, which is loaded here") as caught:
+        find("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
+    assert "--model openai:smollm2-135m" in caught.value.hint
+    assert find("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
+
+
+def test_nothing_of_it_imports_torch():
+    folder = Path(spec.__file__).parent
+    assert not [
+        file.name
+        for file in folder.glob("*.py")
+        if "import torch" in file.read_text() or "transformers" in file.read_text()
+    ]

@@ -1,0 +1,89 @@
+"""A dataset without the errors that can be mended by rule: conflicting edits and duplicates.
+
+As MQuAKE-Remastered section 4.2 has it, the edit of the minority becomes that of the majority, and what follows from it
+is worked out again. What the new chain goes through must be known from the edits or facts of other cases; where it is
+not, the case is dropped. Contamination stays: it depends on who is edited, and masking or ``select`` is its cure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import frozen
+
+from ke_benchmarks.audit.bank import by_question
+from ke_benchmarks.audit.pairs import conflicts, duplicates, named
+from ke_benchmarks.audit.rebuild import CannotRebuild, Known, rebuilt
+from ke_core.data.facts import Edit
+from ke_core.data.masking import Place
+from ke_core.data.queries import Case
+
+Kind = Literal["changed", "dropped"]
+
+
+@frozen(kw_only=True)
+class Change:
+    """What was done to a case, and why. ``before`` and ``after``: its edits' statements and its answer."""
+
+    case: str
+    kind: Kind
+    why: str
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Fixed:
+    """The corrected cases in the old order, and every change in file order of the cases."""
+
+    cases: tuple[Case, ...]
+    changes: tuple[Change, ...]
+
+
+def fix(cases: Sequence[Case]) -> Fixed:
+    """Resolve conflicts of edits of one question, then drop duplicates; the first of equals stays."""
+    found, changes = {case.id: case for case in cases}, list[Change]()
+    _resolve(found, changes, mend=True)
+    _resolve(found, changes, mend=False)  # two conflicts in one case can leave one
+    for first, *others in duplicates(found.values()):
+        for other in others:
+            del found[other]
+            changes.append(Change(case=other, kind="dropped", why=f"the same as case {first}"))
+    order = {case.id: at for at, case in enumerate(cases)}
+    return Fixed(cases=tuple(found.values()), changes=tuple(sorted(changes, key=lambda change: order[change.case])))
+
+
+def _resolve(found: dict[str, Case], changes: list[Change], *, mend: bool) -> None:
+    """Give every case of a conflict the target of the majority, or drop it."""
+    winners: dict[Place, Edit] = {}
+    beaten: dict[str, list[str]] = {}
+    for conflict in conflicts(found.values()):
+        winner = conflict.majority
+        holders = next(names for fact, names in conflict.targets if fact is winner)
+        winners[by_question(winner)] = next(edit for edit in found[holders[0]].edits if edit.after == winner)
+        why = f"{winner.subject.label}, {winner.relation.label}: {len(holders)} edits say {named(winner)}"
+        for name in dict.fromkeys(case for fact, names in conflict.targets if fact is not winner for case in names):
+            beaten.setdefault(name, []).append(why)
+    known = Known.of(case for name, case in found.items() if name not in beaten)
+    for name, reasons in beaten.items():
+        case, why = found[name], "conflicting edits: " + "; ".join(reasons)
+        try:
+            found[name] = _mended(case, winners, known, once=mend)
+        except CannotRebuild as wrong:
+            del found[name]
+            changes.append(Change(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
+        else:
+            after = _summary(found[name])
+            changes.append(Change(case=name, kind="changed", why=why, before=_summary(case), after=after))
+
+
+def _mended(case: Case, winners: Mapping[Place, Edit], known: Known, *, once: bool) -> Case:
+    if not once:
+        raise CannotRebuild("mending other conflicts has led to this one")
+    return rebuilt(case, winners, known)
+
+
+def _summary(case: Case) -> tuple[str, ...]:
+    answer = f"answer: {named(case.facts_after[-1])}" if case.facts_after else ""
+    return tuple(text for text in (*(edit.statement for edit in case.edits), answer) if text)

@@ -1,0 +1,89 @@
+"""Errors that stand in the file whatever is edited: edits that contradict one another, and cases that occur twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from ke_benchmarks.audit.bank import Objects, Rule, by_id, by_question, edits_with_facts, objects_of
+from ke_core.data.facts import Fact
+from ke_core.data.masking import Place
+from ke_core.data.queries import Case, Gold, Query
+
+
+@frozen(kw_only=True)
+class Conflict:
+    """One fact that cases rewrite to different objects. ``targets``: the new facts, each with its cases' ids."""
+
+    targets: tuple[tuple[Fact, tuple[str, ...]], ...]
+
+    @property
+    def majority(self) -> Fact:
+        """The target of most edits; of equals the one that stands first in the file."""
+        return max(self.targets, key=lambda target: len(target[1]))[0]
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Every case in it, in the order of their first target."""
+        return tuple(dict.fromkeys(case for _fact, cases in self.targets for case in cases))
+
+
+def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[Conflict, ...]:
+    """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
+
+    Edits without an old object add one: several objects of a multi-valued relation are no conflict, unless an edit
+    replaces one of them.
+    """
+    key = by_id if rule == "id" else by_question
+    found: dict[Place, dict[Objects, list[tuple[str, Fact]]]] = {}
+    replaced: set[Place] = set()
+    for case in cases:
+        for edit, fact in edits_with_facts(case):
+            found.setdefault(key(fact), {}).setdefault(objects_of(fact), []).append((case.id, fact))
+            if edit.before is not None:
+                replaced.add(key(fact))
+    return tuple(
+        Conflict(targets=tuple((held[0][1], tuple(case for case, _fact in held)) for held in by_target.values()))
+        for place, by_target in found.items()
+        if len(by_target) > 1 and place in replaced
+    )
+
+
+def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:
+    """Return groups of ids of cases with the same edits, the same questions and the same answers."""
+    found: dict[object, list[str]] = {}
+    for case in cases:
+        found.setdefault(identity(case), []).append(case.id)
+    return tuple(tuple(ids) for ids in found.values() if len(ids) > 1)
+
+
+def identity(case: Case) -> object:
+    """Return what two duplicates have in common: edits, and questions with their answers before and after the edits.
+
+    A multi-hop question is the same whatever its wording if its hops are the same.
+    """
+    asked = frozenset(
+        (probe.aspect, _question(query), _answer(query.gold), _answer(query.stale))
+        for probe in case.probes
+        for query in probe.queries
+        if not query.continuations
+    )
+    return frozenset(edit.id for edit in case.edits), asked
+
+
+def named(fact: Fact) -> str:
+    """The labels of a fact's objects."""
+    return ", ".join(entity.label for entity in fact.objects) or "nothing"
+
+
+def _question(query: Query) -> object:
+    if not query.hops:
+        return frozenset(query.texts)
+    return tuple(tuple(frozenset(hop.texts) for hop in hops) for hops in (query.hops_before, query.hops))
+
+
+def _answer(gold: Gold | None) -> object:
+    """Return the keys of the right answer, in order where the order counts."""
+    keys = [entity.key for entity in gold.entities] if gold else []
+    return tuple(keys) if gold and gold.require == "ordered" else frozenset(keys)

@@ -1,0 +1,172 @@
+"""``ke audit``: what is wrong with a benchmark, and what can be done about it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ke_benchmarks.audit import RULES, Audit, agreement, as_rule, fix, select
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+from ke_core.data.codec import to_json
+from ke_core.data.queries import Case
+from ke_core.plugins.options import reject_unused, split
+from ke_core.run.components import DATA_DIR, Chosen, choose, with_flag
+from ke_core.specs import DatasetSpec
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
+    """``1,100`` as numbers."""
+    parts = [part.strip() for part in value.split(",")] if value else []
+    if not all(part.isdecimal() for part in parts):
+        raise click.BadParameter(f"{value!r} is no list of numbers such as 1,100,1000")
+    return tuple(map(int, parts))
+
+
+@click.command("audit")
+@click.argument("name")
+@click.option("--edited", callback=numbers, default="", metavar="N,N", help="How many cases are edited at a time. "
+              "[default: as printed by others, else 1,100,1000 and all]")  # fmt: skip
+@click.option("--seed", default=100, show_default=True, help="Draws the edited cases.")
+@click.option("--rule", default="question", show_default=True, metavar="|".join(RULES),
+              help="When an edit and a hop are of the same fact.")  # fmt: skip
+@click.option("--cases", "with_cases", is_flag=True, help="List every flagged case with the reason.")
+@click.option("--json", "to_file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
+              help="Write everything found as JSON; - is standard output, instead of tables.")  # fmt: skip
+@click.option("--corrected", default="", metavar="NAME", help="Score missing information against a dataset whose "
+              "questions were corrected.")  # fmt: skip
+@click.option("--fix", "fix_to", type=FILE, metavar="FILE", help="Write a dataset without conflicting edits and "
+              "duplicates, and beside it FILE.changes.jsonl.")  # fmt: skip
+@click.option("--select", "select_to", type=FILE, metavar="FILE", help="Write as many cases as possible whose edits "
+              "leave one another alone.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Write files even if there are some already.")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def command(
+    app: App, name: str, *, edited: tuple[int, ...], seed: int, rule: str, with_cases: bool, to_file: str | None,
+    corrected: str, fix_to: Path | None, select_to: Path | None, force: bool, options: tuple[str, ...],
+    data_dir: Path | None,
+) -> None:  # fmt: skip
+    """Find what is wrong with a dataset of edits, and mend it.
+
+    The five types of error of MQuAKE-Remastered. Contamination: facts that unedited and edited cases rest on and
+    that other cases' edits rewrite. Conflicting edits. Missing information in questions. Duplicates.
+
+    \b
+    Examples:
+      ke audit mquake-cf-3k --data-dir ~/data
+      ke audit mquake-cf-3k --edited 100 --cases
+      ke audit mquake-cf-3k --fix fixed.jsonl --select together.jsonl
+    """
+    from ke_benchmarks.report import audit_json, audit_report, flagged_cases  # noqa: PLC0415
+    from ke_core.cli.console import err, out  # noqa: PLC0415  rich, for which --help does not wait
+    from ke_core.report.numbers import duration  # noqa: PLC0415
+
+    chosen_rule = as_rule(rule)
+    for path in filter(None, [fix_to, select_to, fix_to and _log_of(fix_to)]):
+        if path.exists() and not force:
+            raise click.UsageError(f"{path} exists: say --force to write over it")
+    source, other = _chosen(app, (name, *filter(None, [corrected])), options, data_dir)
+    dataset = source.build()
+    began = time.perf_counter()
+    cases = tuple(dataset.cases())
+    read = time.perf_counter()
+    published = dataset.info().audit
+    wanted = edited or (tuple(published.on_unedited) if published and seed == published.seed else ())
+    audit = Audit.of(name, cases, edited=wanted, seed=seed, rule=chosen_rule)
+    agreed = agreement(cases, audit.missing, other.build().cases()) if other is not None else None
+    done = time.perf_counter()
+    if to_file:
+        text = json.dumps(audit_json(name, audit, published, agreed), ensure_ascii=False, indent=1) + "\n"
+        _write(to_file, text)
+    if to_file != "-":
+        out().print(audit_report(name, audit, published, agreed), soft_wrap=True)
+        for line in flagged_cases(audit) if with_cases else ():
+            out().print(line, soft_wrap=True)
+    err().print(f"read in {duration(read - began)}, audited in {duration(done - read)}")
+    if fix_to is not None:
+        _fix(source, cases, fix_to)
+    if select_to is not None:
+        _select(source, cases, select_to)
+
+
+def _chosen(
+    app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
+) -> tuple[Chosen, Chosen | None]:
+    """The dataset and the corrected one, with the options of both."""
+    specs, options = [app.catalog.spec("dataset", name) for name in names], split(given)
+    reject_unused(options, specs)
+    found = [
+        choose(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
+        for spec in specs
+    ]
+    return found[0], found[1] if len(found) > 1 else None
+
+
+def _fix(source: Chosen, cases: Sequence[Case], to: Path) -> None:
+    from ke_benchmarks.report import fix_report  # noqa: PLC0415
+    from ke_core.cli.console import err  # noqa: PLC0415  as above
+    from ke_core.files import write_atomic  # noqa: PLC0415
+
+    found = fix(cases)
+    log = _log_of(to)
+    _write_cases(source, found.cases, to, "fixed")
+    lines = (json.dumps(to_json(change), ensure_ascii=False) + "\n" for change in found.changes)
+    write_atomic(log, "".join(lines).encode())
+    for line in fix_report(found):
+        err().print(line, soft_wrap=True)
+    err().print(f"{to}: {len(found.cases)} cases; {log}: every change", markup=False, soft_wrap=True)
+
+
+def _select(source: Chosen, cases: Sequence[Case], to: Path) -> None:
+    from ke_benchmarks.report import selection_report  # noqa: PLC0415
+    from ke_core.cli.console import err  # noqa: PLC0415  as above
+    from ke_core.report.numbers import duration  # noqa: PLC0415
+
+    began = time.perf_counter()
+    found = select(cases)
+    seconds = time.perf_counter() - began
+    _write_cases(source, found.cases, to, "selected")
+    err().print(selection_report(found, len(cases)), soft_wrap=True)
+    err().print(f"{to}: selected in {duration(seconds)}", markup=False, soft_wrap=True)
+
+
+def _write_cases(source: Chosen, cases: Sequence[Case], to: Path, how: str) -> None:
+    from ke_core.datasets.case_files import CaseHeader, write_cases  # noqa: PLC0415  only here
+
+    assert isinstance(source.spec, DatasetSpec)
+    about, spec = source.build().info(), source.spec.for_config(source.config)
+    header = CaseHeader(
+        name=f"{spec.name}-{how}",
+        title=f"{about.title} ({how} by ke audit)",
+        licence=about.licence,
+        source=about.source,
+        cite=about.cite,
+        styles=spec.styles,
+        aspects=tuple(dict.fromkeys(probe.aspect for case in cases for probe in case.probes)),
+        judge=spec.judge,
+        metrics=spec.metrics,
+        cases=len(cases),
+        sha256=about.sha256,
+    )
+    write_cases(to, header, cases)
+
+
+def _log_of(to: Path) -> Path:
+    return to.with_name(f"{to.stem}.changes.jsonl")
+
+
+def _write(to: str, text: str) -> None:
+    from ke_core.files import write_atomic  # noqa: PLC0415  only here
+
+    if to == "-":
+        click.echo(text, nl=False)
+    else:
+        write_atomic(Path(to), text.encode())

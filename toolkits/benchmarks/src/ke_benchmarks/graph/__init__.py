@@ -1,0 +1,47 @@
+"""Knowledge graphs: what benchmarks are made from. The embedded one is the atlas. No torch here.
+
+What opens graphs is imported when it is first asked for: every ``ke`` command imports this package, because plugins
+say here which benchmarks they build, and few read TOML or speak HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ke_benchmarks.graph.atlas import load_atlas
+from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, literal
+from ke_benchmarks.graph.build import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record
+from ke_benchmarks.graph.graph import Graph, parse
+from ke_benchmarks.graph.store import StoredGraph
+
+if TYPE_CHECKING:
+    from ke_benchmarks.graph.opening import Opened, open_graph
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ke_benchmarks.graph import opening  # noqa: PLC0415  as said above
+
+    return getattr(opening, name)
+
+
+__all__ = [
+    "LITERALS",
+    "Asked",
+    "BuildTools",
+    "Builder",
+    "BuilderSpec",
+    "Graph",
+    "KnowledgeGraph",
+    "Link",
+    "Node",
+    "Opened",
+    "QuestionBuilder",
+    "Record",
+    "StoredGraph",
+    "literal",
+    "load_atlas",
+    "open_graph",
+    "parse",
+]

@@ -1,0 +1,152 @@
+"""``--graph atlas|FILE|sparql:URL``: whatever holds the facts, as one graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from ke_benchmarks.graph.atlas import load_atlas
+from ke_benchmarks.graph.base import KnowledgeGraph, Link
+from ke_benchmarks.graph.endpoint import extract
+from ke_benchmarks.graph.graph import parse
+from ke_benchmarks.graph.kinds import Survey, kinds_of, link_kinds, survey
+from ke_benchmarks.graph.rdf import read_rdf
+from ke_benchmarks.graph.relations import BARE, Described, RelationTable, read_relations, relation_of
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, Row, Skipped
+from ke_benchmarks.graph.store import StoredGraph, TripleStore
+from ke_benchmarks.graph.tables import read_table
+from ke_core.errors import BadData
+from ke_core.files import sha256_of
+
+ATLAS, SPARQL = "atlas", "sparql:"
+TABLES, RDF = (".tsv", ".csv"), (".nt", ".ttl")
+HINT = f"--graph is {ATLAS}, a file ({', '.join((*TABLES, *RDF, '.json'))}), or {SPARQL}URL"
+NO_LABEL, OTHER = "an entity without a label", "a relation that the table does not name"
+
+
+@frozen(kw_only=True)
+class Opened:
+    """A graph, and what of its source was left out, by reason."""
+
+    graph: KnowledgeGraph
+    skipped: Skipped
+
+
+def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: bool = False) -> Opened:
+    """The graph that ``source`` names; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
+
+    ``skip_unlabelled`` leaves facts out whose entities have no label, only an id (pitfall X7), instead of refusing
+    them. Raises BadData that names file and record, BadConfig where pyoxigraph is not installed.
+    """
+    if source == ATLAS:
+        if relations:
+            raise BadData("the atlas has its own relations", hint="leave --relations out")
+        return Opened(graph=load_atlas(), skipped=Skipped())
+    table = read_relations(relations) if relations else RelationTable()
+    if source.startswith(SPARQL):
+        url, skipped = source.removeprefix(SPARQL), Skipped()
+        rows = list(extract(url, tuple(table.relations), skipped))
+        said = hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
+        return _stored(rows, url, said, table, skipped, skip_unlabelled=skip_unlabelled)
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise BadData(f"no graph {source!r}", hint=HINT)
+    if path.suffix == ".json":
+        return Opened(graph=parse(_text(path), path.name), skipped=Skipped())
+    if path.suffix not in (*TABLES, *RDF):
+        raise BadData(f"{path}: no kind of graph file that is known", hint=HINT)
+    skipped = Skipped()
+    read = read_table(path) if path.suffix in TABLES else read_rdf(path, skipped)
+    return _stored(read, str(path), sha256_of(path), table, skipped, skip_unlabelled=skip_unlabelled)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as wrong:
+        raise BadData(f"{path}: not text in UTF-8 ({wrong.reason})", hint="save it as UTF-8") from wrong
+
+
+def _stored(
+    rows: Iterable[Row], name: str, sha256: str, table: RelationTable, skipped: Skipped, *, skip_unlabelled: bool
+) -> Opened:
+    store = TripleStore()
+    others: dict[str, None] = {}
+    store.add(_used(rows, table, skipped, others))
+    keys = store.relations()
+    for key in table.relations:
+        if key not in keys:
+            raise BadData(
+                f"{table.path}: {name} has no fact of relation {key!r}",
+                hint=f"it has: {', '.join([*keys, *others][:20]) or 'nothing'}",
+            )
+    if not keys:
+        raise BadData(f"{name} holds no fact", hint="facts are lines of subject, relation, object")
+    found = survey(store, keys)
+    nameless = sorted(key for key in found.mentions if BARE.match(key) and not store.names(key)[0])
+    if nameless and not skip_unlabelled:
+        raise _nameless(store, keys, nameless, name)
+    if nameless:
+        skipped[NO_LABEL] += store.remove(nameless)
+        keys = store.relations()
+        found = survey(store, keys)
+    graph = StoredGraph(
+        name=Path(name).stem if "://" not in name else name,
+        version=sha256[:12],
+        sources=({"name": Path(name).name if "://" not in name else name, "version": sha256[:12]},),
+        sha256=sha256,
+        links=_links(store, keys, found, table),
+        store=store,
+        mentions=dict(found.mentions),
+        articles=table.articles,
+    )
+    return Opened(graph=graph, skipped=skipped)
+
+
+def _used(rows: Iterable[Row], table: RelationTable, skipped: Skipped, others: dict[str, None]) -> Iterator[Row]:
+    """The rows of relations that the table names (all, without one), labels, aliases and kinds."""
+    wanted = {*table.relations, LABEL, ALIAS, KIND} if table.relations else None
+    for row in rows:
+        if wanted is None or row.relation in wanted:
+            yield row
+        else:
+            skipped[OTHER] += 1
+            others[row.relation] = None
+
+
+def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: str) -> BadData:
+    """X7: the first of them with a fact that it stands in."""
+    first = nameless[0]
+    where = next(
+        (f"{s} {key} {o}" for key in keys for s, o in store.pairs(key) if first in (s, o)),
+        first,
+    )
+    more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""
+    return BadData(
+        f"{name}: {first} has no label, only its id; it stands in {where}{more}",
+        hint="give it an rdfs:label, or leave such facts out with --skip-unlabelled",
+    )
+
+
+def _links(store: TripleStore, keys: list[str], found: Survey, table: RelationTable) -> dict[str, Link]:
+    told = {key: table.relations.get(key, Described()) for key in keys}
+    kinds = kinds_of(store, found, told)
+    of_relations = {key: store.names(key)[0] for key in keys}
+    store.clear(KIND)
+    store.add(kinds.rows)
+    links = {}
+    for key in keys:
+        one = told[key]
+        subject, object_ = link_kinds(key, one, found, kinds)
+        links[key] = Link(
+            relation=relation_of(key, one, of_relations[key] or None),
+            subject=subject,
+            object=object_,
+            functional=found.functional[key] if one.functional is None else one.functional,
+            inverse=one.inverse,
+            unit=one.unit,
+        )
+    return links

@@ -1,0 +1,87 @@
+"""Facts in a table: ``.tsv`` or ``.csv``, with or without a line of headings.
+
+Without headings: subject, relation, object. With headings these three and, if they are there, ``subject_label``,
+``object_label``, ``subject_aliases``, ``object_aliases`` (several with ``|`` between them), ``subject_kind``,
+``object_kind``. A row whose relation is ``label``, ``alias`` or ``kind`` says that of its subject. An object may be a
+literal: ``number:120``, ``date:1999-05-01``, ``text:Liberty``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ke_benchmarks.graph.base import literal
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, checked_literal
+from ke_core.errors import BadData
+
+FACT = ("subject", "relation", "object")
+SAYS = {"label": LABEL, "aliases": ALIAS, "kind": KIND}
+MORE = tuple(f"{side}_{what}" for side in ("subject", "object") for what in SAYS)
+LITERAL = "literals are number:120, date:1999-05-01, text:Liberty, and objects only"
+HINT = f"columns: {', '.join(FACT)}; also known with a line of headings: {', '.join(MORE)}"
+
+
+def read_table(path: Path) -> Iterator[Row]:
+    """Every statement of the file. Raises BadData that names file, line and column."""
+    number = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="", errors="strict") as stream:
+            tabs = path.suffix == ".tsv"
+            lines = csv.reader(
+                stream, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
+            )
+            columns: Sequence[str] = FACT
+            for cells in lines:
+                number = lines.line_num
+                if not any(cell.strip() for cell in cells):
+                    continue
+                names = [cell.strip().lower() for cell in cells]
+                if columns is FACT and set(FACT) <= set(names):
+                    columns = _headings(names, path)
+                    continue
+                yield from _rows(cells, columns, f"{path}, line {number}")
+    except UnicodeDecodeError as wrong:
+        raise BadData(
+            f"{path}, after line {number}: not text in UTF-8 ({wrong.reason})", hint="save it as UTF-8"
+        ) from wrong
+    except csv.Error as wrong:
+        raise BadData(f"{path}, line {number + 1}: {wrong}", hint=HINT) from wrong
+    except OSError as wrong:
+        raise BadData(f"cannot read {path}: {(wrong.strerror or str(wrong)).lower()}", hint="check the path") from wrong
+
+
+def _headings(names: list[str], path: Path) -> tuple[str, ...]:
+    strange = [name for name in names if name not in (*FACT, *MORE)]
+    if strange or len(set(names)) < len(names):
+        what = f"unknown column {strange[0]!r}" if strange else "a column stands there twice"
+        raise BadData(f"{path}: {what}", hint=HINT)
+    return tuple(names)
+
+
+def _rows(cells: Sequence[str], columns: Sequence[str], where: str) -> Iterator[Row]:
+    if len(cells) != len(columns):
+        raise BadData(f"{where}: {len(cells)} cells, not {len(columns)}", hint=HINT)
+    row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
+    for name in FACT:
+        if not row[name]:
+            raise BadData(f"{where}: {name} is blank", hint=HINT)
+    yield _fact(row, where)
+    for side in ("subject", "object"):
+        for what, relation in SAYS.items():
+            told = row.get(f"{side}_{what}", "")
+            for text in told.split("|") if what == "aliases" else (told,):
+                if text.strip():
+                    yield Row(row[side], relation, text.strip())
+
+
+def _fact(row: Mapping[str, str], where: str) -> Row:
+    relation = MEANINGS.get(row["relation"], row["relation"])
+    try:
+        checked_literal(row["object"])
+    except ValueError as wrong:
+        raise BadData(f"{where}: {wrong}", hint=LITERAL) from wrong
+    if literal(row["subject"]):
+        raise BadData(f"{where}: the subject {row['subject']!r} is a literal", hint=LITERAL)
+    return Row(row["subject"], relation, row["object"])

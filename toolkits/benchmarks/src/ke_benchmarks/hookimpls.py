@@ -1,0 +1,25 @@
+"""The commands of the benchmarks toolkit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ke_core.plugin import hookimpl
+
+if TYPE_CHECKING:
+    import click
+
+
+@hookimpl
+def ke_commands(group: click.Group) -> None:
+    """Add the commands, each imported when it is used."""
+    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is only needed on the command line
+
+    group.add_command(
+        LazyCommand(
+            "audit", "ke_benchmarks.cli.audit:command", "Find what is wrong with a dataset of edits, and mend it."
+        )
+    )
+    group.add_command(
+        LazyCommand("build", "ke_benchmarks.cli.build:command", "Build a benchmark from a knowledge graph.")
+    )

@@ -1,0 +1,194 @@
+"""An audit as tables, as a list of cases with reasons, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import asdict
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ke_benchmarks.audit import Agreement, Audit, Conflict, Contamination, Fixed, Hit, Selection, named, tally
+from ke_core.data.audits import PublishedAudit, Victims
+from ke_core.data.facts import Fact
+from ke_core.report.numbers import counted
+from ke_core.report.text import literal, plain_table
+
+BY = 3
+"""Cases named as the cause of a contaminated hop; the rest is counted (all stand in the JSON)."""
+
+
+def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agreed: Agreement | None) -> Group:
+    """The numbers, beside those that others printed."""
+    printed = published if published is not None and published.seed == audit.seed else None
+    title = f"{name}: {counted(audit.cases, 'case')}, rule {audit.rule}, seed {audit.seed}"
+    parts: list[RenderableType] = [literal(title, "bold"), _victims(audit, printed)]
+    if printed is not None:
+        parts.append(literal(f"victims are cases/sub-questions; printed: {printed.source}", "dim"))
+    lines = [*_conflicts(audit.conflicts), *_duplicates(audit, published), *_missing(audit, published)]
+    if agreed is not None:
+        lines.append(_agreed(agreed))
+    if audit.pathless:
+        lines.append(f"{counted(audit.pathless, 'case')} without a path before or after: nothing is seen to hit those")
+    return Group(*parts, *(literal(line) for line in lines))
+
+
+def flagged_cases(audit: Audit) -> Iterator[Text]:
+    """Every flagged case with the reason, one a line, grouped by type."""
+    for found in audit.contaminations:
+        for kind, hits in _sides(found):
+            for hit in hits:
+                yield literal(f"case {hit.case}: {kind}, {len(found.edited)} edited, hop {hit.hop}: {_reason(hit)}")
+    for conflict in audit.conflicts:
+        for fact, cases in conflict.targets:
+            for case in cases:
+                yield literal(f"case {case}: conflicting edits: {_said(fact)}, which others rewrite otherwise")
+    for first, *others in audit.duplicates:
+        for other in others:
+            yield literal(f"case {other}: duplicate of case {first}")
+    for one in audit.missing:
+        yield literal(
+            f"case {one.case}: missing information: {', '.join(one.pieces)} in none of: {' | '.join(one.texts)}"
+        )
+
+
+def fix_report(fixed: Fixed) -> Iterator[Text]:
+    """How many cases were changed and dropped, and why."""
+    for kind in ("changed", "dropped"):
+        own = [change for change in fixed.changes if change.kind == kind]
+        yield literal(f"{counted(len(own), 'case')} {kind}{':' if own else ''}")
+        yield from (literal(f"  case {change.case}: {change.why}") for change in own)
+
+
+def selection_report(found: Selection, cases: int) -> Text:
+    """The size of a selection beside its bound."""
+    size = len(found.cases)
+    share = f" ({size / found.bound:.2%} of it)" if found.bound else ""
+    simple = (
+        f"dropping every victim, every case of a conflict and every duplicate would leave {cases - found.victims:,}"
+    )
+    pairs = counted(found.exclusions, "pair")
+    return literal(f"{size:,} of {cases:,} cases selected, at most {found.bound:,} are possible{share}; "
+                   f"{pairs} exclude one another; {simple}")  # fmt: skip
+
+
+def audit_json(name: str, audit: Audit, published: PublishedAudit | None, agreed: Agreement | None) -> dict[str, Any]:
+    """Everything that was found, as JSON values."""
+    printed = published if published is not None and published.seed == audit.seed else None
+    return {
+        "dataset": name,
+        "cases": audit.cases,
+        "rule": audit.rule,
+        "seed": audit.seed,
+        "contamination": [
+            {
+                "edited": len(found.edited),
+                "ids": list(found.edited),
+                "unedited_victims": _side_json(found.on_unedited, _printed(printed, found, edited=False)),
+                "edited_victims": _side_json(found.on_edited, _printed(printed, found, edited=True)),
+            }
+            for found in audit.contaminations
+        ],
+        "conflicts": [
+            {
+                "subject": conflict.majority.subject.label,
+                "relation": conflict.majority.relation.label,
+                "targets": [{"objects": named(fact), "cases": list(cases)} for fact, cases in conflict.targets],
+            }
+            for conflict in audit.conflicts
+        ],
+        "duplicates": [list(group) for group in audit.duplicates],
+        "missing_information": {
+            "looked_at": audit.asked,
+            "cases": [
+                {"case": one.case, "pieces": list(one.pieces), "questions": list(one.texts)} for one in audit.missing
+            ],
+            "published": published.missing if published is not None else None,
+            "against_corrected": asdict(agreed) if agreed is not None else None,
+        },
+    }
+
+
+def _victims(audit: Audit, printed: PublishedAudit | None) -> RenderableType:
+    beside = ["printed"] if printed is not None else []
+    table = plain_table("edited", "unedited victims", *beside, "edited victims", *beside)
+    for column in table.columns:
+        column.justify = "right"
+    for found in audit.contaminations:
+        cells = [f"{len(found.edited):,}"]
+        for edited, hits in ((False, found.on_unedited), (True, found.on_edited)):
+            ours, theirs = tally(hits), _printed(printed, found, edited=edited)
+            cells += [_pair(ours), *("" if theirs is None else _pair(theirs) for _column in beside)]
+        table.add_row(*(literal(cell) for cell in cells))
+    return table
+
+
+def _printed(printed: PublishedAudit | None, found: Contamination, *, edited: bool) -> Victims | None:
+    if printed is None:
+        return None
+    return (printed.on_edited if edited else printed.on_unedited).get(len(found.edited))
+
+
+def _conflicts(found: Sequence[Conflict]) -> Iterator[str]:
+    cases = {case for conflict in found for case in conflict.cases}
+    yield f"conflicting edits: {counted(len(found), 'question')} with several targets, in {counted(len(cases), 'case')}"
+    for conflict in found[:BY]:
+        fact = conflict.majority
+        targets = "; ".join(f"{named(new)} (case {', '.join(ids)})" for new, ids in conflict.targets)
+        yield f"  {fact.subject.label}, {fact.relation.label}: {targets}"
+    if len(found) > BY:
+        yield f"  and {len(found) - BY:,} more; --cases lists all"
+
+
+def _duplicates(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
+    extra = sum(len(group) - 1 for group in audit.duplicates)
+    printed = f" (printed: {published.duplicates:,})" if published and published.duplicates is not None else ""
+    shown = ", ".join(f"({', '.join(group)})" for group in audit.duplicates[: 2 * BY])
+    more = ", ..." if len(audit.duplicates) > 2 * BY else ""
+    yield f"duplicates: {extra:,}{printed}{': ' if shown else ''}{shown}{more}"
+
+
+def _missing(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
+    if not audit.asked:
+        yield "missing information: no case has a multi-hop question with its hops, so nothing can be missing"
+        return
+    printed = f" (printed: {published.missing:,}, found by hand)" if published and published.missing is not None else ""
+    of = counted(audit.asked, "case")
+    yield f"missing information: {len(audit.missing):,} of {of} by a rule of our own{printed}"
+
+
+def _agreed(agreed: Agreement) -> str:
+    both = agreed.both
+    precision, recall = (f"{both / n:.1%}" if n else "N/A" for n in (agreed.flagged, agreed.rewritten))
+    return (
+        f"  against the corrected questions of {counted(agreed.compared, 'case')}: precision {precision} ({both:,} of "
+        f"{agreed.flagged:,} flagged were rewritten), recall {recall} ({both:,} of {agreed.rewritten:,} rewritten)"
+    )
+
+
+def _sides(found: Contamination) -> tuple[tuple[str, tuple[Hit, ...]], ...]:
+    return ("contaminated while unedited", found.on_unedited), ("contaminated while edited", found.on_edited)
+
+
+def _side_json(hits: Sequence[Hit], printed: Victims | None) -> dict[str, Any]:
+    cases, hops = tally(hits)
+    return {
+        "cases": cases,
+        "sub_questions": hops,
+        "printed": list(printed) if printed else None,
+        "hits": [{"case": hit.case, "hop": hit.hop, "fact": _said(hit.fact), "by": list(hit.by)} for hit in hits],
+    }
+
+
+def _reason(hit: Hit) -> str:
+    more = f" and {len(hit.by) - BY:,} more" if len(hit.by) > BY else ""
+    return f"{_said(hit.fact)!r} is rewritten by case {', '.join(hit.by[:BY])}{more}"
+
+
+def _said(fact: Fact) -> str:
+    return fact.text or f"{fact.subject.label}, {fact.relation.label}: {named(fact)}"
+
+
+def _pair(victims: Victims) -> str:
+    return f"{victims[0]}/{victims[1]}"

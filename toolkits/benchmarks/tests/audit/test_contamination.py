@@ -1,0 +1,153 @@
+"""Contamination, conflicts and duplicates on cases made by hand."""
+
+import pytest
+from attrs import evolve
+
+from ke_benchmarks.audit import RULES, as_rule, conflicts, contamination, draw, duplicates, fix, select, tally
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Gold, Probe, Query
+from ke_core.errors import BadConfig
+
+TOWER = [("Tower", "country", "France"), ("France", "capital", "Paris")]
+
+
+def moved(make):
+    return make("moved", TOWER, [("Tower", "country", "Italy"), ("Italy", "capital", "Rome")], 0)
+
+
+def capital(make, name="capital", new="Milan"):
+    start = [("Boot", "country", "Italy"), ("Italy", "capital", "Rome")]
+    return make(name, start, [("Boot", "country", "Italy"), ("Italy", "capital", new)], 1)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_edited_case_is_contaminated_on_a_hop_of_its_new_chain_that_it_does_not_edit(make, rule):
+    found = contamination([moved(make), capital(make)], ["moved", "capital"], rule)
+    assert [(hit.case, hit.hop, hit.by) for hit in found.on_edited] == [("moved", 2, ("capital",))]
+    assert found.on_unedited == ()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_unedited_case_is_contaminated_on_its_old_chain(make, rule):
+    cases = [moved(make), make("other", TOWER, TOWER), capital(make)]
+    found = contamination(cases, ["moved"], rule)
+    assert [(hit.case, hit.hop, hit.by) for hit in found.on_unedited] == [("other", 1, ("moved",))]
+
+
+def test_a_hop_counts_once_however_many_edits_hit_it(make):
+    cases = [moved(make), capital(make), capital(make, "again", "Turin")]
+    found = contamination(cases, [case.id for case in cases])
+    assert tally(found.on_edited) == (1, 1)
+    assert found.on_edited[0].by == ("capital", "again")
+
+
+def test_an_edit_that_says_what_the_hop_says_contaminates_nothing(make):
+    assert contamination([moved(make), capital(make, new="Rome")], ["moved", "capital"]).on_edited == ()
+
+
+def cars(make):
+    """Two cars of one name, both rewritten, and the holder of a third."""
+    old = [("Ford#1", "country", "USA")]
+    return [
+        make("one", old, [("Ford#1", "country", "Italy")], 0),
+        make("two", [("Ford#2", "country", "USA")], [("Ford#2", "country", "Japan")], 0),
+        make("three", [("Ford#3", "country", "USA")], [("Ford#3", "country", "USA")]),
+        make("four", old, [("Ford#1", "country", "Italy")], 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edited", "hit"),
+    [
+        (["one"], {"question", "question-drop", "id-first", "majority"}),
+        (["one", "two"], {"question"}),  # they disagree: void, not agreed on, a tie
+        (["one", "two", "four"], {"question", "majority"}),
+    ],
+)
+def test_the_rules_differ_where_a_label_stands_for_several_things(make, edited, hit):
+    cases = cars(make)
+    victims = {rule: {one.case for one in contamination(cases, edited, rule).on_unedited} for rule in RULES}
+    assert {rule for rule, found in victims.items() if "three" in found} == hit
+
+
+def test_majority_merges_no_label_that_the_datasets_edits_use_for_one_thing(make):
+    cases = [one for one in cars(make) if one.id != "two"]
+    assert contamination(cases, ["one"], "majority").on_unedited == contamination(cases, ["one"], "id").on_unedited
+
+
+def test_a_conflict_is_of_one_question_with_several_targets(make):
+    (found,) = conflicts(cars(make))
+    assert [cases for _fact, cases in found.targets] == [("one", "four"), ("two",)]
+    assert found.majority.objects[0].label == "Italy"
+    assert conflicts(cars(make), "id") == ()
+
+
+def test_duplicates_share_edits_and_chains_but_not_wording(make):
+    start = [("Boot", "country", "Italy"), ("Italy", "capital", "Rome")]
+    after = [("Boot", "country", "Italy"), ("Italy", "capital", "Milan")]
+    again = make("again", start, after, 1, asked="Boot's country's capital?")
+    one, other = capital(make), make("other", TOWER, TOWER)
+    assert duplicates([one, other, again]) == (("capital", "again"),)
+
+
+def reasoning(make, name, *, text="How many towers are there?", old="2"):
+    """A case with a path whose question has no hops."""
+    case = capital(make, name)
+    query = Query(
+        id="question",
+        texts=(text,),
+        gold=Gold(entities=(Entity(label="3"),)),
+        stale=Gold(entities=(Entity(label=old),)),
+    )
+    return evolve(case, probes=(Probe(id="reasoning", aspect="reasoning", queries=(query,)),))
+
+
+def test_duplicates_have_one_question_and_the_same_answers_before_and_after(make):
+    one, again = reasoning(make, "one"), reasoning(make, "again")
+    others = [reasoning(make, "asks", text="How many bridges are there?"), reasoning(make, "old", old="4")]
+    assert duplicates([one, *others, again]) == (("one", "again"),)
+    assert [change.case for change in fix([one, *others, again]).changes] == ["again"]
+
+
+def adding(make, name, *objects):
+    """A case that adds objects to one subject and relation, each by an edit without an old object."""
+    start = [("Ann", "mayor", "Rome")]
+    edits = tuple(edit for new in objects for edit in make(name, start, [("Ann", "mayor", new)], 0).edits)
+    case = make(name, start, [("Ann", "mayor", objects[0])], 0)
+    return evolve(case, edits=tuple(evolve(edit, before=None) for edit in edits), facts_after=())
+
+
+def test_several_objects_of_a_multi_valued_relation_are_no_conflict(make):
+    cases = [adding(make, "both", "Oslo", "Bergen"), adding(make, "one", "Oslo"), adding(make, "other", "Narvik")]
+    for rule in RULES:
+        assert conflicts(cases, rule) == ()
+    assert fix(cases).changes == ()
+    assert len(select(cases).cases) == 3
+
+
+def test_an_edit_that_replaces_an_object_is_in_conflict_with_one_that_adds_another(make):
+    start = [("Ann", "mayor", "Rome")]
+    cases = [adding(make, "adds", "Oslo"), make("replaces", start, [("Ann", "mayor", "Bergen")], 0)]
+    (found,) = conflicts(cases)
+    assert found.cases == ("adds", "replaces")
+    assert len(select(cases).cases) == 1
+
+
+def test_samples_are_those_of_python_with_that_seed(make):
+    cases = [make(str(n), TOWER, TOWER) for n in range(1, 3001)]
+    assert draw(cases, 3000, 100)[:5] == ("597", "1883", "1864", "716", "2890")
+    assert "2999" in draw(cases, 100, 100)
+    assert "2999" not in draw(cases, 1000, 100)
+    assert draw(cases, 1000, 100) == draw(cases, 3000, 100)[:1000]
+
+
+@pytest.mark.parametrize("k", [-1, 2])
+def test_more_edited_cases_than_there_are_is_refused(make, k):
+    with pytest.raises(BadConfig, match=f"cannot edit {k} of 1 cases"):
+        draw([moved(make)], k, 100)
+
+
+def test_an_unknown_rule_is_refused_with_the_rules(make):
+    with pytest.raises(BadConfig, match="no rule 'qid'") as wrong:
+        as_rule("qid")
+    assert "id-first" in wrong.value.hint

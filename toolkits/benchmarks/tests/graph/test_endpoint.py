@@ -1,0 +1,116 @@
+"""A SPARQL endpoint on this machine: pyoxigraph behind http.server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
+
+import pytest
+
+from ke_benchmarks.graph import endpoint, open_graph
+from ke_benchmarks.graph.rows import Skipped
+from ke_core.errors import BadData
+
+ox = pytest.importorskip("pyoxigraph")
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+FACTS = (
+    "".join(f"<http://x/p{n}> <http://x/boss> <http://x/p{n + 1}> .\n" for n in range(7))
+    + "".join(f'<http://x/p{n}> {LABEL} "Person {n}"@en .\n' for n in range(8))
+    + f'<http://x/boss> {LABEL} "boss"@en .\n<http://x/p1> {LABEL} "Personne"@fr .\n'
+    + "_:b <http://x/boss> <http://x/p1> .\n"
+)
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    store: Any
+    failures: ClassVar[list[int]] = []
+    agents: ClassVar[list[str]] = []
+    queries: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        query = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())["query"][0]
+        self.queries.append(query)
+        self.agents.append(self.headers["User-Agent"])
+        if self.failures:
+            return self._send(self.failures.pop(), b"too much, come back later")
+        found = self.store.query(query).serialize(format=ox.QueryResultsFormat.JSON)
+        return self._send(200, found)
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing on standard error."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Endpoint.store = ox.Store()
+    Endpoint.store.load(FACTS.encode(), format=ox.RdfFormat.N_TRIPLES)
+    for seen in (Endpoint.failures, Endpoint.agents, Endpoint.queries):
+        seen.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/sparql"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_graph_is_extracted_with_its_labels(url: str) -> None:
+    found = open_graph(f"sparql:{url}")
+    assert [fact.text for fact in found.graph.facts("http://x/boss")][:2] == [
+        "The boss of Person 0 is Person 1",
+        "The boss of Person 1 is Person 2",
+    ]
+    assert found.skipped == {"a blank node": 1}
+    assert all("ke-core" in agent for agent in Endpoint.agents)
+
+
+def test_pages_neither_overlap_nor_miss(url: str) -> None:
+    rows = list(endpoint.extract(url, ("http://x/boss",), Skipped(), page=3))
+    facts = [row for row in rows if row.relation == "http://x/boss"]
+    assert [row.subject for row in facts] == [f"http://x/p{n}" for n in range(7)]
+    assert sum("OFFSET" in query for query in Endpoint.queries) == 3
+
+
+def test_a_busy_endpoint_is_asked_again(url: str) -> None:
+    Endpoint.failures.extend([503, 429])
+    assert open_graph(f"sparql:{url}").graph.links
+    assert len(Endpoint.queries) > 3
+
+
+@pytest.mark.parametrize(("failures", "said"), [([400], "400 Bad Request: too much"), ([503] * 4, "503")])
+def test_an_endpoint_that_fails_is_one_line(url: str, failures: list[int], said: str) -> None:
+    Endpoint.failures.extend(failures)
+    with pytest.raises(BadData, match=said):
+        open_graph(f"sparql:{url}")
+
+
+def test_what_is_no_endpoint_is_one_line(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "_post", lambda _url, _query: b"<html>hello")
+    with pytest.raises(BadData, match="does not answer in SPARQL's JSON, but: <html>hello"):
+        open_graph(f"sparql:{url}")
+
+
+def test_an_answer_without_end_is_given_up_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "LARGEST", 50)
+    with pytest.raises(BadData, match="failed: an answer of more than"):
+        open_graph(f"sparql:{url}")
+    assert len(Endpoint.queries) == 1
+
+
+def test_an_address_that_is_none_or_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    with pytest.raises(BadData, match="must begin with http"):
+        open_graph("sparql:ftp://x")
+    with pytest.raises(BadData, match="refused"):
+        open_graph("sparql:http://127.0.0.1:9/sparql")

@@ -1,0 +1,107 @@
+"""Facts in the prompt: what in-context editing and input augmentation share.
+
+Which facts are shown to a question (``Shown``), how they read, and how they come before a prompt. The model itself
+says when a prompt is longer than its context (``ContextOverflow``); nothing is ever left out to make it fit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+
+from ke_core.data.facts import Edit
+from ke_core.data.results import Answer, Details, Reply, Step
+from ke_core.protocols import Ask, Likelihood, Session
+from ke_core.requests import Hit, Nearest, Procedure
+from ke_memory.memory import FactMemory
+from ke_memory.steps import looked_up
+
+Choice = Literal["own", "all", "retrieved", "none"]
+ENDS = (".", "!", "?")
+
+
+@frozen(kw_only=True)
+class Shown:
+    """The facts that one question gets to see. ``steps`` say how they were found, where they were looked up."""
+
+    facts: tuple[str, ...]
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def sentences(self) -> str:
+        """The facts as sentences, one after another."""
+        return " ".join(map(sentence, self.facts))
+
+    def on_record(self, reply: Reply) -> Reply:
+        """``reply`` with these steps before its own."""
+        return evolve(reply, steps=(*self.steps, *reply.steps)) if isinstance(reply, Answer) else reply
+
+
+def sentence(fact: str) -> str:
+    """A statement with its full stop."""
+    return fact if fact.endswith(ENDS) else f"{fact}."
+
+
+def before_prompt(ask: Ask, text: str) -> Ask:
+    """``ask`` with ``text`` before the benchmark's own prompt."""
+    if isinstance(ask, Likelihood):
+        return evolve(ask, prompt=f"{text}{ask.prompt}")
+    return evolve(ask, prompt=evolve(ask.prompt, text=f"{text}{ask.prompt.text}"))
+
+
+class InContext(ABC):
+    """An edited model: the session's model, shown facts with each question.
+
+    ``choice``: ``own``, the edits of the question's own case that are in force; ``all``, every edit in force;
+    ``retrieved``, the ``k`` nearest to the question; ``none``. What is hidden from a question is never shown to
+    it. An encoder is loaded only where something is retrieved.
+    """
+
+    def __init__(self, session: Session[Any], edits: Iterable[Edit], *, choice: Choice, k: int, encoder: str) -> None:
+        self.session = session
+        self.choice: Choice = choice
+        self.k = k
+        self.facts: dict[str, str] = {}
+        self.memory = FactMemory(session.encoder(encoder)) if choice == "retrieved" else None
+        self.change(add=tuple(edits))
+
+    @abstractmethod
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The method's way to answer one ask."""
+
+    def shown(self, ask: Ask) -> Procedure[Shown]:
+        """The facts for this ask: in the order of the edits, or the nearest first."""
+        if self.memory is not None:
+            text = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
+            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
+            found = looked_up(text, hits, kind="retrieved")
+            return Shown(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
+        wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
+        return Shown(facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden))
+
+    def worded(self, edit: Edit) -> str:
+        """How the model is told of ``edit``; what is looked up is its statement in any case."""
+        return edit.statement
+
+    @property
+    def details(self) -> Details:
+        """How many facts there are, and what finds them; a method adds what made its answers."""
+        found = {} if self.memory is None else {"k": self.k, "encoder": self.memory.encoder.id}
+        return {"facts": len(self.facts), "shown": self.choice, **found}
+
+    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+        """One reply an ask, in order; all advance together."""
+        return self.session.engine.answer(self.solve, asks)
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Take facts out and put others in, in their order (M3: never that of a set)."""
+        words = [(edit.id, self.worded(edit)) for edit in add]
+        if self.memory is not None:  # before the facts, since its encoder may fail
+            self.memory.change(add=((edit.id, edit.statement) for edit in add), remove=remove)
+        for name in remove:
+            self.facts.pop(name, None)
+        for name, said in words:
+            self.facts.setdefault(name, said)

@@ -1,0 +1,111 @@
+"""What in-context methods share: which facts a question is shown, how they read, how they come before a prompt."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import Answer, Failure, Step
+from ke_core.protocols import Likelihood
+from ke_memory import InContext, Shown, before_prompt, sentence
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.fakes import EchoModel, make_session
+
+ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id, "withheld"))
+TOWER, GATE = MOVE_TOWER.statement, MOVE_GATE.statement
+
+
+class Telling(InContext):
+    """Answers with the facts that it is shown."""
+
+    def solve(self, ask):
+        shown = yield from self.shown(ask)
+        return shown.on_record(Answer(text=shown.sentences))
+
+
+def telling(edits, choice, k=1):
+    return Telling(make_session(EchoModel()), edits, choice=choice, k=k, encoder="words")
+
+
+def told(choice, ask=ASK, edits=(MOVE_GATE, MOVE_TOWER), k=1):
+    (reply,) = telling(edits, choice, k).answer([ask])
+    return reply.text
+
+
+@pytest.mark.parametrize(
+    ("choice", "k", "facts"),
+    [
+        ("own", 1, (TOWER,)),
+        ("all", 1, (GATE, TOWER)),
+        ("retrieved", 1, (TOWER,)),
+        ("retrieved", 9, (TOWER, GATE)),
+        ("none", 1, ()),
+    ],
+)
+def test_which_facts_are_shown(choice, k, facts) -> None:
+    assert told(choice, k=k) == " ".join(f"{fact}." for fact in facts)
+
+
+@pytest.mark.parametrize("choice", ["own", "all", "retrieved", "none"])
+def test_what_is_hidden_is_never_shown_and_nothing_else_is_lost(choice) -> None:
+    assert GATE not in told(choice, evolve(ASK, hidden=frozenset({MOVE_GATE.id})), k=2)
+    shown = told(choice, evolve(ASK, hidden=frozenset({MOVE_GATE.id})), k=2)
+    assert shown == ("" if choice == "none" else f"{TOWER}.")
+
+
+@pytest.mark.parametrize("choice", ["all", "retrieved"])
+def test_m5_a_fact_is_hidden_by_its_id_and_never_by_its_words(choice) -> None:
+    ask = evolve(ASK, hidden=frozenset({MOVE_TOWER.id}))
+    assert told(choice, ask, edits=(MOVE_TOWER, evolve(MOVE_TOWER, id="twin")), k=2) == f"{TOWER}."
+
+
+@pytest.mark.parametrize("choice", ["all", "retrieved"])
+def test_m8_facts_of_other_cases_are_shown_too(choice) -> None:
+    assert GATE in told(choice, k=2)
+
+
+def test_own_facts_stand_in_the_order_of_the_case_and_all_in_that_of_the_edits() -> None:
+    both = evolve(ASK, own=(MOVE_TOWER.id, MOVE_GATE.id))
+    assert told("own", both) == f"{TOWER}. {GATE}."
+    assert told("all", both) == f"{GATE}. {TOWER}."
+
+
+def test_a_fact_is_held_once_and_may_come_and_go() -> None:
+    model = telling([MOVE_TOWER, MOVE_TOWER], "retrieved", k=3)
+    assert model.details == {"facts": 1, "shown": "retrieved", "k": 3, "encoder": "fake:words-256"}
+    model.change(add=[MOVE_GATE], remove=[MOVE_TOWER.id, "unknown"])
+    assert model.answer([ASK])[0].text == f"{GATE}."
+    assert telling([MOVE_TOWER], "all").details == {"facts": 1, "shown": "all"}
+
+
+def test_a_look_up_is_on_record_before_the_methods_own_steps() -> None:
+    shown = Shown(facts=(), steps=(Step(kind="retrieved", text="q"),))
+    assert [step.kind for step in shown.on_record(Answer(text="", steps=(Step(kind="own", text=""),))).steps] == [
+        "retrieved",
+        "own",
+    ]
+    assert shown.on_record(Failure(error="E", message="m")) == Failure(error="E", message="m")
+
+
+@pytest.mark.parametrize("choice", ["own", "all", "none"])
+def test_nothing_is_encoded_where_nothing_is_looked_up(choice) -> None:
+    session = evolve(make_session(EchoModel()), encoder=None)
+    assert Telling(session, [MOVE_TOWER], choice=choice, k=1, encoder="x").details["facts"] == 1
+
+
+def test_a_likelihood_without_wording_is_looked_up_by_its_prompt() -> None:
+    ask = Likelihood(id="l", case="c", prompt="The Eiffel Tower is in", continuations=(" Rome",))
+    assert told("retrieved", ask) == f"{TOWER}."
+
+
+@pytest.mark.parametrize(("fact", "expected"), [("A is B", "A is B."), ("A is B.", "A is B."), ("Is A B?", "Is A B?")])
+def test_a_fact_ends_with_one_full_stop(fact, expected) -> None:
+    assert sentence(fact) == expected
+
+
+def test_text_comes_before_the_prompt_and_nothing_else_changes() -> None:
+    likelihood = Likelihood(id="l", case="c", prompt="p", continuations=(" a",))
+    assert before_prompt(likelihood, "x ") == evolve(likelihood, prompt="x p")
+    put = before_prompt(ASK, "x ")
+    assert put.prompt == evolve(ASK.prompt, text=f"x {ASK.prompt.text}")
+    assert evolve(put, prompt=ASK.prompt) == ASK

@@ -1,0 +1,78 @@
+"""The walk over sub-questions that a dataset gives: whose hops, how it ends, and what is on record."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import Answer, Failure, Step
+from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
+from ke_core.errors import BadConfig
+from ke_core.protocols import Likelihood, Material
+from ke_memory import Given, Hop, given_hops
+from ke_testing.examples import MOVE_TOWER, question
+from ke_testing.fakes import EchoModel, make_session
+
+ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
+CITY, NEW, OLD = (SubQuestion(question=f"{name}?", answer=name, statement=name) for name in ("Paris", "G", "H"))
+HOPS = {f"{ASK.case}/{ASK.query}": {"after": (CITY, NEW), "before": (CITY, OLD)}}
+
+
+def plain(_ask):
+    """Every given answer stands."""
+
+    def hop(given, said):
+        step = Step(kind="subquestion", text=given.question, answer=given.answer)
+        return Hop(steps=(step, Step(kind="note", text=said)), text=f" {given.answer}")
+        yield
+
+    return hop
+
+
+def walked(ask=ASK, *, way=plain, hops=HOPS, cap=None):
+    (reply,) = make_session(EchoModel()).engine.answer(Given(hops=hops, way=way, cap=cap).solve, [ask])
+    return reply
+
+
+def test_hop_after_hop_and_the_last_answer_is_the_answer() -> None:
+    reply = walked()
+    assert (reply.text, reply.raw, reply.outcome) == ("G", " Paris G", "answered")
+    assert [(step.kind, step.text) for step in reply.steps] == [
+        ("subquestion", "Paris?"), ("note", ""), ("subquestion", "G?"), ("note", " Paris"), ("final", "G"),
+    ]  # fmt: skip
+
+
+def test_a_control_is_asked_the_hops_of_the_old_world() -> None:
+    assert walked(evolve(ASK, own=())).text == "H"
+
+
+@pytest.mark.parametrize("outcome", ["unparsed", "length", "hop-cap"])
+def test_a_hop_without_an_answer_ends_it(outcome) -> None:
+    def lost(_ask):
+        def hop(_given, _said):
+            return Hop(steps=(Step(kind="unparsed", text="?"),), text=" ?", outcome=outcome)
+            yield
+
+        return hop
+
+    assert walked(way=lost) == Answer(text="", raw=" ?", steps=(Step(kind="unparsed", text="?"),), outcome=outcome)
+
+
+def test_more_hops_than_the_cap_are_not_begun() -> None:
+    assert walked(cap=2).outcome == "answered"
+    reply = walked(cap=1)
+    assert (reply.outcome, reply.steps) == ("hop-cap", (Step(kind="hop-cap", text="2 sub-questions"),))
+
+
+def test_a_question_that_was_not_taken_apart_is_a_failure_and_scores_are_declined() -> None:
+    assert walked(hops={}) == Failure(
+        error="LookupError", message="the dataset gives no sub-questions to this question"
+    )
+    assert walked(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))).unscored
+
+
+def test_a_dataset_without_sub_questions_is_refused_by_the_options_name() -> None:
+    with pytest.raises(BadConfig, match=r"toy\.decomposition=oracle: this dataset brings no sub-questions"):
+        given_hops(make_session(EchoModel()), editor="toy")
+    material = {SUB_QUESTIONS: Material(value=HOPS, oracle=True)}
+    assert given_hops(make_session(EchoModel(), material=material), editor="toy") == HOPS

@@ -1,0 +1,123 @@
+"""The contract of one installed component, run as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
+
+``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line
+for each promise (``ke_testing.promises.Kept``), after a first line with their number; what tests print goes
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from attrs import asdict, define, field
+
+from ke_core.data.reading import loads
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_testing.advice import advice_for, in_words
+from ke_testing.promises import Kept
+from ke_testing.trial import contract_of, line_in
+
+SOURCE = '''"""Written by ke plugins check."""
+
+from ke_testing.examples import MATERIAL
+from {module} import {base}
+
+
+class TestContract({base}):
+    """Of the {kind} {name}."""
+
+    name = {name!r}
+    options = {options!r}
+    material = {{name: MATERIAL[name] for name in {material!r}}}
+{settings}
+'''
+SHOWN = 300  # characters of what was found
+
+
+@define
+class Teller:
+    """A pytest plugin that tells each promise as soon as it was tried, after what was found ``first``.
+
+    ``own``: the folder of the plugin's code.
+    """
+
+    to: IO[str]
+    own: Path
+    first: tuple[Kept, ...] = ()
+    _told: set[str] = field(factory=set, init=False)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """First, how many there are."""
+        self._tell({"promises": len(session.items) + len(self.first)})
+        for kept in self.first:
+            self._tell(asdict(kept))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Kept or broken once it was called; broken or untried where it could not be."""
+        report = yield
+        if report.when == "call" or not report.passed:
+            if item.nodeid not in self._told:
+                self._tell(self._line(item, call, report))
+            self._told.add(item.nodeid)
+        return report
+
+    def _line(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
+        promise = in_words(item.name)
+        if report.passed:
+            return {"promise": promise, "outcome": "kept"}
+        if report.skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            return {"promise": promise, "outcome": "untried", "found": reason.removeprefix("Skipped: ")}
+        assert call.excinfo is not None
+        found = " ".join(call.excinfo.exconly().split())
+        return {
+            "promise": promise,
+            "outcome": "broken",
+            "found": found if len(found) <= SHOWN else f"{found[:SHOWN]}...",
+            "where": line_in(self.own, call.excinfo),
+            "do": advice_for(item.name),
+        }
+
+    def _tell(self, line: dict[str, Any]) -> None:
+        print(json.dumps(line), file=self.to, flush=True)
+
+
+def main(kind: str, name: str, options: dict[str, str]) -> int:
+    """Run the contract; 0 if it could be run, whatever it found."""
+    to = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what tests and libraries print must not get between the lines
+    offer = read(discover()).offer(kind, name)
+    package = sys.modules[offer.plugin.module.partition(":")[0]]
+    own = Path(package.__file__ or ".").resolve().parent
+    contract = contract_of(kind, offer, options, own)
+    source = SOURCE.format(
+        module=contract.module,
+        base=contract.base,
+        kind=kind,
+        name=name,
+        options=options,
+        material=contract.material,
+        settings="\n".join(f"    {name} = {value!r}" for name, value in contract.settings.items()),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "test_contract.py"
+        path.write_text(source, encoding="utf-8")
+        flags = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "--rootdir", folder, "-c", os.devnull]
+        with warnings.catch_warnings():
+            status = pytest.main([*flags, str(path)], plugins=[Teller(to, own, contract.first)])
+    to.close()
+    ran = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    return 0 if status in ran else int(status)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1], sys.argv[2], loads(sys.argv[3])))

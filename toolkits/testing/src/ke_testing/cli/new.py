@@ -1,0 +1,45 @@
+"""``ke new KIND NAME``: a distribution of one's own, whose tests pass before a line of it is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ke_core.cli.app import App
+from ke_core.cli.console import out
+from ke_core.report.text import literal
+from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
+
+
+@click.command("new")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option(
+    "--kind",
+    "style",
+    type=click.Choice(STYLES),
+    default=None,
+    help="Of an editor: it keeps facts beside the model (memory), or changes its weights. [default: memory]",
+)
+@click.option(
+    "--licence", type=click.Choice(LICENCES), default=LICENCES[0], show_default=True, help="The text in LICENSE."
+)
+@click.pass_obj
+def command(app: App, kind: str, name: str, style: str | None, licence: str) -> None:
+    """Write a plugin to start from: a distribution that passes its contract as it stands.
+
+    It holds a working example, and is written into a new folder, ke-plugin-NAME, of the folder you are in.
+
+    \b
+    Examples:
+      ke new editor my-method --kind weight
+      ke new dataset my-benchmark --licence MIT
+    """
+    if style is not None and kind != "editor":
+        raise click.UsageError(f"--kind is for editors, not for a {kind}")
+    plan = Plan(kind=kind, name=name, style=style or STYLES[0], licence=licence)
+    folder = write(plan, Path.cwd(), app.catalog)
+    lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]
+    lines += [f"  cd {folder.name}", "  pip install -e '.[test]'", "  pytest", f"  ke plugins check {name}"]
+    out().print(literal("\n".join(lines)), soft_wrap=True)

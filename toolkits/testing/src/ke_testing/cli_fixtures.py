@@ -1,0 +1,213 @@
+"""pytest fixtures for commands: a toy plugin with one component of each kind, and ``ke`` run in this process on it.
+
+Import them into a ``conftest.py``: ``from ke_testing.cli_fixtures import evaluated, ke, plugins``.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+
+from ke_core import builtin
+from ke_core.cli.main import main
+from ke_core.engine.direct import Direct
+from ke_core.plugin import (
+    Answer,
+    Ask,
+    CaseRecord,
+    DatasetSpec,
+    Details,
+    Edit,
+    Edited,
+    EditorSpec,
+    Failure,
+    Item,
+    Judgement,
+    JudgeSpec,
+    KnownModel,
+    MetricSpec,
+    ModelSpec,
+    Reply,
+    Session,
+    UnsupportedChange,
+    Value,
+    Verdict,
+    hookimpl,
+)
+from ke_core.plugins.manager import Plugins, bare
+from ke_testing.fakes import EchoModel
+from ke_testing.toy import toy_spec
+
+
+@frozen(kw_only=True)
+class WordConfig:
+    """Options of the toy editors."""
+
+    word: str = field(default="Rome", metadata={"help": "what is answered"})
+    loud: bool = field(default=False, metadata={"help": "say it in capitals"})
+
+
+@frozen(kw_only=True)
+class NoToyOptions:
+    """No options."""
+
+
+class Said:
+    """Answers every ask with one word, or fails."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        self.details: Details = {}
+
+    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+        """One reply a request."""
+        if self.word == "ctrl-c":
+            raise KeyboardInterrupt
+        if self.word == "boom":
+            raise ZeroDivisionError("a bug")
+        if self.word == "fail":
+            return [Failure(error="ServerGone", message=f"no answer [red]at {n}[/red]") for n, _ask in enumerate(asks)]
+        return [Answer(text=self.word, raw=self.word) for _ask in asks]
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Raise: the word does not depend on edits."""
+        raise UnsupportedChange("a word is said whatever the edits")
+
+
+class Sayer:
+    """An editor whose edited model answers with one word."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Every edit can be made."""
+        return {}
+
+    @contextmanager
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Answer with the configured word, or pass requests to the model."""
+        word = getattr(self.config, "word", "")
+        yield Said(word) if word else Direct(session)
+
+
+class Exact:
+    """A judge that compares an answer with the names of the gold entity."""
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """Right or wrong, one an item."""
+        return [
+            Judgement(verdict=Verdict.RIGHT if item.answer.text in item.query.gold.entities[0].names else Verdict.WRONG)
+            for item in items
+        ]
+
+
+class Accuracy:
+    """A metric: the fraction of right answers, the edit's own question apart."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """One value a query."""
+        for (phase, style, query), outcome in record.outcomes.items():
+            aspect = "efficacy" if query == "hop-1" else "other"
+            right = float(outcome.judgement.verdict is Verdict.RIGHT)
+            yield Value(aspect=aspect, value=right, phase=phase, style=style, unit=record.case.id)
+
+
+class Toys:
+    """The plugin."""
+
+    @hookimpl
+    def ke_editors(self) -> list[EditorSpec]:
+        """Three editors."""
+        return [
+            EditorSpec(name="sayer", summary="says one word", config=WordConfig, build=Sayer, cite="Nobody 2026"),
+            EditorSpec(name="other", summary="says one word too", config=WordConfig, build=Sayer),
+            EditorSpec(name="surgeon", summary="opens the model", config=NoToyOptions, build=Sayer, needs_weights=True),
+        ]
+
+    @hookimpl
+    def ke_datasets(self) -> list[DatasetSpec]:
+        """The toy benchmark."""
+        return [toy_spec(metrics=("accuracy",), judge="exact")]
+
+    @hookimpl
+    def ke_judges(self) -> list[JudgeSpec]:
+        """One judge."""
+        return [JudgeSpec(name="exact", summary="the label", config=NoToyOptions, build=lambda _config: Exact())]
+
+    @hookimpl
+    def ke_metrics(self) -> list[MetricSpec]:
+        """One metric."""
+        columns = {"efficacy": "edits made", "other": "the rest"}
+        return [
+            MetricSpec(
+                name="accuracy", summary="right", config=NoToyOptions, build=lambda _config: Accuracy(), columns=columns
+            )
+        ]
+
+    @hookimpl
+    def ke_models(self) -> list[ModelSpec]:
+        """A model source whose models echo."""
+        known = (KnownModel(name="echo-1", summary="echoes", licence="none", size_mb=0),)
+        return [
+            ModelSpec(
+                name="echo",
+                summary="echoes",
+                config=NoToyOptions,
+                build=lambda _request: EchoModel(),
+                known=lambda: known,
+            )
+        ]
+
+
+def toys(*others: ModuleType) -> Plugins:
+    """The core, the toy plugin and ``others``: modules with hooks."""
+    plugins = bare()
+    plugins.register(builtin, "ke-core")
+    plugins.register(Toys(), "toys")
+    for module in others:
+        plugins.register(module, module.__name__.split(".")[0].replace("_", "-"))
+    return plugins
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    """The core and the toy plugin."""
+    return toys()
+
+
+@pytest.fixture
+def ke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plugins: Plugins
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """``ke("plugins")`` in an empty folder: its exit status, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments: str, plugins: Plugins = plugins) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments, plugins=plugins)
+        written = capsys.readouterr()
+        return status, written.out, written.err
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
+
+
+@pytest.fixture
+def evaluated(ke: Callable[..., tuple[int, str, str]], tmp_path: Path) -> Path:
+    """A finished run, in the folder ``done``."""
+    assert ke(*RUN, "--out", "done")[0] == 0
+    return tmp_path / "done"

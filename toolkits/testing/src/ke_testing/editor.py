@@ -1,0 +1,161 @@
+"""The contract of editors. Subclass it in your plugin's tests; pytest does the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.abilities import Solving
+from ke_core.data.facts import Edit
+from ke_core.data.results import Answer, Failure, Scored
+from ke_core.errors import UnsupportedChange, UnsupportedEdit
+from ke_core.protocols import Edited, Editor, Likelihood, Session
+from ke_core.specs import EditorSpec
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
+from ke_testing.kit import one_clear_line, texts, unchanged
+from ke_testing.pitfalls import EditorPitfalls
+
+
+class EditorContract(EditorPitfalls):
+    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
+
+    def test_answers_each_ask_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
+        with editor.edit(session, self.edits) as edited:
+            assert isinstance(edited, Edited)
+            replies = edited.answer(QUESTIONS)
+        assert len(QUESTIONS) == len(replies)
+        assert all(isinstance(reply, Answer | Scored | Failure) for reply in replies)
+
+    def test_answers_do_not_depend_on_batch_composition(self, editor: Editor, session: Session[Any]) -> None:
+        with editor.edit(session, self.edits) as edited:
+            together = texts(edited.answer(QUESTIONS))
+            reversed_ = texts(edited.answer(QUESTIONS[::-1]))[::-1]
+            alone = [texts(edited.answer([ask]))[0] for ask in QUESTIONS]
+        assert together == reversed_ == alone
+
+    def test_a_likelihood_is_scored_or_declined(self, editor: Editor, session: Session[Any]) -> None:
+        ask = Likelihood(id="l", case="1", query="l", prompt="The tower is in", continuations=(" Rome", " Paris"))
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            (reply,) = edited.answer([ask])
+        if isinstance(reply, Scored):
+            assert len(reply.logprobs) == len(reply.tokens) == len(ask.continuations)
+        else:
+            assert isinstance(reply, Failure)
+            assert reply.unscored
+
+    def test_own_edits_are_read_only_if_declared(
+        self, spec: EditorSpec, config: Any, editor: Editor, session: Session[Any]
+    ) -> None:
+        """A run leaves ``own`` empty unless the spec says ``uses_own_edits``."""
+        if spec.given_own_edits(config):
+            pytest.skip("its spec says uses_own_edits, so that each question names its case's own edits")
+        with editor.edit(session, self.edits) as edited:
+            assert texts(edited.answer(QUESTIONS)) == texts(edited.answer([evolve(ask, own=()) for ask in QUESTIONS]))
+
+    def test_no_asks_no_replies(self, editor: Editor, session: Session[Any]) -> None:
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            assert list(edited.answer([])) == []
+
+    def test_no_edits_change_nothing(self, editor: Editor, session: Session[Any]) -> None:
+        before = session.model.digest
+        with editor.edit(session, []) as edited:
+            assert len(QUESTIONS) == len(edited.answer(QUESTIONS))
+            session.model.state()  # looks at the weights afresh, whoever changed them
+            assert before == session.model.digest
+
+    def test_what_is_added_and_taken_off_again_was_never_there(self, editor: Editor, session: Session[Any]) -> None:
+        """``ke serve`` and sequential runs rest on it. UnsupportedChange, with nothing changed, is an answer too."""
+
+        def seen(edited: Edited) -> tuple[list[str], str]:
+            return texts(edited.answer(QUESTIONS)), session.model.digest
+
+        def changed(edited: Edited, **what: Any) -> bool:
+            before = seen(edited)
+            try:
+                edited.change(**what)
+            except UnsupportedChange:
+                assert before == seen(edited)
+                return False
+            return True
+
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited:
+            alone = seen(edited)
+            if changed(edited, add=[MOVE_GATE]):
+                if self.needs_weights:
+                    assert alone != seen(edited)
+                else:
+                    with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as both:
+                        assert seen(both) == seen(edited)
+                if changed(edited, remove=[MOVE_GATE.id]):
+                    assert alone == seen(edited)
+
+    def test_same_seed_same_answers(self, editor: Editor, session: Session[Any]) -> None:
+        def once() -> list[str]:
+            with editor.edit(session, [MOVE_TOWER]) as edited:
+                return texts(edited.answer(QUESTIONS))
+
+        assert once() == once()
+
+    def test_details_are_json(self, editor: Editor, session: Session[Any]) -> None:
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            assert json.loads(json.dumps(edited.details, allow_nan=False)) == edited.details
+
+    def test_check_names_the_edits_it_refuses(self, editor: Editor, session: Session[Any]) -> None:
+        refused = editor.check(session, [MOVE_TOWER, TEXT_ONLY])
+        assert MOVE_TOWER.id not in refused
+        assert all(reason for reason in refused.values())
+
+    @pytest.mark.parametrize("which", ODD_EDITS)
+    def test_an_odd_edit_is_refused_or_made(self, editor: Editor, session: Session[Any], which: str) -> None:
+        """Pitfalls E1 and E2 among them. Refused: by ``check`` with a reason, and by ``edit`` as UnsupportedEdit."""
+        edit = ODD_EDITS[which]
+        if edit.id in editor.check(session, [edit]):
+            with pytest.raises(UnsupportedEdit), editor.edit(session, [edit]):
+                pass
+        else:
+            with editor.edit(session, [edit]) as edited:
+                assert len(QUESTIONS) == len(edited.answer(QUESTIONS))
+
+    @pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
+    @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+    def test_model_is_given_back_bit_for_bit(self, editor: Editor, tmp_path: Path, dtype: str, *, fails: bool) -> None:
+        session = self.on(self.model(dtype), tmp_path)
+        crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
+        with crash, unchanged(session.model), editor.edit(session, self.edits) as edited:
+            edited.answer(QUESTIONS[:1])
+            if fails:
+                raise ZeroDivisionError
+
+    def test_model_is_given_back_when_edits_overlap(self, editor: Editor, session: Session[Any]) -> None:
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]), editor.edit(session, [MOVE_GATE]) as both:
+            assert len(QUESTIONS) == len(both.answer(QUESTIONS))
+
+    def test_an_edit_does_not_leak_into_the_next(self, editor: Editor, session: Session[Any]) -> None:
+        def after(edits: Sequence[Edit]) -> list[str]:
+            with editor.edit(session, edits) as edited:
+                return texts(edited.answer(QUESTIONS))
+
+        alone = after([MOVE_GATE])
+        after([MOVE_TOWER])
+        assert alone == after([MOVE_GATE])
+
+    def test_edited_models_that_solve_stand_side_by_side(
+        self, spec: EditorSpec, editor: Editor, session: Session[Any]
+    ) -> None:
+        """Those with ``solve`` are asked together (``ke_core.run.abreast``), so one must not take another's edits."""
+        with editor.edit(session, [MOVE_TOWER]) as one:
+            if spec.needs_weights or not isinstance(one, Solving):
+                pytest.skip("one edited model at a time")
+            alone = texts(one.answer(QUESTIONS))
+            with editor.edit(session, [MOVE_GATE]) as other:
+                assert one is not other
+                assert texts(one.answer(QUESTIONS)) == alone
+
+
+__all__ = ["EditorContract", "one_clear_line", "texts", "unchanged"]

@@ -1,0 +1,27 @@
+"""The hook that the testing toolkit declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from ke_core.plugins.manager import Plugins
+    from ke_testing.promises import Kept
+
+hookspec = pluggy.HookspecMarker("ke")
+
+
+@hookspec
+def ke_checks(plugin: str, plugins: Plugins) -> Iterable[Kept]:
+    """Check what ``plugin`` offers through hooks that the core does not know, for ``ke plugins check``.
+
+    Implement it with ``@hookimpl(optionalhook=True)``: this toolkit may not be installed.
+
+    :param plugin: the entry-point name of the plugin to check.
+    :param plugins: every installed plugin.
+    :return: one result per check.
+    """
+    return ()

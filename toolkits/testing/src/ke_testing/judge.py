@@ -1,0 +1,108 @@
+"""The contract of judges, asked as a run asks them: what the run settles by itself reaches none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+from attrs import evolve, frozen
+
+from ke_core.data.facts import Entity
+from ke_core.data.queries import Gold, Query
+from ke_core.data.results import Answer, Failure, Item, Judgement, Verdict
+from ke_core.data.runspec import Component
+from ke_core.protocols import Judge, Session
+from ke_core.run.judging import judged
+from ke_core.specs import JudgeSpec
+from ke_testing.contract import ComponentContract
+
+QUERY = Query(
+    id="q",
+    texts=("In which city is the Eiffel Tower?",),
+    gold=Gold(entities=(Entity(label="Rome", aliases=("Roma", "Città Eterna")),)),
+    stale=Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),)),
+)
+
+
+class JudgeContract(ComponentContract):
+    """Set ``name``; override ``session`` for a judge that needs a model."""
+
+    kind: ClassVar[str] = "judge"
+
+    @pytest.fixture
+    def session(self) -> Session[Any] | None:
+        return None
+
+    @pytest.fixture
+    def judge(self, spec: JudgeSpec, config: Any) -> Judge:
+        return Asked(spec=spec, asked=spec.build(config))
+
+    def test_one_judgement_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
+        items = [item("Rome"), item("Paris"), item("Oslo")]
+        judgements = judge.judge(session, items)
+        assert len(items) == len(judgements)
+        assert all(isinstance(judgement, Judgement) for judgement in judgements)
+        assert judgements[::-1] == judge.judge(session, items[::-1])
+
+    def test_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
+        names = QUERY.gold.entities[0].names
+        assert [Verdict.RIGHT] * len(names) == verdicts(judge, session, *map(item, names))
+
+    def test_what_was_right_before_is_not_right_now(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.STALE, Verdict.WRONG}
+
+    def test_a_failure_is_never_right(self, judge: Judge, session: Session[Any] | None) -> None:
+        failure = Item(query=QUERY, reply=Failure(error="Rome", message="Rome"))
+        assert verdicts(judge, session, failure) == [Verdict.WRONG]
+
+    def test_an_unparsed_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
+        unparsed = Item(query=QUERY, reply=Answer(text="Rome", outcome="unparsed"))
+        assert verdicts(judge, session, unparsed) == [Verdict.WRONG]
+
+    def test_an_empty_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert verdicts(judge, session, item("")) == [Verdict.WRONG]
+
+    def test_a_verdict_does_not_depend_on_what_else_is_judged(self, judge: Judge, session: Session[Any] | None) -> None:
+        items = [item("Rome"), item("Paris"), item("Oslo")]
+        assert judge.judge(session, items) == [judge.judge(session, [one])[0] for one in items]
+
+    def test_v3_prompt_text_is_not_an_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+        """What the model wrote before and behind its answer is on record in ``raw``; the answer is ``text``."""
+        echoed = Answer(text="Oslo", raw=f"{QUERY.texts[0]} Oslo. Rome")
+        assert Verdict.RIGHT not in verdicts(judge, session, Item(query=QUERY, reply=echoed))
+
+    def test_v4_a_blank_alias_stands_in_no_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+        gold = Gold(entities=(Entity(label="Rome", aliases=("", " ", "?")),))
+        blank = evolve(QUERY, gold=gold)
+        items = [Item(query=blank, reply=Answer(text=text)) for text in ("Oslo", "", " ")]
+        assert Verdict.RIGHT not in verdicts(judge, session, *items)
+
+    def test_same_input_same_verdict(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert judge.judge(session, [item("Rome")]) == judge.judge(session, [item("Rome")])
+
+    def test_no_items_no_judgements(self, judge: Judge, session: Session[Any] | None) -> None:
+        assert judge.judge(session, []) == []
+
+
+@frozen(kw_only=True)
+class Asked:
+    """A judge behind what the run settles whatever the judge."""
+
+    spec: JudgeSpec
+    asked: Judge
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order."""
+        component = Component(name=self.spec.name, distribution="", version="")
+        return judged(self.asked, component, items, session=session, scored=self.spec.scored)
+
+
+def item(text: str) -> Item:
+    """An answer to the contract's question."""
+    return Item(query=QUERY, reply=Answer(text=text))
+
+
+def verdicts(judge: Judge, session: Session[Any] | None, *items: Item) -> list[Verdict]:
+    """The verdicts alone."""
+    return [judgement.verdict for judgement in judge.judge(session, items)]

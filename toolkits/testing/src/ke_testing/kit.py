@@ -1,0 +1,83 @@
+"""What the contracts of editors stand on: the editor, a model for it, a session, and a look at what was left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from ke_core.data.results import Answer, Reply
+from ke_core.errors import KEError
+from ke_core.protocols import Editor, LanguageModel, Material, Session
+from ke_core.specs import EditorSpec
+from ke_testing.contract import ComponentContract
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.fakes import TellingModel, make_session
+
+if TYPE_CHECKING:
+    from ke_plugin_hf.testing import Family
+
+
+class EditorKit(ComponentContract):
+    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
+
+    kind: ClassVar[str] = "editor"
+    material: ClassVar[Mapping[str, Material]] = {}
+
+    def model(self, dtype: str = "float32") -> LanguageModel:
+        """The model that is edited: a tiny decoder for methods that open it, else one that tells what it is asked."""
+        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else TellingModel()
+        return model
+
+    def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:
+        """A tiny decoder; overridden by methods that need its weights in a form of their own."""
+        from ke_plugin_hf.testing import tiny_model
+
+        return tiny_model(family, dtype=dtype, seed=seed)
+
+    def on(self, model: LanguageModel, root: Path) -> Session[Any]:
+        """A session on ``model`` with artifacts under ``root``; overridden by methods that need something there."""
+        return make_session(model, material=self.material, root=root)
+
+    @pytest.fixture(autouse=True)
+    def _kind_of_editor(self, spec: EditorSpec) -> None:
+        self.needs_weights = spec.needs_weights
+        self.edits = [MOVE_TOWER] if spec.one_at_a_time else [MOVE_TOWER, MOVE_GATE]
+
+    @pytest.fixture
+    def editor(self, spec: EditorSpec, config: Any) -> Editor:
+        return spec.build(config)
+
+    @pytest.fixture
+    def session(self, tmp_path: Path) -> Session[Any]:
+        return self.on(self.model(), tmp_path)
+
+
+def texts(replies: Sequence[Reply]) -> list[str]:
+    """What was answered, for comparison; a failure by its error."""
+    return [reply.text if isinstance(reply, Answer) else repr(reply) for reply in replies]
+
+
+@contextmanager
+def unchanged(model: LanguageModel) -> Iterator[None]:
+    """Fail if the model differs at the end, however the block ended."""
+    before, digest = dict(model.state()), model.digest
+    try:
+        yield
+    finally:
+        after = dict(model.state())
+        differs = sorted(str(mark) for mark in before | after if before.get(mark) != after.get(mark))
+        assert not differs, f"left changed: {differs[:3]}"
+        assert digest == model.digest
+
+
+@contextmanager
+def one_clear_line(model: LanguageModel, error: type[KEError], why: str) -> Iterator[None]:
+    """The block raises ``error``, in one line that says ``why``, with a hint, and leaves the model as it was."""
+    with unchanged(model), pytest.raises(error, match=why) as caught:
+        yield
+    assert len(str(caught.value).splitlines()) == 1
+    assert caught.value.hint

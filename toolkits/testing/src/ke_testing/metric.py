@@ -1,0 +1,138 @@
+"""The contract of metrics."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.results import CaseRecord, Failure, Judgement, ModelRecord, Outcome, Value, Verdict
+from ke_core.protocols import Metric, ModelMetric
+from ke_core.specs import MetricSpec
+from ke_testing.contract import ComponentContract
+from ke_testing.toy import toy_record
+
+
+class MetricContract(ComponentContract):
+    """Set ``name``; override ``record`` where the toy benchmark's case says nothing to the metric."""
+
+    kind: ClassVar[str] = "metric"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        return toy_record()
+
+    @pytest.fixture
+    def metric(self, spec: MetricSpec, config: Any) -> Metric:
+        made = spec.build(config)
+        assert isinstance(made, Metric)
+        return made
+
+    def test_sees_something(self, metric: Metric, record: CaseRecord) -> None:
+        values = list(metric.values(record))
+        assert values
+        assert all(isinstance(value, Value) for value in values)
+
+    def test_is_pure(self, metric: Metric, record: CaseRecord) -> None:
+        assert list(metric.values(record)) == list(metric.values(record))
+
+    def test_a_record_says_nothing_about_the_next(self, metric: Metric, record: CaseRecord) -> None:
+        """The same values, whatever was scored before: nothing is summed up inside."""
+        first = list(metric.values(record))
+        list(metric.values(evolve(record, outcomes={})))
+        list(metric.values(judged(record, Verdict.WRONG)))
+        assert first == list(metric.values(record))
+
+    def test_v9_a_failed_answer_is_counted_with_the_others(self, metric: Metric, record: CaseRecord) -> None:
+        """As a value or as a reason for none: leaving it out would make what is left look better."""
+        failed = Outcome(
+            reply=Failure(error="ServerFailed", message="down"), judgement=Judgement(verdict=Verdict.WRONG)
+        )
+        seen = _units(metric.values(record))
+        for key in record.outcomes:
+            gone = evolve(record, outcomes={**record.outcomes, key: failed})
+            assert seen <= _units(metric.values(gone))
+
+    @pytest.mark.parametrize("verdict", list(Verdict))
+    def test_no_verdict_leaves_an_answer_out(self, metric: Metric, record: CaseRecord, verdict: Verdict) -> None:
+        """The same units have a value, or a reason for none, whatever the answers were worth."""
+        assert _units(metric.values(record)) == _units(metric.values(judged(record, verdict)))
+
+    def test_order_of_outcomes_does_not_matter(self, metric: Metric, record: CaseRecord) -> None:
+        turned = evolve(record, outcomes=dict(reversed(list(record.outcomes.items()))))
+        by_name = lambda value: (value.aspect, value.phase, value.style, value.unit, str(value.value))  # noqa: E731
+        assert sorted(metric.values(record), key=by_name) == sorted(metric.values(turned), key=by_name)
+
+    def test_values_are_finite(self, metric: Metric, record: CaseRecord) -> None:
+        for value in metric.values(record):
+            assert value.value is None or math.isfinite(value.value)
+
+    def test_none_always_has_its_reason(self, metric: Metric, record: CaseRecord) -> None:
+        nothing = evolve(record, outcomes={})
+        skipped = evolve(nothing, skipped="the editor refused the edit")
+        for value in (*metric.values(nothing), *metric.values(skipped)):
+            assert value.value is not None or value.skipped_because
+
+    def test_labels_are_of_one_answer_each(self, spec: MetricSpec, metric: Metric, record: CaseRecord) -> None:
+        sorted_ = [value for value in metric.values(record) if value.aspect in spec.labels]
+        assert all(value.value in (None, 0.0, 1.0) and value.tags["query"] for value in sorted_)
+        answers = Counter((value.phase, value.style, value.tags["query"]) for value in sorted_ if value.value == 1)
+        assert set(answers.values()) <= {1}
+
+    def test_a_skipped_case_is_counted(self, metric: Metric, record: CaseRecord) -> None:
+        values = list(metric.values(evolve(record, outcomes={}, skipped="the editor refused the edit")))
+        assert values
+        assert all(value.value is None for value in values)
+
+
+class ModelMetricContract(ComponentContract):
+    """Of a metric about models as a whole. Set ``name`` and the fixture ``record``, an edited model's."""
+
+    kind: ClassVar[str] = "metric"
+
+    @pytest.fixture
+    def metric(self, spec: MetricSpec, config: Any) -> ModelMetric:
+        made = spec.build(config)
+        assert isinstance(made, ModelMetric)
+        return made
+
+    def test_sees_something_finite(self, metric: ModelMetric, record: ModelRecord) -> None:
+        values = list(metric.model_values(record))
+        assert any(value.value is not None for value in values)
+        assert all(value.value is None or math.isfinite(value.value) for value in values)
+        assert values == list(metric.model_values(record))
+
+    def test_none_always_has_its_reason(self, metric: ModelMetric, record: ModelRecord) -> None:
+        failure = Failure(error="NoLikelihood", message="it answers in words")
+        unscored = evolve(record, replies=dict.fromkeys(record.replies, failure))
+        for one in (evolve(record, replies={}), unscored, evolve(record, replies={}, skipped="the edit failed")):
+            for value in metric.model_values(one):
+                assert value.value is not None or value.skipped_because
+
+    def test_a_model_that_was_not_made_has_no_number(self, metric: ModelMetric, record: ModelRecord) -> None:
+        values = list(metric.model_values(evolve(record, edits=0, replies={}, skipped="the edit failed")))
+        assert values
+        assert all(value.value is None for value in values)
+
+    def test_asks_have_a_query_each_and_survive_a_change_of_process(self, spec: MetricSpec, config: Any) -> None:
+        asks = spec.asks(config)
+        assert len(asks) == len({ask.query for ask in asks})
+        assert asks == spec.asks(config)
+        assert all(ask.query for ask in asks)
+
+
+def _units(values: Iterable[Value]) -> set[tuple[str, str, str]]:
+    return {(value.phase, value.style, value.unit) for value in values}
+
+
+def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:
+    """The same record with one verdict everywhere: an oracle's or an anti-oracle's."""
+    outcomes = {
+        key: Outcome(reply=outcome.reply, judgement=evolve(outcome.judgement, verdict=verdict))
+        for key, outcome in record.outcomes.items()
+    }
+    return evolve(record, outcomes=outcomes)

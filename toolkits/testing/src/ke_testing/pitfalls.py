@@ -1,0 +1,207 @@
+"""Mistakes of published methods, tried on every editor: each test is named after what must not happen."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from attrs import evolve
+
+from ke_core.abilities import Resting
+from ke_core.data.reading import loads
+from ke_core.data.results import Failure, Scored
+from ke_core.errors import BadConfig, KEError, ServerFailed
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import discover
+from ke_core.plugins.options import configure
+from ke_core.protocols import Editor, Session
+from ke_core.requests import Encoder, Generate, Generated, Score
+from ke_core.run.components import naming_files
+from ke_core.specs import EditorSpec
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_testing.fakes import EchoModel
+from ke_testing.kit import EditorKit, texts, unchanged
+from ke_testing.process import process_marks, stir
+
+SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
+SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  none
+ELSEWHERE = "from ke_testing.pitfalls import tell; tell(*__import__('sys').argv[1:])"
+
+
+class DeadModel(EchoModel):
+    """A server that is down: every request comes back as an error, and is counted."""
+
+    id = "fake:dead"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        self.asked += len(requests)
+        return [ServerFailed("the server is down", hint="start it") for _ in requests]
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        self.asked += len(requests)
+        return [ServerFailed("the server is down", hint="start it") for _ in requests]
+
+
+class EditorPitfalls(EditorKit):
+    """What the implementations of published methods got wrong, and any editor can."""
+
+    def test_check_changes_nothing(self, editor: Editor, session: Session[Any]) -> None:
+        with unchanged(session.model):
+            assert editor.check(session, self.edits) == editor.check(session, self.edits) == {}
+
+    def test_a_decoder_is_left_alone(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
+        """By a method that only asks: on a real decoder, whose weights, hooks and flags can be looked at."""
+        if spec.needs_weights:
+            pytest.skip("it opens the model: other promises look at that")
+        session = self.on(self.tiny(), tmp_path)
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited, unchanged(session.model):
+            edited.answer(QUESTIONS[:1])
+
+    def test_the_process_is_left_as_it_was(
+        self, editor: Editor, session: Session[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Working folder, environment, random numbers, torch's switches (E5, X5). What is imported counts once."""
+        found = dict(os.environ)
+        for _ in range(2):
+            monkeypatch.chdir(tmp_path)
+            stir(found)
+            before = process_marks()
+            with editor.edit(session, [MOVE_TOWER]) as edited:
+                edited.answer(QUESTIONS)
+            after = process_marks()
+        assert [name for name in before if before[name] != after[name]] == []
+
+    def test_hidden_edits_are_not_used(self, editor: Editor, spec: EditorSpec, session: Session[Any]) -> None:
+        if not spec.masks:
+            pytest.skip("its spec says masks=False, so that nobody hides an edit from it")
+        asks = [evolve(ask, hidden=frozenset({MOVE_TOWER.id})) for ask in QUESTIONS]
+        for others in ([], [MOVE_GATE]):
+            with editor.edit(session, [MOVE_TOWER, *others]) as edited:
+                hidden = texts(edited.answer(asks))
+            with editor.edit(session, others) as edited:
+                assert texts(edited.answer(asks)) == hidden
+
+    def test_v17_a_model_that_fails_is_no_answer(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
+        if spec.needs_weights:
+            pytest.skip("the model that it opens does not fail")
+        for ask in QUESTIONS:
+            model = DeadModel()
+            with editor.edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
+                (reply,) = edited.answer([ask])
+            assert isinstance(reply, Failure) or not model.asked
+
+    def test_m3_another_process_gives_the_same_answers(
+        self, editor: Editor, spec: EditorSpec, session: Session[Any]
+    ) -> None:
+        """With another PYTHONHASHSEED: the order of a set decides nothing."""
+        if spec.needs_weights or spec.trainer is not None:
+            pytest.skip("it is tried on methods that only ask a model, and need no training")
+        own = type(self)
+        environment = {**os.environ, "PYTHONHASHSEED": "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"}
+        command = [sys.executable, "-c", ELSEWHERE, inspect.getfile(own), own.__qualname__]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert loads(done.stdout.splitlines()[-1]) == _said(editor, session)
+
+    def test_s3_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+        first, second = (self.on(self.model(), tmp_path) for _ in range(2))
+        with spec.build(config).edit(first, [MOVE_TOWER]) as one:
+            alone = texts(one.answer(QUESTIONS))
+            with spec.build(config).edit(second, [MOVE_GATE]) as other:
+                other.answer(QUESTIONS)
+                assert texts(one.answer(QUESTIONS)) == alone
+            assert texts(one.answer(QUESTIONS)) == alone
+
+    def test_x3_no_secret_stands_in_details(
+        self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in SECRETS:
+            monkeypatch.setenv(name, SECRET)
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            assert SECRET not in json.dumps(edited.details)
+
+    def test_a_file_that_is_not_there_is_named_before_anything_is_asked(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
+        """By ``check`` without edits, or when the options are read: the unedited model has not been paid for yet."""
+        if spec.needs_weights:
+            pytest.skip("its files are read with its first edit")
+        model, gone = DeadModel(), str(tmp_path / "gone")
+        for option in naming_files(spec.config):
+            if option == "encoder":  # whichever is named, a test's session has its own
+                continue
+            with pytest.raises(KEError, match="gone"):
+                spec.build(evolve(config, **{option: gone})).check(self.on(model, tmp_path), ())
+        assert not model.asked
+
+    def test_the_encoder_that_answers_rest_on_is_in_the_specification(
+        self, editor: Editor, session: Session[Any]
+    ) -> None:
+        used = []
+
+        def encoder(name: str) -> Encoder:
+            used.append(session.encoder(name).id)
+            return session.encoder(name)
+
+        with editor.edit(evolve(session, encoder=encoder), self.edits) as edited:
+            edited.answer(QUESTIONS)
+        found = editor.rests_on(session) if isinstance(editor, Resting) else {}
+        assert set(used) <= set(found.values())
+
+    def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:
+        """-1 for each number among its options, and NaN: refused, or the edit is made or refused in one clear line."""
+        for option, value in senseless(spec.config):
+            try:
+                config = configure(spec, {**self.options, option: value})
+            except BadConfig as refused:
+                assert option in str(refused)  # noqa: PT017  one of many, and it may also not be raised
+                continue
+            model = self.model()
+            with unchanged(model):
+                try:
+                    with spec.build(config).edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
+                        edited.answer(QUESTIONS[:1])
+                except KEError as refused:
+                    assert len(str(refused).splitlines()) == 1  # noqa: PT017  as above
+
+
+def senseless(config: type[Any]) -> list[tuple[str, str]]:
+    """(option, value) for every option that is a number."""
+    found: list[tuple[str, str]] = []
+    for name, hint in get_type_hints(config).items():
+        kinds = {part for part in (get_args(hint) or (hint,)) if part is not types.NoneType}
+        if kinds in ({int}, {float}):
+            found += [(name, value) for value in (("-1",) if kinds == {int} else ("-1", "nan"))]
+    return found
+
+
+def tell(file: str, contract: str) -> None:
+    """Print the answers of the editor of the contract class called ``contract`` in ``file``, as JSON."""
+    source = importlib.util.spec_from_file_location("contract_elsewhere", file)
+    assert source is not None
+    assert source.loader is not None
+    module = importlib.util.module_from_spec(source)
+    source.loader.exec_module(module)
+    own: Any = getattr(module, contract)()
+    spec: Any = read(discover()).spec(own.kind, own.name)
+    own.needs_weights = spec.needs_weights
+    session = own.on(own.model(), Path(mkdtemp(prefix="ke-elsewhere-")))
+    print(json.dumps(_said(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test
+
+
+def _said(editor: Editor, session: Session[Any]) -> list[str]:
+    with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
+        return texts(edited.answer(QUESTIONS))

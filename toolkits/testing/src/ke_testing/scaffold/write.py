@@ -1,0 +1,144 @@
+"""``ke new``: fill a template in, and write all of it or nothing.
+
+::
+
+    plan = Plan(kind="editor", name="swap", style="memory", licence="MIT")
+    folder = write(plan, Path.cwd(), catalog)      # ./ke-plugin-swap, whose tests pass
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from string import Template
+from tempfile import mkdtemp
+
+from attrs import frozen
+
+from ke_core.errors import BadConfig
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.directory import known
+from ke_core.specs import NAME
+
+KINDS = ("editor", "dataset", "metric", "judge")
+STYLES = ("memory", "weight")
+LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
+LONGEST = 40  # characters of a name: lines that hold it stay short
+PREFIX = "ke-plugin-"
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What is wanted. ``style``: of an editor, whether it keeps facts beside the model or writes its weights."""
+
+    kind: str
+    name: str
+    style: str = "memory"
+    licence: str = LICENCES[0]
+
+    @property
+    def template(self) -> str:
+        """The folder of its template."""
+        return f"editor-{self.style}" if self.kind == "editor" else self.kind
+
+    @property
+    def distribution(self) -> str:
+        """What pip calls it, and its entry point too."""
+        return PREFIX + self.name
+
+    @property
+    def module(self) -> str:
+        """What Python imports."""
+        return self.distribution.replace("-", "_")
+
+    @property
+    def stem(self) -> str:
+        """What its classes' names begin with."""
+        joined = "".join(part.capitalize() for part in self.name.split("-"))
+        return f"Ke{joined}" if joined[0].isdigit() else joined
+
+    def words(self) -> dict[str, str]:
+        """What stands in the place of each name with a dollar sign."""
+        major, minor = version("ke-core").split(".")[:2]
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "distribution": self.distribution,
+            "module": self.module,
+            "stem": self.stem,
+            "core": f">={major}.{minor},<{major}.{int(minor) + 1}",
+            "licence": self.licence,
+            "year": str(datetime.now(tz=UTC).year),
+            "torch": '\n    "torch>=2.6",' if self.template == "editor-weight" else "",
+        }
+
+
+def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
+    """Raises BadConfig for a name that cannot be had: wrongly spelt, or taken by a folder or by a component."""
+    if not NAME.match(plan.name) or len(plan.name) > LONGEST:
+        near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
+        raise BadConfig(
+            f"{plan.name!r} is no name for a plugin: lower-case letters, digits and single hyphens, {LONGEST} at most",
+            hint=f"ke new {plan.kind} {near}" if near else "take a name such as my-method",
+        )
+    for entry in known():
+        if (entry.kind, entry.name) == (plan.kind, plan.name) or entry.distribution == plan.distribution:
+            raise BadConfig(
+                f"{entry.kind} {entry.name!r} of {entry.distribution} has that name", hint="choose another name"
+            )
+    if plan.name in catalog.names(plan.kind):
+        owner = catalog.offer(plan.kind, plan.name).plugin
+        raise BadConfig(
+            f"{plan.kind} {plan.name!r} of {owner.distribution or owner.name} has that name", hint="choose another name"
+        )
+    if (into / plan.distribution).exists():
+        raise BadConfig(f"{into / plan.distribution} is there already", hint="choose another name, or move it away")
+
+
+def write(plan: Plan, into: Path, catalog: Catalog) -> Path:
+    """Write the distribution into a new folder of ``into``, and return that. Raises BadConfig (``refuse``)."""
+    refuse(plan, into, catalog)
+    folder = into / plan.distribution
+    draft = Path(mkdtemp(prefix=f".{plan.distribution}-", dir=into))
+    try:
+        for path, text in contents(plan):
+            target = draft / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        draft.chmod(0o755)  # mkdtemp's is for one user alone
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return folder
+
+
+def contents(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Every file of the distribution: its path with slashes, and its text."""
+    words = plan.words()
+    here = files("ke_testing.scaffold")
+    for template in ("common", plan.template):
+        for path, text in _texts(here / "templates" / template):
+            place = re.sub(r"^src/", f"src/{plan.module}/", path.removesuffix(".tmpl"))
+            yield place, Template(text).substitute(words)
+    yield "LICENSE", Template(_licence(plan.licence)).substitute(words)
+
+
+def _licence(name: str) -> str:
+    own = files("ke_testing.scaffold") / "licences" / f"{name}.txt"
+    found = own if own.is_file() else files("ke_plugin_hf") / f"{name.lower()}.txt"  # Apache's stands there once
+    return found.read_text(encoding="utf-8")
+
+
+def _texts(folder: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
+    for item in sorted(folder.iterdir(), key=lambda one: one.name):
+        if item.is_dir():
+            yield from _texts(item, f"{above}{item.name}/")
+        elif item.name.endswith(".tmpl"):
+            yield above + item.name, item.read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Which contract a component is held to, once one try has shown that it can be held to it.
+
+What keeps all of its promises from being tried is said once, and not by every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from attrs import evolve, field, frozen
+
+from ke_core.errors import KEError, PluginBroken, UnsupportedEdit
+from ke_core.plugins.built import built
+from ke_core.plugins.catalog import Offer
+from ke_core.plugins.faults import reason
+from ke_core.plugins.options import configure
+from ke_core.protocols import Editor, LanguageModel, Metric
+from ke_core.specs import EditorSpec, JudgeSpec
+from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_testing.fakes import TellingModel, make_session
+from ke_testing.promises import Kept
+
+ITS_OWN = "mend that first: no promise can be tried before"
+
+
+@frozen(kw_only=True)
+class Contract:
+    """The class ``base`` of ``module`` with ``settings``, and the example ``material`` that the options ask for.
+
+    ``first``: what one try has found: why the component is held to no more than this.
+    """
+
+    module: str = "ke_testing.contract"
+    base: str = "ComponentContract"
+    settings: Mapping[str, Any] = field(factory=dict)
+    material: tuple[str, ...] = ()
+    first: tuple[Kept, ...] = ()
+
+
+def contract_of(kind: str, offer: Offer, options: Mapping[str, str], own: Path) -> Contract:
+    """The contract of a component. It is built and, if it is an editor, makes an edit. ``own``: its code's folder."""
+    spec, plain = offer.spec, Contract(settings={"kind": kind})
+    if kind == "model":
+        return evolve(plain, base="RegisteredContract", first=(_untried("a model of its own"),))
+    if isinstance(spec, JudgeSpec) and (needed := _to_judge_by(spec)):  # built, it might fetch that
+        return evolve(plain, first=(_untried(f"{needed} (in its own tests, JudgeContract can try it)"),))
+    try:
+        config = configure(spec, options)
+        made = built(spec, config, plugin=offer.plugin.name)
+        if isinstance(spec, EditorSpec):
+            asked = tuple(name for name in spec.oracle(config) if name in MATERIAL)
+            edit_once(spec, made, asked)
+            return evolve(_of_editor(spec), material=asked)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is what the author must know
+        return evolve(plain, first=(_fault(error, own),))
+    return _of_others(kind, made, plain)
+
+
+def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> None:
+    """What every promise about edits begins with; raises what the editor raises."""
+    model: LanguageModel = TellingModel()
+    if spec.needs_weights:
+        from ke_plugin_hf.testing import tiny_model
+
+        model = tiny_model()
+    edits = [MOVE_TOWER] if spec.one_at_a_time else [MOVE_TOWER, MOVE_GATE]
+    with TemporaryDirectory() as folder:
+        session = make_session(model, material={name: MATERIAL[name] for name in material}, root=Path(folder))
+        with editor.edit(session, edits) as edited:
+            edited.answer(QUESTIONS[:1])
+
+
+def line_in(own: Path, error: pytest.ExceptionInfo[BaseException]) -> str:
+    """The last line of the plugin's own code that the error came through."""
+    for entry in reversed(error.traceback):
+        path = Path(entry.path).resolve()
+        if own in path.parents:
+            return f"{path.relative_to(own.parent).as_posix()}:{entry.lineno + 1}"
+    return ""
+
+
+def _of_editor(spec: EditorSpec) -> Contract:
+    if spec.needs_weights:
+        return Contract(module="ke_weights.testing.weights", base="WeightEditorContract", settings={"ranked": False})
+    return Contract(module="ke_testing.editor", base="EditorContract")
+
+
+def _of_others(kind: str, made: object, plain: Contract) -> Contract:
+    if kind == "dataset":
+        return Contract(module="ke_testing.dataset", base="DatasetContract")
+    if kind == "judge":
+        return Contract(module="ke_testing.judge", base="JudgeContract")
+    if not isinstance(made, Metric):
+        needed = "the record of an edited model (in its own tests, ModelMetricContract can try it)"
+        return evolve(plain, first=(_untried(needed),))
+    return Contract(module="ke_testing.metric", base="MetricContract")
+
+
+def _to_judge_by(spec: JudgeSpec) -> str:
+    """What the contract of judges has not got for this one."""
+    needs = {"a model": spec.needs_model, "log-probabilities": spec.scored, "facts to label": bool(spec.labels)}
+    return ", ".join(what for what, needed in needs.items() if needed)
+
+
+def _untried(needed: str) -> Kept:
+    return Kept(promise="it does its work", outcome="untried", found=f"what it does, which needs {needed}")
+
+
+def _fault(error: Exception, own: Path) -> Kept:
+    """Broken; or untried, where only a setting stands in the way."""
+    hint = error.hint if isinstance(error, KEError) else ""
+    if isinstance(error, KEError) and not isinstance(error, PluginBroken | UnsupportedEdit):
+        return _untried(f"another setting: {reason(error)}" + (f" ({hint})" if hint else ""))
+    cause = error.__cause__ if isinstance(error, PluginBroken) and error.__cause__ else error
+    return Kept(
+        promise="it can be built and do its work",
+        outcome="broken",
+        found=reason(error),
+        where=line_in(own, pytest.ExceptionInfo.from_exception(cause)),
+        do=hint or ITS_OWN,
+    )

@@ -1,0 +1,60 @@
+"""Every promise has its words and its next step, and none is left over."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ke_testing.advice import advice, advice_for, in_words
+
+MODULES = ("contract", "dataset", "editor", "judge", "locating", "metric", "opening", "pitfalls", "weights")
+TESTS = {
+    name
+    for module in MODULES
+    for found in vars(importlib.import_module(f"ke_testing.{module}")).values()
+    if isinstance(found, type) and found.__module__.startswith("ke_testing")
+    for name in vars(found)
+    if name.startswith("test_")
+}
+
+
+def test_every_promise_has_advice_and_no_advice_is_without_a_promise():
+    assert set(advice()) == TESTS
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_advice_is_a_step_in_one_line(name):
+    said = advice_for(name)
+    assert len(said.splitlines()) == 1
+    assert not said.endswith(".")
+    assert not re.search(r"test_", said)
+
+
+def test_a_promise_in_words():
+    assert in_words("test_no_asks_no_replies") == "no asks no replies"
+    assert in_words("test_s1_it_leaks[float32-exception]") == "it leaks (float32-exception; S1)"
+    assert in_words("test_x1_x2_no_path") == "no path (X1, X2)"
+
+
+def test_pytest_starts_without_torch_where_the_test_kit_is_installed(tmp_path):
+    (tmp_path / "test_one.py").write_text(
+        "import sys\ndef test_one(ke_cache_dir):\n"
+        "    assert not {'torch', 'transformers', 'numpy', 'ke_core.plugin'} & set(sys.modules)\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:hypothesispytest",
+        "test_one.py",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

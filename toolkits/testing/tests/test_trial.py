@@ -1,0 +1,126 @@
+"""What one try of a component finds, before its contract: said once, with what to do about it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from attrs import field, frozen
+
+from ke_core.plugin import BadConfig, Direct, EditorSpec, JudgeSpec, MetricSpec, UnsupportedEdit
+from ke_core.plugins.catalog import Offer
+from ke_core.plugins.manager import Installed
+from ke_plugin_hf.spec import hf_spec
+from ke_testing.trial import contract_of
+
+HERE = Path(__file__).resolve().parent
+
+
+@frozen(kw_only=True)
+class Config:
+    file: str = field(default="", metadata={"help": "what is read"})
+
+
+class Edits:
+    """Edits, unless it is told what to raise."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def check(self, session, edits):
+        return {}
+
+    @contextmanager
+    def edit(self, session, edits):
+        if self.error:
+            raise self.error
+        yield Direct(session)
+
+
+class Wants(Edits):
+    @contextmanager
+    def edit(self, session, edits):
+        if "answers" not in session.material:
+            raise BadConfig("no answers")
+        yield Direct(session)
+
+
+class Judges:
+    def judge(self, session, items):
+        return []
+
+
+class Whole:
+    def model_values(self, record):
+        return []
+
+
+def find(kind, spec_class, build, **more):
+    spec = spec_class(name="mine", summary="s", config=Config, build=build, **more)
+    return contract_of(kind, Offer(spec=spec, plugin=Installed(name="ke-plugin-mine", module="m")), {}, HERE)
+
+
+def failing(error):
+    def build(_config):
+        raise error
+
+    return build
+
+
+def test_what_can_be_tried_is_held_to_the_whole_contract():
+    for build, more in ((lambda _config: Edits(), {}), (lambda _config: Wants(), {"oracle": lambda _c: ("answers",)})):
+        found = find("editor", EditorSpec, build, **more)
+        assert (found.base, found.first) == ("EditorContract", ())
+    assert find("judge", JudgeSpec, lambda _config: Judges()).base == "JudgeContract"
+    assert find("editor", EditorSpec, lambda _c: Wants(), oracle=lambda _c: ("answers",)).material == ("answers",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "build", "more", "needed"),
+    [
+        ("judge", JudgeSpec, Judges, {"needs_model": True}, "a model (in its own tests, JudgeContract"),
+        ("judge", JudgeSpec, Judges, {"scored": True}, "log-probabilities"),
+        ("metric", MetricSpec, Whole, {}, "the record of an edited model"),
+        ("editor", EditorSpec, lambda: Edits(BadConfig("it needs training", hint="ke train")), {},
+         "another setting: it needs training (ke train)"),
+        ("dataset", EditorSpec, lambda: failing(BadConfig("which file?"))(None), {}, "another setting: which file?"),
+    ],
+)  # fmt: skip
+def test_what_needs_something_is_untried_with_that(kind, spec, build, more, needed):
+    found = find(kind, spec, lambda _config: build(), **more)
+    (kept,) = found.first
+    assert (found.base, kept.outcome) == ("ComponentContract", "untried")
+    assert f"what it does, which needs {needed}" in kept.found
+
+
+@pytest.mark.parametrize(
+    ("build", "found", "do"),
+    [
+        (
+            failing(ZeroDivisionError("by zero")),
+            "editor mine of ke-plugin-mine fails while it is built: ZeroDiv",
+            "--trac",
+        ),
+        (lambda _config: object(), "is built as object, which lacks check, edit", "its author returns from build"),
+        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "mend that first"),
+        (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
+    ],
+)
+def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
+    contract = find("editor", EditorSpec, build)
+    (kept,) = contract.first
+    assert (contract.base, kept.outcome) == ("ComponentContract", "broken")
+    assert found in kept.found
+    assert kept.do.startswith(do)
+
+
+def test_the_line_of_the_plugins_own_code_is_named():
+    (kept,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
+    assert kept.where.startswith("testing/test_trial.py:")
+
+
+def test_a_model_source_is_not_built():
+    found = contract_of("model", Offer(spec=hf_spec, plugin=Installed(name="ke-core", module="m")), {}, HERE)
+    assert found.base == "RegisteredContract"
+    assert found.first[0].outcome == "untried"

@@ -1,0 +1,27 @@
+"""Toolkit for authors of weight editors. This module is light; ``ke_weights.plugin`` holds what needs torch.
+
+Reading order of the modules behind it: ``modules`` (where a decoder's parts are), ``subject`` and ``rewrites`` (what an
+edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``optimise`` (the target z), ``keys``,
+``moments`` and ``solve`` (the update). Everything is written on W as a map from keys to values, [d, f].
+"""
+
+from ke_weights.hyperparameters import (
+    SingleConfig,
+    SpreadConfig,
+    as_details,
+    derived,
+    not_negative,
+    positive,
+    settle,
+    single_settings,
+    spread_settings,
+    template_length,
+)
+from ke_weights.published import SPREAD, Published
+from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
+
+__all__ = [
+    "SPREAD", "Checkpoint", "Published", "SingleConfig", "SpreadConfig", "as_details", "checkpoint_digest", "derived",
+    "not_negative", "positive", "read_checkpoint", "settle", "single_settings", "spread_settings", "template_length",
+    "trained_folder",
+]  # fmt: skip

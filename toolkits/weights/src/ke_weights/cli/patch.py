@@ -1,0 +1,149 @@
+"""``ke patch``: look at patches, add them to a model, take them out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+from ke_weights.cli import kept
+
+patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
+out_folder = click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Write the checkpoint here."
+)
+force = click.option("--force", is_flag=True, help="Replace the folder, if it holds a model.")
+
+
+@click.group("patch")
+def command() -> None:
+    """Describe, apply, revert and compare patches: files of weight updates that ke edit --patch writes.
+
+    \b
+    Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
+    """
+
+
+@command.command("info")
+@patch_argument
+@shared.json_option
+def info(*, patch: Path, as_json: bool) -> None:
+    """Describe a patch: base, editor, edits with their sources, weights, size.
+
+    \b
+    Example: ke patch info facts.safetensors
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  rich
+    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+    from ke_weights.report.patches import info_json, info_report  # noqa: PLC0415
+
+    found, size = read_patch(patch), patch.stat().st_size
+    if as_json:
+        shared.print_json(info_json(found.id, found.info, size))
+    else:
+        out().print(info_report(found.id, found.info, size))
+
+
+@command.command("apply")
+@patch_argument
+@shared.model_options
+@out_folder
+@force
+@click.pass_context
+def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **given: Any) -> None:
+    """Write a model edited by a patch. It must be the model that the patch was made for, in the same dtype.
+
+    The folder is a checkpoint like any other, and remembers what `ke patch revert` needs. Apply another patch of the
+    same base to it to stack the two.
+
+    \b
+    Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
+    """
+    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
+    from ke_weights.keeping import apply_patch  # noqa: PLC0415
+    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+
+    choice = kept.model_like(context, given, read_patch(patch).info.base)
+    with progress(err()) as shown:
+        apply_patch(patch, choice, out, context.obj.catalog, shown, force=force)
+    _say(f"checkpoint: {out}")
+
+
+@command.command("revert")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER")
+@click.argument("patch", default="", metavar="[PATCH]")
+@click.option("--all", "all_", is_flag=True, help="Take every patch out: the base, bit for bit.")
+@shared.device
+@shared.device_map
+@shared.trust
+@out_folder
+@force
+@click.pass_obj
+def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, force: bool, **how: Any) -> None:
+    """Write an edited checkpoint without a patch (a file, or the id that `ke patch info` shows), or without any.
+
+    Weights come back from the tensors kept in the folder, bit for bit; the digest is checked. The dtype is the one on
+    record there.
+
+    \b
+    Example: ke patch revert ./edited --all --out ./base
+    """
+    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
+    from ke_core.specs import ModelRequest  # noqa: PLC0415
+    from ke_weights.keeping import revert_patch  # noqa: PLC0415
+
+    if bool(patch) == all_:
+        raise click.UsageError("which patch? name one of them, or say --all")
+    with progress(err()) as shown:
+        gone, weights = revert_patch(
+            folder, patch, out, app.catalog, shown, force=force, how=ModelRequest(id="", **how)
+        )
+    _say(f"taken out: {', '.join(gone)}", f"checkpoint: {out}", f"weights {weights}")
+
+
+@command.command("diff")
+@click.argument("one", type=click.Path(path_type=Path), metavar="A")
+@click.argument("other", type=click.Path(path_type=Path), metavar="B")
+@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]", help="Also stack both on it, in either order.")
+@shared.device
+@shared.device_map
+@shared.trust
+@shared.json_option
+@click.pass_obj
+def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **how: Any) -> None:
+    """Compare two patches: weights and facts in common, and with --model what the order of stacking changes.
+
+    The dtype is the one on record in A.
+
+    \b
+    Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
+    """
+    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  rich
+    from ke_core.specs import ModelRequest  # noqa: PLC0415
+    from ke_weights.keeping import stacking  # noqa: PLC0415
+    from ke_weights.patches import compare, read_patch  # noqa: PLC0415  torch
+    from ke_weights.report.patches import diff_json, diff_report  # noqa: PLC0415
+
+    if not model and any(how.values()):
+        raise click.UsageError("--device, --device-map and --trust-remote-code belong to --model")
+    both = read_patch(one), read_patch(other)
+    orders = None
+    if model:
+        with progress(err()) as shown:
+            orders = stacking(*both, model, app.catalog, shown, how=ModelRequest(id="", **how))
+    found = compare(*both)
+    if as_json:
+        shared.print_json(diff_json(found, orders))
+    else:
+        out().print(diff_report((both[0].id, both[1].id), found, orders))
+
+
+def _say(*lines: str) -> None:
+    from ke_core.cli.console import out  # noqa: PLC0415  rich
+    from ke_core.report.text import literal  # noqa: PLC0415
+
+    for line in lines:
+        out().print(literal(line), soft_wrap=True)

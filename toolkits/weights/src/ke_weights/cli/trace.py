@@ -1,0 +1,178 @@
+"""``ke trace``: where a model keeps what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+from ke_core.errors import BadConfig, KEError
+from ke_weights.trace.settings import PARTS, Filter, Positions, Restored, TraceSettings
+
+if TYPE_CHECKING:
+    from ke_weights.trace.folder import TraceSpec
+    from ke_weights.tracing import Traced
+
+ROOT = Path("traces")
+DEFAULT = TraceSettings()
+
+
+class Several(click.ParamType[tuple[str, ...]]):
+    """Names from a list, separated by commas; ``none`` for none of them, where that is allowed."""
+
+    name = "NAME,..."
+
+    def __init__(self, choices: tuple[str, ...], *, none: bool = False) -> None:
+        self.choices, self.none = choices, none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names, each once, in the order of the list."""
+        if isinstance(value, tuple):
+            return value
+        given = [name.strip() for name in value.split(",") if name.strip()]
+        if self.none and given == ["none"]:
+            return ()
+        wrong = [name for name in given if name not in self.choices]
+        if wrong or not given:
+            allowed = ", ".join((*self.choices, *(["none"] if self.none else [])))
+            self.fail(f"{wrong[0] if wrong else value!r} is not one of {allowed}", param, ctx)
+        return tuple(name for name in self.choices if name in given)
+
+
+@click.command("trace")
+@shared.model_options
+@click.option(
+    "--facts",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Known facts: a JSON list of records with prompt, subject and attribute.",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Trace the first N facts that the model knows.")
+@click.option(
+    "--filter",
+    "which",
+    type=click.Choice(get_args(Filter)),
+    default=DEFAULT.filter,
+    show_default=True,
+    help="Which facts the model knows. first-token: its next token is the object's first, with a probability "
+    "of 0.1 or more. published: its next token is the whole object, so that objects of several tokens "
+    "are left out.",
+)
+@click.option(
+    "--kinds",
+    type=Several(get_args(Restored)),
+    default=",".join(DEFAULT.kinds),
+    show_default=True,
+    help="What is restored.",
+)
+@click.option(
+    "--sever",
+    type=Several(PARTS, none=True),
+    default=",".join(DEFAULT.sever),
+    show_default=True,
+    help="Restore states also with these modules held as corrupted; none for no such curve.",
+)
+@click.option(
+    "--tokens",
+    type=click.Choice(get_args(Positions)),
+    default=DEFAULT.tokens,
+    show_default=True,
+    help="Restore every token, or the subject's last alone: all that the choice of layers needs.",
+)
+@click.option(
+    "--noise",
+    default=DEFAULT.noise,
+    show_default=True,
+    metavar="RULE",
+    help="s3: three standard deviations of the subjects' embeddings; 0.1: that one; u0.1: uniform.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=DEFAULT.samples,
+    show_default=True,
+    help="Corrupted runs of each prompt.",
+)
+@click.option(
+    "--window",
+    type=click.IntRange(1),
+    default=DEFAULT.window,
+    show_default=True,
+    help="Layers whose MLP or attention is restored together.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT.seed, show_default=True, help="Draws the noise."
+)
+@click.option("--exact", is_flag=True, help="One forward pass for each token and layer: slow, the same numbers.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Where it is kept. [default: traces/MODEL-ID]"
+)
+@click.pass_obj
+def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, **given: Any) -> None:
+    """Find the layers that carry a fact from its subject to the answer (causal tracing).
+
+    The subject's embeddings are corrupted with noise; then single states, or windows of MLP or attention outputs, are
+    set back to what they were, and the answer's probability says how much each carries. Prints heat maps, suggests
+    layers for editors, and writes FOLDER/trace.json and pictures. Interrupted, the same command goes on.
+
+    \b
+    Examples:
+      ke trace --facts known_1000.json --limit 200 --tokens subject-last
+      ke trace --facts known_1000.json --limit 20 --kinds states --sever none
+      ke eval --editor memit --dataset atlas -o memit.layers=trace
+    """  # fmt: skip
+    from ke_core.cli import console  # noqa: PLC0415  rich is for commands that print tables
+    from ke_core.report.text import literal  # noqa: PLC0415
+    from ke_weights.report.trace import trace_page  # noqa: PLC0415
+    from ke_weights.report.trace_plot import plot  # noqa: PLC0415
+
+    traced = _traced(app, facts, limit, out, given)
+    console.out().print(trace_page(traced))
+    aside = console.err()
+    if traced.exact and not given["exact"]:
+        aside.print(literal("every intervention took a whole pass: this model's blocks cannot be resumed"))
+    try:
+        plot(traced)
+    except KEError as error:  # the numbers are there, only the pictures are not
+        aside.print(literal(f"{error.message}: {error.hint}" if error.hint else error.message), soft_wrap=True)
+    aside.print(literal(f"everything is in {traced.folder.path}"), soft_wrap=True)
+
+
+def _traced(app: App, file: Path, limit: int | None, out: Path | None, given: Mapping[str, Any]) -> Traced:
+    from ke_core.cli.console import err, progress  # noqa: PLC0415  as above
+    from ke_core.cli.running import model_choice  # noqa: PLC0415
+    from ke_core.engine.artifacts import ArtifactStore  # noqa: PLC0415
+    from ke_core.files import cache_dir  # noqa: PLC0415
+    from ke_weights.trace.facts import read_facts  # noqa: PLC0415
+    from ke_weights.trace.folder import TraceFolder  # noqa: PLC0415
+    from ke_weights.trace.noise import check_rule  # noqa: PLC0415
+    from ke_weights.tracing import specify, trace  # noqa: PLC0415  torch, seconds
+
+    if given["chat"]:
+        raise BadConfig("facts are traced as plain text", hint="leave --chat out")
+    settings = _settings(given)
+    check_rule(settings.noise)
+    facts = read_facts(file)
+    chosen = model_choice(given)
+    with progress(err()) as shown:
+        model = chosen.load(app.catalog, shown)
+        spec = specify(model, chosen.describe(app.catalog, model), facts, settings)
+        folder = TraceFolder.create(out or _place(spec), spec)
+        store = ArtifactStore(cache_dir() / "artifacts")
+        return trace(model, facts, folder, limit, artifacts=store, progress=shown)
+
+
+def _settings(given: Mapping[str, Any]) -> TraceSettings:
+    return TraceSettings(
+        filter=given["which"],
+        **{name: given[name] for name in ("kinds", "sever", "tokens", "noise", "samples", "window", "seed", "exact")},
+    )
+
+
+def _place(spec: TraceSpec) -> Path:
+    return ROOT / f"{spec.model.id.replace('/', '-')}-{spec.id[:8]}"

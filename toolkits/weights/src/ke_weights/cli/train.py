@@ -1,0 +1,170 @@
+"""``ke train``: what an editor must learn before it can edit."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.app import App
+from ke_core.cli.console import err, out, progress
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ke_weights.training import TrainJob
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 60  # columns of the curve
+NOTE_SECONDS = 30.0
+ROWS = 8  # of the table
+
+
+@click.command("train")
+@click.argument("editor", metavar="NAME")
+@shared.model_options
+@click.option("--data", required=True, metavar="FILE|DATASET", help="Edits to learn from, with other wordings of each.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="FILE|DATASET",
+    help="Leave out every edit that shares its prompt or question with one of these (repeatable): what will be asked.",
+)
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True), required=True, metavar="N", help="How long, in all."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Where it goes. [default: found by the editor]"
+)
+@click.option("--seed", default=0, show_default=True, help="Draws the order of the examples, and initial weights.")
+@shared.data_dir
+@shared.component_options
+@click.pass_obj
+def command(app: App, /, *, editor: str, minutes: float, **given: Any) -> None:
+    """Train what an editor must learn before it can edit.
+
+    The folder gets a checkpoint every minute and at the end, also after Ctrl-C; the same command then goes on where it
+    stopped. --minutes counts all training of that folder.
+
+    \b
+    Examples:
+      ke train mend --model smollm2-135m --data edits.jsonl --minutes 30
+      ke train mend --data mquake-cf --without mquake-cf-3k --minutes 240 -o mend.profile=published
+    """
+    from ke_weights.training import prepare, train  # noqa: PLC0415  the runner imports numpy
+
+    console = err()
+    with progress(console) as shown:
+        job = prepare(_request(editor, given), app.catalog, shown)
+        count = job.about["examples"]["count"]
+        console.print(_plain(f"training {editor} on {count:,} examples -> {job.folder}"), soft_wrap=True)
+        if job.step:
+            console.print(_plain(f"  going on after step {job.step}, {job.seconds / 60:.1f} min"))
+        with first_ctrl_c() as stopped:
+            said = monotonic()
+            for _step in train(job, minutes, stopped):
+                if monotonic() - said >= NOTE_SECONDS:
+                    said = monotonic()
+                    console.print(_plain(f"  {_note(job)}"), soft_wrap=True)
+    if job.losses:
+        out().print(_summary(job))
+    if stopped():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def first_ctrl_c() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is only noted, so that the step under way is finished and kept; a second one interrupts."""
+    seen = threading.Event()
+
+    def note(_number: int, _frame: object) -> None:
+        if seen.is_set():
+            raise KeyboardInterrupt
+        seen.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield seen.is_set
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
+    """The means of ``width`` stretches as bars, lowest to highest; empty without values."""
+    means = _means(values, width)
+    if not means:
+        return ""
+    low, high = min(means), max(means)
+    step = (high - low) / (len(BARS) - 1) or 1.0
+    return "".join(BARS[round((mean - low) / step)] for mean in means)
+
+
+def _means(values: Sequence[float], count: int) -> list[float]:
+    """Means of at most ``count`` stretches of nearly equal length."""
+    count = min(count, len(values))
+    bounds = [len(values) * part // count for part in range(count + 1)] if count else []
+    return [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
+
+
+def _request(editor: str, given: dict[str, Any]) -> Any:
+    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
+    from ke_core.plugins.options import split  # noqa: PLC0415  as above
+    from ke_weights.training import TrainRequest  # noqa: PLC0415  as above
+
+    return TrainRequest(
+        editor=editor,
+        model=model_choice(given),
+        data=given["data"],
+        without=given["without"],
+        options=split(given["options"]),
+        out=given["out"],
+        seed=given["seed"],
+        data_dir=str(given["data_dir"] or ""),
+    )
+
+
+def _note(job: TrainJob) -> str:
+    losses = [line["loss"] for line in job.losses]
+    recent = _means(losses, ROWS)[-1]
+    return f"step {job.step}, {job.seconds / 60:.1f} min: loss {recent:.3f}  {sparkline(losses, 30)}"
+
+
+def _summary(job: TrainJob) -> RenderableType:
+    from rich.console import Group  # noqa: PLC0415  as in the report
+
+    from ke_core.report.text import plain_table, titled  # noqa: PLC0415  as above
+
+    losses = [line["loss"] for line in job.losses]
+    names = [name for name in job.losses[-1] if name not in ("step", "seconds")]
+    table = plain_table("steps", *names)
+    count = min(ROWS, len(losses))
+    bounds = [len(losses) * part // count for part in range(count + 1)]
+    columns = [_means([line[name] for line in job.losses], count) for name in names]
+    for row, (low, high) in enumerate(pairwise(bounds)):
+        steps = f"{int(job.losses[low]['step'])}-{int(job.losses[high - 1]['step'])}"
+        table.add_row(_plain(steps), *(_plain(f"{column[row]:.4g}") for column in columns))
+    return Group(
+        titled(f"{job.editor}: {job.step} steps in {job.seconds / 60:.1f} min, means", table),
+        _plain(f"loss  {sparkline(losses)}  {max(losses):.3g} to {min(losses):.3g}"),
+        _plain(f"{job.folder}"),
+    )
+
+
+def _plain(text: str) -> Any:
+    from ke_core.report.text import literal  # noqa: PLC0415  as above
+
+    return literal(text)
+
+
+__all__ = ["command", "first_ctrl_c", "sparkline"]

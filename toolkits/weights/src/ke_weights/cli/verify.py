@@ -1,0 +1,63 @@
+"""``ke verify``: an edited model against a suite of facts, for people and for CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.cli import options as shared
+from ke_core.cli.errors import DONE, FAILED
+from ke_weights.cli import kept
+
+
+@click.command("verify")
+@click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
+@click.option(
+    "--suite",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., "not": ...}.',
+)
+@click.option("--min", "least", multiple=True, metavar="NUMBER=SHARE", help="Exit with 1 below it (repeatable).")
+@click.option("--max", "most", multiple=True, metavar="NUMBER=SHARE", help="Exit with 1 above it (repeatable).")
+@shared.model_options
+@shared.json_option
+@click.pass_context
+def command(
+    context: click.Context, /, *, patch: Path, suite: Path, least: tuple[str, ...], most: tuple[str, ...], **given: Any
+) -> int:
+    """Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed, 0 otherwise.
+
+    A folder that holds PATCH already is checked as it stands, and compared with itself without PATCH.
+
+    \b
+    Numbers, all shares:
+      efficacy    of the changed facts, those answered as expected
+      paraphrase  of the paraphrases, those answered as expected
+      kept        of the kept facts, those answered as expected (or as before, where nothing is expected)
+      drift       of the kept facts that the unedited model answers so, those that the edited one does not
+      preference  of the changed and paraphrased with "not", those where "expect" is the more probable
+    \b
+    Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
+    """
+    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  rich
+    from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
+    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+    from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415
+    from ke_weights.verify import bounds, needed, read_suite, verify  # noqa: PLC0415
+
+    wanted, checks = bounds(least, most), read_suite(suite)
+    needed(wanted, checks)
+    stored = read_patch(patch)
+    choice = kept.model_like(context, given, stored.info.base)
+    with progress(err()) as shown:
+        loaded = open_model_for_edits(choice, context.obj.catalog, shown)
+        found = verify(loaded.session, stored, checks, wanted, past=loaded.past)
+    if given["as_json"]:
+        shared.print_json(verify_json(found))
+    else:
+        out().print(verify_report(found, wanted))
+    return FAILED if found.missed else DONE

@@ -1,0 +1,283 @@
+"""Making an edit for keeps: ``ke edit``.
+
+::
+
+    work = open_work(request, catalog, progress)       # resolves, loads the model, asks the editor what it refuses
+    made = make(work, write)                           # asks, edits, asks again; `write` is called on the edited model
+
+The editor works in its context and gives the model back; the patch is what it added meanwhile. Base and patch are then
+put together again, asked, and handed to ``write``: what is measured is what is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, field, frozen
+
+from ke_core.data.facts import SourcedEdit
+from ke_core.data.results import Details
+from ke_core.errors import BadConfig, EditFailed, NeedsWeights, UnsupportedEdit
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.protocols import Editor, Progress, Session
+from ke_core.run.components import Chosen, Options, choose
+from ke_core.run.guard import untouched
+from ke_core.run.making import Maker
+from ke_core.run.session import ModelChoice, open_session
+from ke_core.specs import EditorSpec
+from ke_weights.answers import Prompted, Said, ask
+from ke_weights.patches.info import Base, History
+
+if TYPE_CHECKING:
+    from ke_plugin_hf.model import HFModel
+    from ke_weights.patches import StoredPatch
+    from ke_weights.patches.checkpoint import Past
+
+NAMED = re.compile(r"edit '([^']+)'")
+"""How the reason why an editor cannot make an edit names another one."""
+
+
+@frozen(kw_only=True)
+class EditRequest:
+    """What ``ke edit`` was asked for."""
+
+    editor: str
+    model: ModelChoice
+    edits: tuple[SourcedEdit, ...]
+    options: Options = field(factory=dict)
+    seed: int = 0
+
+
+@frozen(kw_only=True)
+class Loaded:
+    """A model ready to be edited. ``past``: of the edited checkpoint it was loaded from, if it is one."""
+
+    session: Session[Any]
+    base: Base
+    folder: Path | None
+    past: Past | None
+
+    @property
+    def model(self) -> HFModel:
+        """The model itself."""
+        found: HFModel = self.session.model
+        return found
+
+    @property
+    def history(self) -> History | None:
+        """What leads from the base of an edited checkpoint to this model."""
+        return self.past.history if self.past else None
+
+
+@frozen(kw_only=True)
+class Work:
+    """Everything that is needed to make the edit, checked."""
+
+    loaded: Loaded
+    chosen: Chosen
+    editor: Editor
+    edits: tuple[SourcedEdit, ...]
+
+
+@frozen(kw_only=True)
+class Told:
+    """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
+
+    ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
+    """
+
+    edit: SourcedEdit
+    prompt: str
+    paraphrase: bool
+    before: Said
+    after: Said
+
+    @property
+    def generated(self) -> bool:
+        """Whether the edited model says the new object."""
+        return self.after.begins_with([self.edit.target])
+
+    @property
+    def preferred(self) -> bool | None:
+        """Whether the edited model finds the new object more probable than the old; None where no old is given."""
+        return self.after.logprobs[0] > self.after.logprobs[1] if len(self.after.logprobs) > 1 else None
+
+
+@frozen(kw_only=True)
+class Made:
+    """``seconds``: what the editor took, without questions and files."""
+
+    patch: StoredPatch
+    told: tuple[Told, ...]
+    seconds: float
+
+
+def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> Loaded:
+    """Load a model whose weights lie here. Raises NeedsWeights for another, BadPatch for a damaged checkpoint."""
+    from ke_core.model_sources import find  # noqa: PLC0415  with torch, below
+
+    _spec, request = find(choice.reference, choice.how, catalog)
+    model = choice.load(catalog, progress)
+    if not hasattr(model, "recording"):
+        raise NeedsWeights(f"{model.id} has no weights here", hint="choose a model that is loaded locally (hf:...)")
+    from ke_weights.patches.checkpoint import check_unchanged, read_history  # noqa: PLC0415  imports torch
+    from ke_weights.patches.identity import size_of, weights_digest  # noqa: PLC0415  as above
+
+    opened: Any = model
+    where = Path(request.id)
+    folder = where if where.is_dir() else None
+    past = read_history(folder) if folder else None
+    if past is not None:
+        check_unchanged(opened, past, where)
+    base = Base(
+        model=choice.describe(catalog, model),
+        weights=weights_digest(opened.module),
+        size=size_of(opened.module),
+        folder=folder is not None,
+    )
+    session = open_session(model, catalog=catalog, seed=seed, progress=progress, material={})
+    return Loaded(session=session, base=base, folder=folder, past=past)
+
+
+def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Work:
+    """Resolve, load, and let the editor look at the edits. Nothing is changed.
+
+    Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
+    """
+    chosen = choose(catalog, "editor", request.editor, request.options)
+    reject_unused(request.options, [chosen.spec])
+    assert isinstance(chosen.spec, EditorSpec)
+    if not chosen.spec.needs_weights:
+        raise BadConfig(
+            f"editor {request.editor} changes no weights, so there is nothing to write",
+            hint=f"weight editors: {', '.join(weight_editors(catalog)) or 'none is installed'}",
+        )
+    editor: Editor = chosen.build()
+    loaded = open_model_for_edits(request.model, catalog, progress, seed=request.seed)
+    editor.check(loaded.session, ())  # raises for a model that it cannot edit at all
+    refused = editor.check(loaded.session, [one.edit for one in request.edits])
+    if refused:
+        of = {one.edit.id: one for one in request.edits}
+        lines = tuple(
+            f"{of[name].source}: {of[name].edit.statement!r}: {_placed(why, of)}" for name, why in refused.items()
+        )
+        many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(request.edits)} edits"
+        raise UnsupportedEdit(
+            f"{request.editor} cannot make {many}",
+            details=lines,
+            hint="mend or leave out these edits; nothing was done",
+        )
+    return Work(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
+
+
+def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
+    """``why`` with other edits named by where they stand: most ids are made up here, and nobody has seen them."""
+
+    def place(found: re.Match[str]) -> str:
+        return f"the edit of {of[found[1]].source}" if found[1] in of else found[0]
+
+    return NAMED.sub(place, why)
+
+
+def weight_editors(catalog: Catalog) -> list[str]:
+    """The installed editors that change weights, in the order of the directory, then by name."""
+    from ke_core.plugins.directory import known  # noqa: PLC0415  reads a file
+
+    listed = [entry.name for entry in known("editor")]
+    found = [name for name in catalog.names("editor") if getattr(catalog.spec("editor", name), "needs_weights", False)]
+    return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
+
+
+def make(work: Work, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> Made:
+    """Ask, edit, and call ``write`` with the patch and the base's own tensors while the model is edited.
+
+    Raises EditFailed where the editor fails, changes nothing, or changes weights that it does not speak of; whatever
+    happens, the model is given back.
+    """
+    from ke_weights.patches import applied  # noqa: PLC0415  imports torch
+
+    loaded = work.loaded
+    prompts = questions(work.edits)
+    before = ask(loaded.session, prompts)
+    started = perf_counter()
+    state = loaded.model.state()
+    with untouched(loaded.model, state):
+        patch = _edited(work, state)
+        seconds = perf_counter() - started
+        with applied(loaded.model, patch, loaded.history) as weights:
+            loaded.model.state()  # reads the weights afresh: the key of every answer from here on
+            after = ask(loaded.session, prompts)
+            patch = _with_result(patch, loaded.model)
+            write(patch, weights.originals())
+    told = tuple(
+        Told(
+            edit=edit,
+            prompt=one.prompt,
+            paraphrase=one.prompt != edit.prompt,
+            before=before[one.id],
+            after=after[one.id],
+        )
+        for edit in work.edits
+        for one in questions([edit])
+    )
+    return Made(patch=patch, told=told, seconds=seconds)
+
+
+def questions(edits: Sequence[SourcedEdit]) -> list[Prompted]:
+    """Every edit's own prompt, and its paraphrases."""
+    return [
+        Prompted(
+            id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
+        )
+        for one in edits
+        for number, prompt in enumerate((one.prompt, *one.paraphrases))
+    ]
+
+
+def _edited(work: Work, state: Mapping[str, object]) -> StoredPatch:
+    """The patch of what the editor adds while it holds its context open."""
+    from ke_weights.patches.build import build_patch  # noqa: PLC0415  imports torch
+
+    model, name = work.loaded.model, work.chosen.spec.name
+    with model.recording() as changes, _context(work) as details:
+        deltas = changes.deltas()
+        marks = model.state()
+    spoken = {f"parameter {parameter}" for parameter in deltas}
+    beside = [mark for mark in marks if marks[mark] != state.get(mark) and mark not in spoken]
+    if beside:
+        raise EditFailed(
+            f"{name} changed {beside[0]} otherwise than by an update of weights: that cannot be written down",
+            hint=f"tell the author of {name}: updates go through session.model.patch()",
+        )
+    if not deltas:
+        raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show editor {name}")
+    return build_patch(
+        model.module,
+        deltas,
+        base=work.loaded.base,
+        editor=work.chosen.component,
+        edits=work.edits,
+        details=details,
+    )
+
+
+@contextmanager
+def _context(work: Work) -> Iterator[Details]:
+    """The edits made: together, or one on top of another where the editor takes one at a time."""
+    session, edits = work.loaded.session, [one.edit for one in work.edits]
+    assert isinstance(work.chosen.spec, EditorSpec)
+    joint = not work.chosen.spec.one_at_a_time
+    with Maker(session=session, editor=work.editor, joint=joint) as maker:
+        yield maker.make(edits if joint else session.progress.track(edits, "edits"))
+
+
+def _with_result(patch: StoredPatch, model: HFModel) -> StoredPatch:
+    from ke_weights.patches.identity import weights_digest  # noqa: PLC0415  imports torch
+
+    return evolve(patch, info=evolve(patch.info, edited=weights_digest(model.module)))

@@ -1,0 +1,39 @@
+"""What derived hyperparameters rest on, read off an open model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ke_core.hyper import ModelFacts, Shape, Trace
+from ke_core.protocols import Session
+from ke_weights.keys import state_rms
+from ke_weights.modules import ModuleMap
+from ke_weights.trace.suggestion import suggested
+
+
+def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
+    """Facts of the session's model, as it is now."""
+    tokenizer = session.model.tokenizer
+    return ModelFacts(
+        shape=shape_of(modules),
+        scale=lambda layer: state_rms(modules, tokenizer, layer),
+        trace=lambda: _trace(session),
+    )
+
+
+def shape_of(modules: ModuleMap) -> Shape:
+    """The numbers by which published hyperparameters are found."""
+    return Shape(
+        family=str(modules.config.model_type),
+        blocks=len(modules.layers),
+        hidden=modules.hidden,
+        inner=modules.inner,
+        rms_norm=modules.rms_norm,
+    )
+
+
+def _trace(session: Session[Any]) -> Trace | None:
+    found = suggested(session.artifacts, session.model.plain.digest)
+    if found is None:
+        return None
+    return Trace(layer=found.rome_layer, layers=tuple(found.memit_layers), rule=found.rule, traced=found.traced)

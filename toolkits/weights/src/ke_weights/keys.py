@@ -1,0 +1,119 @@
+"""Keys and states at the subject's last token, on the model as it is now, edits of lower layers included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+
+from ke_plugin_hf.decoding.float64 import double
+from ke_weights.corpus import read_corpus
+from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_weights.modules import ModuleMap
+from ke_weights.rewrites import Rewrite
+from ke_weights.subject import Row, batches, encode, padded
+from ke_weights.templates import BARE
+
+PASS_TOKENS = 4096
+PROBE_TOKENS = 32
+
+
+@frozen(kw_only=True)
+class KeyRows:
+    """For each edit its bare prompt, and its prompt behind every other template; all end at the subject.
+
+    What follows the subject cannot change its key: attention looks back only.
+    """
+
+    bare: tuple[Row, ...]
+    contexts: tuple[tuple[Row, ...], ...]
+
+
+def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[str]) -> KeyRows:
+    """The rows of ``rewrites``; ``templates`` with or without the bare one."""
+    others = [template for template in templates if template != BARE]
+    return KeyRows(
+        bare=tuple(rewrite.row(tokenizer).to_subject for rewrite in rewrites),
+        contexts=tuple(tuple(rewrite.row(tokenizer, t).to_subject for t in others) for rewrite in rewrites),
+    )
+
+
+def average_keys(modules: ModuleMap, rows: KeyRows, layer: int, *, uniform: bool = False) -> Tensor:
+    """Keys K of ``layer``, [f, N], averaged over left contexts.
+
+    MEMIT's published average is the mean of two means, that of the bare prompt and that of the contexts (so
+    the bare prompt weighs 1/2); ROME's is ``uniform`` over all.
+    """
+    bare = bare_keys(modules, rows, layer).T
+    flat = [row for group in rows.contexts for row in group]
+    if not flat:
+        return bare.T
+    contexts = _at_subject(modules, flat, modules.layers[layer].projection, inputs=True)
+    contexts = contexts.reshape(len(rows.bare), -1, modules.inner)
+    if uniform:
+        return torch.cat([bare[:, None], contexts], dim=1).mean(1).T
+    return ((bare + contexts.mean(1)) / 2).T
+
+
+def bare_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """Keys of the bare prompts, [f, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=True).T
+
+
+def bare_values(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """What the edited projection of ``layer`` gives for the bare prompts' keys, bias and all: [d, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=False).T
+
+
+def project(modules: ModuleMap, layer: int, key: Tensor) -> Tensor:
+    """What the edited projection of ``layer`` gives for any key [f], bias and all: [d], in float64."""
+    place = modules.layers[layer]
+    value = double(place.matrix) @ double(key)
+    bias = getattr(place.projection, "bias", None)
+    return value if bias is None else value + double(bias.detach())
+
+
+def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
+    """Output of block ``layer`` at the subject's last token of the bare prompts, [d, N]."""
+    return _at_subject(modules, rows.bare, modules.layers[layer].block, inputs=False).T
+
+
+def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
+    """Root mean square of an element of block ``layer``'s output, of a typical token: a model's scale there.
+
+    The median over tokens of the default corpus but the first, whose state is far larger in many models; two
+    digits, so that it is the same on every machine.
+    """
+    ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
+    states = _at_subject(
+        modules, [Row(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
+    )
+    return float(f"{float(states.pow(2).mean(1).sqrt().median()):.2g}")
+
+
+def mlp_states(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tensor:
+    """Output of the MLP of ``layer`` at each row's subject, [rows, d]."""
+    return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
+
+
+def _at_subject(modules: ModuleMap, rows: Sequence[Row], at: nn.Module, *, inputs: bool) -> Tensor:
+    """Input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
+    found: dict[int, Tensor] = {}
+    for batch in batches([len(row.ids) for row in rows], PASS_TOKENS):
+        ids, mask = padded([rows[n].ids for n in batch], modules.device)
+        index = torch.tensor([rows[n].index for n in batch], device=ids.device)
+        seen: list[Tensor] = []
+        with frozen_module(modules.module), Hooks() as hooks:
+            if inputs:
+                hooks.before(at, lambda args, kwargs, seen=seen: seen.append(hidden_in(args, kwargs)))  # type: ignore[misc]
+            else:
+                hooks.after(at, seen.append)
+            hooks.stop_after(at)
+            forward(modules.module, ids, mask)
+        states = seen[0].reshape(*ids.shape, -1)
+        picked = states[torch.arange(len(batch), device=states.device), index.to(states.device)]
+        found.update(zip(batch, picked.to(modules.dtype), strict=True))
+    return torch.stack([found[n] for n in range(len(rows))])

@@ -1,0 +1,114 @@
+"""A patch as a LoRA adapter: W + B A with lora_alpha = r, so that its scale is 1 (Hu et al. 2022, section 4.1).
+
+What the readers of such a folder need, and how it is met:
+
+* peft: keys ``base_model.model.MODULE.lora_A.weight`` [r, in] and ``lora_B.weight`` [out, r]; ``fan_in_fan_out`` where
+  the module stores [in, out] (GPT-2's Conv1D).
+* vLLM reads ``r``, ``lora_alpha`` and ``target_modules`` and no ``rank_pattern``: so there is one rank, and factors of
+  a lower one are filled up with zeros, which add nothing. It serves ranks up to its ``--max-lora-rank``.
+* TGI leaves out a kind of module that the adapter does not hold in every layer: ``every_layer`` adds zeros there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+from ke_core.errors import BadConfig
+from ke_core.files import explained
+from ke_plugin_hf.guard import Dense, LowRank
+from ke_weights.patches.format import StoredPatch
+from ke_weights.patches.info import PatchInfo
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+NUMBER = re.compile(r"\.\d+\.")
+INSTEAD = "write --format merged, or a patch with --patch"
+
+Factors = Mapping[str, LowRank]
+"""Low-rank updates by module name."""
+
+
+def factors_of(patch: StoredPatch, module: nn.Module) -> Factors:
+    """The updates of ``patch`` by module. Raises BadConfig for one that no LoRA adapter can hold."""
+    found: dict[str, LowRank] = {}
+    for name, delta in patch.deltas.items():
+        owner, _, leaf = name.rpartition(".")
+        kind = type(module.get_submodule(owner))
+        if isinstance(delta, Dense):
+            raise BadConfig(
+                f"{patch.info.editor.name} changes all of {name}: that is no low-rank update, and no small adapter",
+                hint=INSTEAD,
+            )
+        if leaf != "weight" or not issubclass(kind, nn.Linear | Conv1D):
+            raise BadConfig(f"{name} is no linear map's weight: a LoRA adapter cannot hold its update", hint=INSTEAD)
+        found[owner] = delta
+    if len({_conv(module, owner) for owner in found}) > 1:
+        raise BadConfig("the edit changes modules of both orientations, and an adapter has one", hint=INSTEAD)
+    return found
+
+
+def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_layer: bool = False) -> int:
+    """Write ``patch`` into the empty folder ``to`` as an adapter of ``module``; its rank.
+
+    Float32 factors. Raises BadConfig where the update is dense, or not of linear maps.
+    """
+    factors = factors_of(patch, module)
+    rank = max(delta.left.shape[1] for delta in factors.values())
+    if every_layer:
+        factors = {**factors, **_zeros(module, factors)}
+    tensors: dict[str, Tensor] = {}
+    for name, delta in factors.items():
+        key = f"base_model.model.{name}"
+        spare = rank - delta.left.shape[1]
+        tensors[f"{key}.lora_A.weight"] = nn.functional.pad(delta.right.float(), (0, 0, 0, spare)).contiguous()
+        tensors[f"{key}.lora_B.weight"] = nn.functional.pad(delta.left.float(), (0, spare)).contiguous()
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": patch.info.base.model.id,
+        "revision": patch.info.base.model.revision or None,
+        "inference_mode": True,
+        "r": rank,
+        "lora_alpha": rank,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": _conv(module, next(iter(factors))),
+        "target_modules": sorted(factors),
+        "modules_to_save": None,
+    }
+    with explained(f"cannot write {to.name}"):
+        save_file(tensors, to / WEIGHTS, metadata={"format": "pt", "ke_patch": patch.id})
+        (to / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        (to / "README.md").write_text(_card(patch.info, rank), encoding="utf-8")
+    return rank
+
+
+def _zeros(module: nn.Module, factors: Factors) -> dict[str, LowRank]:
+    """Updates of nothing for the modules that are called like an edited one but for the number of their layer."""
+    kinds = {NUMBER.sub(".N.", name): delta for name, delta in factors.items()}
+    found: dict[str, LowRank] = {}
+    for name, _part in module.named_modules():
+        like = kinds.get(NUMBER.sub(".N.", name))
+        if like is not None and name not in factors:
+            found[name] = LowRank(left=torch.zeros_like(like.left[:, :1]), right=torch.zeros_like(like.right[:1]))
+    return found
+
+
+def _conv(module: nn.Module, name: str) -> bool:
+    return isinstance(module.get_submodule(name), Conv1D)
+
+
+def _card(info: PatchInfo, rank: int) -> str:
+    """What the folder is, for people: peft's own cards are Markdown too."""
+    facts = "\n".join(f"* {edit.prompt} **{edit.target}** ({edit.source}, {edit.date})" for edit in info.edits)
+    return (
+        f"# Knowledge edit of {info.base.model.id}\n\nA LoRA adapter of rank {rank}, made by the editor "
+        f"{info.editor.name}. It belongs to weights {info.base.weights}.\n\n{facts}\n"
+    )

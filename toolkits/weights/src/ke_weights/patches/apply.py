@@ -1,0 +1,84 @@
+"""Adding patches to a model, for as long as a context is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from ke_core.errors import BadPatch
+from ke_plugin_hf.guard import Patch, map_orientation
+from ke_plugin_hf.model import HFModel
+from ke_weights.patches.format import StoredPatch
+from ke_weights.patches.identity import weights_digest
+from ke_weights.patches.info import Base, History, PatchInfo
+
+
+@contextmanager
+def applied(model: HFModel, patch: StoredPatch, history: History | None = None) -> Iterator[Patch]:
+    """``model`` with ``patch`` added; its weights come back bit for bit.
+
+    ``history``: of the edited checkpoint that ``model`` was loaded from, onto which a patch of its base may be stacked.
+    Raises BadPatch for other weights than it was made for; then nothing has been touched.
+    """
+    check_fits(model, patch, history)
+    with model.patch() as weights:
+        add(weights, patch)
+        yield weights
+
+
+@contextmanager
+def stacked(model: HFModel, patches: Sequence[StoredPatch]) -> Iterator[None]:
+    """``model`` with several patches of its weights added in this order. Raises BadPatch as ``applied`` does."""
+    for patch in patches:
+        check_fits(model, patch)
+    with ExitStack() as stack:
+        weights = stack.enter_context(model.patch())
+        for patch in patches:
+            add(weights, patch)
+        yield
+
+
+def add(weights: Patch, patch: StoredPatch) -> None:
+    """Add every update of ``patch``; whoever calls has checked that it fits."""
+    for name, delta in patch.deltas.items():
+        weights.add(name, delta)
+
+
+def check_fits(model: HFModel, patch: StoredPatch, history: History | None = None) -> None:
+    """Raise BadPatch unless ``patch`` was made for these weights, or for those that ``history`` goes back to.
+
+    Also for one that ``history`` holds: its base would let it in a second time.
+    """
+    if history is not None and patch.id in {one.id for one in history.patches}:
+        raise BadPatch(f"patch {patch.id} is in this checkpoint already", hint="one edit is added once")
+    check_base(patch.info, weights_digest(model.module), _dtype(model), history)
+    parameters = dict(model.module.named_parameters())
+    for change in patch.info.weights:
+        owner = change.name.rpartition(".")[0]
+        found = parameters.get(change.name)
+        shape = None if found is None else tuple(map_orientation(model.module.get_submodule(owner), found).shape)
+        if shape != change.shape:
+            has = "does not have" if shape is None else f"maps as {shape}"
+            raise BadPatch(f"patch {patch.id} changes {change.name} of shape {change.shape}, which this model {has}")
+
+
+def check_base(info: PatchInfo, weights: str, dtype: str, history: History | None) -> None:
+    """Raise BadPatch where neither ``weights`` nor the base of ``history`` is what the patch was made for."""
+    if info.base.weights == weights:
+        return
+    if history is not None and history.weights == weights and history.base.weights == info.base.weights:
+        return
+    raise BadPatch(
+        f"the patch was made for weights {info.base.weights[:12]} ({described(info.base)}), "
+        f"and these are {weights[:12]} ({dtype})",
+        hint=f"load {info.base.reference.partition(':')[2]} with --dtype {info.base.model.dtype}",
+    )
+
+
+def described(base: Base) -> str:
+    """The base for people: ``smollm2-135m in float32``."""
+    return f"{base.model.id} in {base.model.dtype}"
+
+
+def _dtype(model: HFModel) -> str:
+    return str(model.module.dtype).removeprefix("torch.")

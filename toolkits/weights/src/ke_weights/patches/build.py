@@ -1,0 +1,48 @@
+"""From what an editor did to a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import torch
+from torch import nn
+
+from ke_core.data.facts import SourcedEdit
+from ke_core.data.results import Details
+from ke_core.data.runspec import Component
+from ke_plugin_hf.guard import Delta, LowRank
+from ke_weights.patches.delta import combined, norm, shape_of
+from ke_weights.patches.format import StoredPatch, hashes, tensors_of
+from ke_weights.patches.info import Base, PatchInfo, WeightChange
+
+
+def build_patch(
+    module: nn.Module,
+    deltas: Mapping[str, Sequence[Delta]],
+    *,
+    base: Base,
+    editor: Component,
+    edits: Sequence[SourcedEdit],
+    details: Details,
+) -> StoredPatch:
+    """One patch of everything that ``deltas`` add. ``module`` holds the unedited weights, for their norms."""
+    sums = {name: combined(parts) for name, parts in deltas.items()}
+    changes = tuple(_change(module, name, delta) for name, delta in sums.items())
+    info = PatchInfo(
+        ke=version("ke-core"), base=base, editor=editor, edits=tuple(edits), weights=changes, details=details
+    )
+    return StoredPatch(info=info, deltas=sums)
+
+
+def _change(module: nn.Module, name: str, delta: Delta) -> WeightChange:
+    low = isinstance(delta, LowRank)
+    return WeightChange(
+        name=name,
+        kind="low-rank" if low else "dense",
+        shape=shape_of(delta),
+        rank=delta.left.shape[1] if isinstance(delta, LowRank) else None,
+        norm=norm(delta),
+        base_norm=float(torch.linalg.vector_norm(module.get_parameter(name).detach().float())),
+        sha256=hashes(tensors_of(name, delta)),
+    )

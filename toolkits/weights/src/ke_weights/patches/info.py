@@ -1,0 +1,91 @@
+"""What a patch file says about itself, and edits with where they come from. Pure values: no torch, no I/O."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_core.data.facts import SourcedEdit
+from ke_core.data.results import Details
+from ke_core.data.runspec import Component, ModelRef
+
+PATCH_SCHEMA = 1
+
+
+@frozen(kw_only=True)
+class Base:
+    """The model that a patch belongs to. ``weights``: the digest of its weights, which decides.
+
+    ``folder``: it was loaded from a folder, so that its id is a name and no reference. ``size``: bytes of its
+    weights as loaded.
+    """
+
+    model: ModelRef
+    weights: str
+    size: int
+    folder: bool = False
+
+    @property
+    def reference(self) -> str:
+        """What to write after ``--model``."""
+        at = f"@{self.model.revision}" if self.model.revision else ""
+        return f"{self.model.source}:{self.model.id}{at}"
+
+
+@frozen(kw_only=True)
+class WeightChange:
+    """What a patch does to one parameter. ``shape`` as a map, [out, in]; ``rank`` for one given by factors.
+
+    ``norm`` is the update's Frobenius norm, ``base_norm`` the weight's. ``sha256``: of each tensor's bytes in the
+    file, by the tensor's name.
+    """
+
+    name: str
+    kind: Literal["low-rank", "dense"]
+    shape: tuple[int, ...]
+    norm: float
+    base_norm: float
+    sha256: dict[str, str]
+    rank: int | None = None
+
+
+@frozen(kw_only=True)
+class PatchInfo:
+    """Everything about a patch but its numbers. ``edited``: the digest of the weights that base and patch give.
+
+    ``details`` is what the editor put on record (hyperparameters with their reasons, norms, losses).
+    """
+
+    schema: int = PATCH_SCHEMA
+    ke: str
+    base: Base
+    editor: Component
+    edits: tuple[SourcedEdit, ...]
+    weights: tuple[WeightChange, ...]
+    edited: str = ""
+    details: Details = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Applied:
+    """A patch in an edited checkpoint: its id, its file beside the originals, the weights it was made for."""
+
+    id: str
+    file: str
+    base: str
+    editor: str
+    edits: int
+
+
+@frozen(kw_only=True)
+class History:
+    """How an edited checkpoint came about: ``base`` and, in order, the patches added to it.
+
+    ``weights`` is the digest of the checkpoint as it stands.
+    """
+
+    schema: int = PATCH_SCHEMA
+    base: Base
+    weights: str
+    patches: tuple[Applied, ...]

@@ -1,0 +1,84 @@
+"""Facade 2, for editors that open the model. Importing it imports torch.
+
+An editor says what it needs by annotating ``session: Session[OpenModel]`` and gives back what it took::
+
+    with session.model.patch() as weights:
+        weights.add("model.layers.4.mlp.down_proj.weight", LowRank(left=u, right=v))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from ke_core.interrupts import uninterruptible_context
+from ke_core.protocols import LanguageModel
+from ke_plugin_hf.decoding.float64 import double, home
+from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
+from ke_weights.corpus import read_corpus
+from ke_weights.facts import model_facts
+from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
+from ke_weights.keys import average_keys, bare_keys, bare_values, project
+from ke_weights.locate import Ground, Grounds, spread, write
+from ke_weights.locating import LocateEditor, Work
+from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
+from ke_weights.moments import Moment
+from ke_weights.optimise import ZSettings
+from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
+from ke_weights.solve import cholesky, ridge_update, weighed
+from ke_weights.subject import Row, encode, padded, target_ids
+from ke_weights.tail import Tail, open_tail
+
+
+@runtime_checkable
+class OpenModel(LanguageModel, Protocol):
+    """A language model whose weights lie in this process."""
+
+    @property
+    def module(self) -> Any:
+        """The transformers model: evaluation mode, no gradients. Left as it was found."""
+        ...
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        ...
+
+    @property
+    def chat(self) -> bool:
+        """Whether prompts are put as a user turn of the chat template."""
+        ...
+
+    @property
+    def plain(self) -> OpenModel:
+        """The same model without the chat template; its ``digest`` names what is found in it on plain text."""
+        ...
+
+    def patch(self) -> Patch:
+        """A context that adds updates to weights and takes them back bit for bit."""
+        ...
+
+    def encode(self, prompt: str) -> list[int]:
+        """Token ids of a prompt as ``generate`` reads it."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ``ids``, special tokens left out."""
+        ...
+
+
+__all__ = [
+    "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Hooks", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
+    "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Work", "ZSettings",
+    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "default_dtype", "double", "encode",
+    "find_parts", "forward", "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail",
+    "padded", "project", "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids",
+    "uninterruptible_context", "unmakeable", "weighed", "whole_instead", "write",
+]  # fmt: skip

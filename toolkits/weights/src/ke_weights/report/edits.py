@@ -1,0 +1,161 @@
+"""Tables of ``ke edit`` and ``ke verify``: what a model said before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from ke_core.report.clean import one_line
+from ke_core.report.numbers import counted, duration
+from ke_core.report.text import literal, plain_table
+from ke_weights.answers import Said
+from ke_weights.editing import Made, Told
+from ke_weights.verify import Bound, Checked, Number, Verification, failed, prefers_wrong
+
+ROWS = 20
+"""Edits shown one by one; the rest is in the counts, and in --json."""
+
+
+def edit_report(made: Made, written: Sequence[str]) -> Group:
+    """The answers before and after, the counts, and what was written."""
+    own = [one for one in made.told if not one.paraphrase]
+    lines = [*_counts(own, [one for one in made.told if one.paraphrase]), *_sizes(made)]
+    parts: list[RenderableType] = [_answers(own[:ROWS])]
+    if len(own) > ROWS:
+        parts.append(literal(f"... and {counted(len(own) - ROWS, 'more edit')}; --json shows all", "dim"))
+    parts += [literal(line) for line in lines]
+    nothing = "nothing was written: say --out FOLDER or --patch FILE to keep the edit"
+    parts += [literal(line) for line in written or [nothing]]
+    return Group(*parts)
+
+
+def edit_json(made: Made, written: Sequence[str]) -> dict[str, Any]:
+    """The same as JSON values, every edit in it."""
+    return {
+        "patch": made.patch.id,
+        "base": made.patch.info.base.weights,
+        "edited": made.patch.info.edited,
+        "seconds": round(made.seconds, 3),
+        "written": list(written),
+        "edits": [
+            {
+                "id": one.edit.edit.id,
+                "prompt": one.prompt,
+                "paraphrase": one.paraphrase,
+                "target_new": one.edit.target,
+                "target_old": one.edit.old or None,
+                "source": one.edit.source,
+                "date": one.edit.date,
+                "before": _said(one.before),
+                "after": _said(one.after),
+                "generated": one.generated,
+                "preferred": one.preferred,
+            }
+            for one in made.told
+        ],
+    }
+
+
+def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
+    """The numbers beside their bounds, then every line that failed."""
+    table = plain_table("number", "value", "n", "bound", "")
+    missed = {bound for bound, _value in found.missed}
+    for number in found.numbers:
+        if not number.n:
+            continue
+        own = [bound for bound in wanted if bound.metric == number.metric]
+        words = ", ".join(f"{'>=' if bound.least else '<='} {bound.value:g}" for bound in own)
+        verdict = "missed" if missed & set(own) else "met" if own else ""
+        table.add_row(*(literal(cell) for cell in (number.metric, _value(number), number.n, words, verdict)))
+    bad = failed(found)
+    parts: list[RenderableType] = [table]
+    if bad:
+        parts += [literal(f"{counted(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
+    return Group(*parts)
+
+
+def verify_json(found: Verification) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        "passed": not found.missed,
+        "numbers": {one.metric: {"value": one.value, "n": one.n} for one in found.numbers},
+        "missed": [
+            {"metric": bound.metric, "min" if bound.least else "max": bound.value, "value": value}
+            for bound, value in found.missed
+        ],
+        "facts": [
+            {
+                "id": one.check.id,
+                "kind": one.check.kind,
+                "prompt": one.check.prompt,
+                "expect": list(one.check.expect),
+                "not": list(one.check.wrong),
+                "before": _said(one.before),
+                "after": _said(one.after),
+                "passed": one.passed,
+                "passed_before": one.passed_before,
+                "preferred": one.preferred,
+            }
+            for one in found.checked
+        ],
+    }
+
+
+def _answers(told: Sequence[Told]) -> Table:
+    table = plain_table("prompt", "new object", "before", "after", "log p")
+    for one in told:
+        table.add_row(
+            literal(one_line(one.prompt, 60)),
+            literal(one_line(one.edit.target, 30)),
+            literal(one_line(one.before.text, 40)),
+            literal(one_line(one.after.text, 40), "bold" if one.generated else ""),
+            literal(f"{one.before.logprobs[0]:.2f} -> {one.after.logprobs[0]:.2f}" if one.edit.target else ""),
+        )
+    return table
+
+
+def _counts(own: Sequence[Told], others: Sequence[Told]) -> list[str]:
+    lines = [f"new object generated: {_of(one.generated for one in own if one.edit.target)}"]
+    if any(one.preferred is not None for one in own):
+        lines.append(f"more probable than the old: {_of(one.preferred for one in own if one.preferred is not None)}")
+    if others:
+        lines.append(f"generated after a paraphrase: {_of(one.generated for one in others)}")
+    return lines
+
+
+def _sizes(made: Made) -> list[str]:
+    weights = made.patch.info.weights
+    largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
+    many = counted(len(weights), "weight")
+    lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
+    if largest > 1:
+        lines.append("an update larger than its weight: expect the rest of the model to suffer; ke verify measures it")
+    return lines
+
+
+def _failures(bad: Sequence[Checked]) -> Table:
+    table = plain_table("id", "kind", "prompt", "expected", "unedited", "edited")
+    for one in bad:
+        without = f"not {', '.join(one.check.wrong)}" if one.check.wrong else ""
+        expected = "; ".join(part for part in (", ".join(one.check.expect) or "as before", without) if part)
+        cells = (one.check.id, one.check.kind, one.check.prompt, expected, one.before.text, one.after.text)
+        rest = f" (not likelier than {one_line(one.check.wrong[0], 30)})" if prefers_wrong(one) else ""
+        *short, edited = (one_line(cell, 44) for cell in cells)
+        table.add_row(*map(literal, short), literal(edited + rest))
+    return table
+
+
+def _of(flags: Any) -> str:
+    listed = list(flags)
+    return f"{sum(listed)} of {len(listed)}"
+
+
+def _value(number: Number) -> str:
+    return "-" if number.value is None else f"{number.value:.3f}"
+
+
+def _said(said: Said) -> dict[str, Any]:
+    return {"text": said.text, "logprobs": list(said.logprobs)}

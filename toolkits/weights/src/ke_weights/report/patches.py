@@ -1,0 +1,109 @@
+"""Tables of ``ke patch``: what is in a patch, and how two of them overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict
+from rich.console import Group, RenderableType
+
+from ke_core.data.codec import to_json
+from ke_core.report.clean import one_line
+from ke_core.report.numbers import counted
+from ke_core.report.text import literal, plain_table
+from ke_weights.patches.info import PatchInfo, WeightChange
+
+if TYPE_CHECKING:
+    from ke_weights.patches.compare import Comparison, OrderEffect
+
+ROWS = 20
+KILO = 1000
+
+
+def info_report(name: str, info: PatchInfo, size: int) -> Group:
+    """Base, editor, edits, weights, and the size against the checkpoint; ``size`` in bytes."""
+    base = info.base
+    share = f"{size / base.size:.2%} of the checkpoint's {bytes_(base.size)}" if base.size else ""
+    where = "a folder of that name" if base.folder else base.reference
+    lines = {
+        "patch": name,
+        "base": f"{base.model.id} in {base.model.dtype} ({where}), weights {base.weights}",
+        "edited": f"weights {info.edited}",
+        "editor": f"{info.editor.name} ({info.editor.distribution} {info.editor.version}, ke-core {info.ke})",
+        "options": ", ".join(f"{key}={value}" for key, value in info.editor.options.items() if value is not None),
+        "size": f"{bytes_(size)}, {share}",
+    }
+    parts: list[RenderableType] = [literal(f"{label:8} {text}") for label, text in lines.items() if text]
+    return Group(*parts, _edits(info), _weights(info.weights))
+
+
+def info_json(name: str, info: PatchInfo, size: int) -> dict[str, Any]:
+    """Everything, as JSON values."""
+    return {"id": name, "bytes": size, **to_json(info)}
+
+
+def diff_report(names: tuple[str, str], found: Comparison, orders: Sequence[OrderEffect] | None) -> Group:
+    """Weights and facts in common; ``orders``: what the order of stacking changes, where a model was given."""
+    parts: list[RenderableType] = [
+        literal(f"{names[0]} and {names[1]}: {'the same base' if found.same_base else 'different bases: never both'}"),
+        literal(f"weights in common: {len(found.weights)}; only in the first {found.only[0]}, second {found.only[1]}"),
+        literal(f"facts in both: {len(found.common)}; contradicting: {len(found.clashes)}"),
+    ]
+    parts += [literal(f"  {one.prompt!r}: {one.targets[0]!r} against {one.targets[1]!r}") for one in found.clashes]
+    if found.weights:
+        table = plain_table("weight", "norm", "norm", "cosine")
+        for one in found.weights:
+            cosine = "-" if one.cosine is None else f"{one.cosine:.4f}"
+            table.add_row(*(literal(cell) for cell in (one.name, *(f"{norm:.4g}" for norm in one.norms), cosine)))
+        parts.append(table)
+    if orders is not None:
+        parts += _orders(orders)
+    return Group(*parts)
+
+
+def diff_json(found: Comparison, orders: Sequence[OrderEffect] | None) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {**asdict(found), "orders": None if orders is None else [asdict(one) for one in orders]}
+
+
+def bytes_(number: int) -> str:
+    """``4.2 MB``, powers of ten."""
+    size = float(number)
+    for unit in ("bytes", "kB", "MB"):
+        if size < KILO:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= KILO
+    return f"{size:.1f} GB"
+
+
+def _edits(info: PatchInfo) -> RenderableType:
+    table = plain_table("fact", "new object", "source", "date")
+    for one in info.edits[:ROWS]:
+        cells = (one_line(one.prompt, 60), one_line(one.target, 30), one_line(one.source, 40), one.date)
+        table.add_row(*(literal(cell) for cell in cells))
+    more = len(info.edits) - ROWS
+    return (
+        Group(table, literal(f"... and {counted(more, 'more edit')}; --json shows all", "dim")) if more > 0 else table
+    )
+
+
+def _weights(weights: Sequence[WeightChange]) -> RenderableType:
+    table = plain_table("weight", "kind", "rank", "size", "norm", "of the weight's")
+    for one in weights:
+        rank = "" if one.rank is None else str(one.rank)
+        share = f"{one.norm / one.base_norm:.3%}" if one.base_norm else "-"
+        size = " x ".join(map(str, one.shape))
+        table.add_row(*(literal(cell) for cell in (one.name, one.kind, rank, size, f"{one.norm:.4g}", share)))
+    return table
+
+
+def _orders(orders: Sequence[OrderEffect]) -> list[RenderableType]:
+    if not orders:
+        return [literal("stacking: no weight in common, the order changes nothing")]
+    table = plain_table("weight", "entries that differ", "by at most", "of the largest change")
+    for one in orders:
+        share = f"{one.differing:,} of {one.entries:,}"
+        cells = (one.name, share, f"{one.largest:.3g}", f"{one.relative:.3g}")
+        table.add_row(*(literal(cell) for cell in cells))
+    return [literal("the first added before the second, against the second before the first:", "bold"), table]

@@ -1,0 +1,75 @@
+"""The update of one layer, in float64 (MEMIT equation 14)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ke_core.errors import EditFailed
+from ke_plugin_hf.decoding.float64 import double
+from ke_plugin_hf.guard import LowRank
+
+SINGULAR = 1e-12  # share of a row that the rows before it leave unexplained; rounding of float32 keys gives 1e-13
+FEW = 4  # with fewer edits than a quarter of a key's length, the small system is the cheaper one
+
+
+class Statistic(Protocol):
+    """C and its Cholesky factor, where keys are worked with (``moments.Moment`` is one)."""
+
+    def double(self) -> Tensor:
+        """C in float64, [f, f]."""
+        ...
+
+    @property
+    def factor(self) -> Tensor:
+        """Lower triangular, float64 [f, f]."""
+        ...
+
+
+def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
+    """Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
+
+    It minimises |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
+
+    ``keys`` K [f, N], ``residual`` R [d, N]. For few edits by the push-through identity, with
+    Y = C^-1 K:  Delta = R (weight I + K^T Y)^-1 Y^T, which needs the factor of C alone, made once for all
+    batches. Raises EditFailed for a singular system.
+    """
+    keys, residual = double(keys), double(residual)
+    size, count = keys.shape
+    if count * FEW < size:
+        inverse_keys = torch.cholesky_solve(keys, moment.factor)
+        small = keys.T @ inverse_keys
+        small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
+        return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
+    whole = weight * moment.double() + keys @ keys.T
+    return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
+
+
+def weighed(moment: Statistic | None, key: Tensor) -> Tensor:
+    """C^-1 k, float64 [f]; k itself without C.
+
+    A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).
+    """
+    key = double(key)
+    return key if moment is None else torch.cholesky_solve(key[:, None], moment.factor)[:, 0]
+
+
+def cholesky(matrix: Tensor, what: str) -> Tensor:
+    """Return the lower Cholesky factor, float64. Raises EditFailed for NaN, and unless ``matrix`` is positive definite.
+
+    A singular matrix may pass for a definite one by rounding. The square of a pivot over the matrix's own diagonal is
+    the share of that row which the rows before it do not explain, whatever the scale.
+    """
+    if not bool(torch.isfinite(matrix).all()):
+        raise EditFailed(f"{what} holds NaN or infinity", hint="load the model with --dtype float32")
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    unexplained = factor.diagonal() ** 2 / matrix.diagonal()
+    if int(failed) or not bool((unexplained > SINGULAR).all()):  # a negative pivot gives NaN
+        raise EditFailed(
+            f"{what} is singular", hint="take second moments from more tokens of more varied text, or raise the weight"
+        )
+    return factor

@@ -1,0 +1,232 @@
+"""The blocks above a layer, run again and again on states that only change from one token on.
+
+Optimising an offset at block L's output needs neither the blocks up to L, which do not change, nor, by
+causality, any position left of the offset: there only keys and values of attention are needed, and those are
+kept from one full pass. What the blocks are called with (masks, positions, rotary angles) is recorded from the
+model itself, so that no family's code is repeated here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attrs import evolve, field, frozen
+from torch import Tensor, nn
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+from ke_plugin_hf.decoding.passes import COUNTER
+from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
+from ke_weights.modules import ModuleMap
+from ke_weights.subject import Row, padded
+
+NEEDED = frozenset(("past_key_values", "position_ids"))  # what a model's forward must take for suffixes to be run alone
+AGREE = 1e-3  # of a state's norm: how near the two ways must be in float32 for the short one to be used
+ROUNDING = 16  # the same in roundings of the model's type
+SHARED = frozenset(("position_bias",))  # arguments of blocks that have no rows: MPT's has one entry per head
+
+
+@frozen(kw_only=True, eq=False)
+class Call:
+    """How the model called one block, but for the hidden states."""
+
+    block: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def run(self, hidden: Tensor) -> Tensor:
+        """The block's output for other hidden states."""
+        if self.args:
+            return first(self.block(hidden, *self.args[1:], **self.kwargs))
+        return first(self.block(**(self.kwargs | {"hidden_states": hidden})))
+
+
+@frozen(kw_only=True, eq=False)
+class Tail:
+    """``hidden`` [rows, S, d] leaves block L, in the model's type. Column 0 of a row is its token ``start``, [rows]."""
+
+    hidden: Tensor
+    start: Tensor
+    calls: tuple[Call, ...] = field(repr=False)
+
+    def run(self, hidden: Tensor) -> Tensor:
+        """The last block's output for these states at block L; differentiable."""
+        COUNTER.add(hidden.shape[0] * hidden.shape[1])
+        for call in self.calls:
+            hidden = call.run(hidden.to(_device(call.block, hidden)))
+        return hidden
+
+    def keep(self, rows: Tensor) -> Tail:
+        """Only these rows (indices, int64)."""
+        count = len(self.hidden)
+        caches: dict[int, Cache] = {}  # the blocks share one, of all their keys and values
+        calls = tuple(
+            evolve(call, args=_take(call.args, rows, count, caches), kwargs=_take(call.kwargs, rows, count, caches))
+            for call in self.calls
+        )
+        return Tail(hidden=self.hidden[rows], start=self.start[rows.to(self.start.device)], calls=calls)
+
+
+def open_tail(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tail:
+    """Run ``rows`` once and keep what the blocks above ``layer`` (-1: all) need from each row's subject on.
+
+    Where the model cannot continue from kept keys and values, or does so with another result, the whole rows
+    are kept instead: slower, same numbers.
+    """
+    ids, mask = padded([row.ids for row in rows], modules.device)
+    index = torch.tensor([row.index for row in rows], device=ids.device)
+    cache = DynamicCache() if keeps_keys(modules) else None
+    more = {"past_key_values": cache, "use_cache": True} if cache is not None else {}
+    with frozen_module(modules.module):
+        whole, top = _recorded(modules, ids, mask, layer, more)
+        if cache is None or not index.any():
+            return whole
+        short, short_top = _suffixes(modules, ids, mask, index, layer, cache)
+        return short if _agree(top, short_top, index, mask) else whole
+
+
+def calls_from(modules: ModuleMap, ids: Tensor, start: int, cache: Cache | None) -> tuple[Call, ...]:
+    """How the model calls each of its blocks for the tokens from ``start`` on of one row of ids [1, T].
+
+    The tokens before them are in ``cache``, whose every row has these positions: the calls then hold for any whole
+    number of times its rows. ``start`` is 0 without a cache.
+    """
+    more: dict[str, Any] = {}
+    if start:
+        assert cache is not None
+        prefix = DynamicCache()
+        at = torch.arange(start, device=ids.device)
+        prefix.layers = [_Fixed.of(kept.keys, kept.values, at.expand(len(kept.keys), -1)) for kept in cache.layers]
+        position = torch.arange(start, ids.shape[1], device=ids.device)[None]
+        more = {"past_key_values": prefix, "use_cache": True, "position_ids": position}
+    with frozen_module(modules.module):
+        tail, _top = _recorded(modules, ids[:, start:], torch.ones_like(ids), -1, more)
+    return tail.calls
+
+
+def keeps_keys(modules: ModuleMap) -> bool:
+    """Whether the model can go on from keys and values that it is handed."""
+    return frozenset(inspect.signature(modules.module.forward).parameters) >= NEEDED
+
+
+def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: dict[str, Any]) -> tuple[Tail, Tensor]:
+    """One pass of the model: the tail of it, and the last block's output."""
+    calls: list[Call] = []
+    states: list[Tensor] = []
+    last = modules.layers[-1].block
+    with Hooks() as hooks:
+        for above in modules.layers[layer + 1 :]:
+
+            def see(args: tuple[Any, ...], kwargs: dict[str, Any], block: nn.Module = above.block) -> None:
+                if not states:
+                    states.append(hidden_in(args, kwargs))
+                # A recording cache has grown by this pass; a replay of whole rows needs none.
+                calls.append(Call(block=block, args=_no_growing(args), kwargs=_no_growing(kwargs)))
+
+            hooks.before(above.block, see)
+        tops: list[Tensor] = []
+        hooks.after(last, tops.append)
+        hooks.stop_after(last)
+        forward(modules.module, ids, mask, **more)
+    hidden = states[0] if states else tops[0]
+    return Tail(
+        hidden=hidden, start=torch.zeros(len(ids), dtype=torch.long, device=ids.device), calls=tuple(calls)
+    ), tops[0]
+
+
+def _suffixes(
+    modules: ModuleMap, ids: Tensor, mask: Tensor, index: Tensor, layer: int, cache: Cache
+) -> tuple[Tail, Tensor]:
+    """A second pass over positions from ``index`` on, behind the kept keys and values of those before it.
+
+    Prefixes are aligned on the right, so that distances between tokens are true also across the border.
+    """
+    before, after = int(index.max()), int((mask.sum(1) - index).max())
+    left = index[:, None] - before + torch.arange(before, device=ids.device)
+    right = index[:, None] + torch.arange(after, device=ids.device)
+    inside = right < mask.sum(1)[:, None]
+    prefix = DynamicCache()
+    prefix.layers = [_Fixed.of(kept.keys, kept.values, left.clamp(min=0)) for kept in cache.layers]
+    more = {"past_key_values": prefix, "use_cache": True, "position_ids": right.clamp(max=ids.shape[1] - 1)}
+    suffix = ids.gather(1, right.clamp(max=ids.shape[1] - 1)) * inside
+    tail, top = _recorded(modules, suffix, torch.cat([left >= 0, inside], 1).long(), layer, more)
+    return evolve(tail, start=index), top
+
+
+def _agree(top: Tensor, short_top: Tensor, index: Tensor, mask: Tensor) -> bool:
+    right = index[:, None] + torch.arange(short_top.shape[1], device=index.device)
+    inside = right < mask.sum(1)[:, None]
+    at = right.clamp(max=mask.shape[1] - 1)[:, :, None].expand(-1, -1, top.shape[-1])
+    expected = top.gather(1, at.to(top.device))[inside.to(top.device)].float()
+    off = (short_top[inside.to(short_top.device)].float() - expected).norm(dim=-1)
+    tolerance = max(AGREE, ROUNDING * torch.finfo(top.dtype).eps)
+    return bool((off <= tolerance * expected.norm(dim=-1)).all())
+
+
+class _Fixed(DynamicLayer):  # type: ignore[misc]  # transformers has no types
+    """Kept keys and values of a prefix, to which a pass's own are appended without being stored."""
+
+    @classmethod
+    def of(cls, keys: Tensor, values: Tensor, at: Tensor) -> _Fixed:
+        """Keep positions ``at`` [rows, P] of keys and values [rows, heads, T, width]."""
+        made = cls()
+        made.lazy_initialization(keys, values)
+        made.keys, made.values = _gather(keys, at), _gather(values, at)
+        return made
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Prefix and suffix together; the prefix stays as it is, and counts again for each further set of its rows."""
+        rows = torch.arange(len(key_states), device=self.keys.device) % len(self.keys)
+        keys, values = (self.keys, self.values) if len(rows) == len(self.keys) else (self.keys[rows], self.values[rows])
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+    def rows(self, rows: Tensor) -> _Fixed:
+        """Only these rows."""
+        made = _Fixed()
+        made.lazy_initialization(self.keys, self.values)
+        made.keys, made.values = self.keys[rows.to(self.keys.device)], self.values[rows.to(self.keys.device)]
+        return made
+
+
+def _gather(kept: Tensor, at: Tensor) -> Tensor:
+    index = at.to(kept.device)[:, None, :, None].expand(-1, kept.shape[1], -1, kept.shape[3])
+    return kept.gather(2, index)
+
+
+def _no_growing(value: Any) -> Any:
+    """Without caches that store what they are given."""
+    if isinstance(value, Cache):
+        fixed = value.layers and all(isinstance(layer, _Fixed) for layer in value.layers)  # empty before block 0
+        return value if fixed else None
+    if isinstance(value, tuple):
+        return tuple(_no_growing(item) for item in value)
+    if isinstance(value, dict):
+        return {name: _no_growing(item) for name, item in value.items()}
+    return value
+
+
+def _take(value: Any, rows: Tensor, count: int, caches: dict[int, Cache]) -> Any:
+    """The share of ``rows`` in whatever a block is called with; what is the same for all rows stays.
+
+    ``caches``: the shares of caches that were taken already, by the identity of the whole ones.
+    """
+    if isinstance(value, tuple):
+        return tuple(_take(item, rows, count, caches) for item in value)
+    if isinstance(value, dict):
+        return {name: item if name in SHARED else _take(item, rows, count, caches) for name, item in value.items()}
+    if isinstance(value, Cache):
+        if id(value) not in caches:
+            caches[id(value)] = made = DynamicCache()
+            made.layers = [layer.rows(rows) for layer in value.layers]
+        return caches[id(value)]
+    if isinstance(value, Tensor) and value.dim() > 1 and value.shape[0] > 1 and value.shape[0] % count == 0:
+        each = value.reshape(count, -1, *value.shape[1:])[rows.to(value.device)]  # ALiBi: rows times heads
+        return each.reshape(-1, *value.shape[1:])
+    return value
+
+
+def _device(block: nn.Module, hidden: Tensor) -> torch.device:
+    weight = next(block.parameters(), hidden)
+    return hidden.device if weight.is_meta else weight.device

@@ -1,0 +1,115 @@
+"""Targets z of many edits: found again where they are known, optimised together where they are not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import asdict, evolve
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from ke_core.checksums import is_intact, write_tensors
+from ke_core.data.reading import loads
+from ke_core.files import locked
+from ke_core.interrupts import uninterruptible
+from ke_core.protocols import Session
+from ke_plugin_hf.decoding.memory import halved
+from ke_weights.modules import ModuleMap
+from ke_weights.optimise import Plan, Target, ZSettings, optimise, plan
+from ke_weights.rewrites import Rewrite
+
+KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
+TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
+
+
+def optimised(
+    session: Session[Any],
+    modules: ModuleMap,
+    rewrites: Sequence[Rewrite],
+    templates: Sequence[str],
+    settings: ZSettings,
+) -> list[Target]:
+    """The target of each rewrite, in order; an edit's target does not depend on the others beyond rounding.
+
+    Kept on disk under all that determines it: weights, texts, templates and settings (pitfall E6). One that cannot be
+    read is made again.
+    """
+    paths = [_path(session, modules, rewrite, templates, settings) for rewrite in rewrites]
+    place = modules.layers[settings.layer].matrix.device  # where the states are that they are compared with
+    known = _known(paths, place)
+    if not known.keys() >= set(paths):
+        with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
+            known = _known(paths, place)
+            plans = {
+                path: plan(session.model.tokenizer, rewrite, templates)
+                for path, rewrite in zip(paths, rewrites, strict=True)
+                if path not in known
+            }
+            known |= _made(session, modules, plans, settings)
+    return [known[path] for path in paths]
+
+
+def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, Target]:
+    return {path: target for path in paths if (target := _load(path, place)) is not None}
+
+
+def _made(
+    session: Session[Any], modules: ModuleMap, plans: dict[Path, Plan], settings: ZSettings
+) -> dict[Path, Target]:
+    """The targets of ``plans``, each on disk as soon as its group is done."""
+    made: dict[Path, Target] = {}
+
+    def make(paths: Sequence[Path]) -> None:
+        for path, target in zip(paths, optimise(modules, [plans[path] for path in paths], settings), strict=True):
+            _save(path, target)
+            made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
+
+    for group in _groups(plans):
+        halved(group, make, "edit's target")
+        session.progress.advance("targets", len(made), len(plans))
+    return made
+
+
+def _groups(plans: dict[Path, Plan]) -> list[list[Path]]:
+    """Edits of like length together, as many as memory should hold."""
+    groups: list[list[Path]] = []
+    for path, made in sorted(plans.items(), key=lambda item: -item[1].suffix):
+        first = plans[groups[-1][0]] if groups else made
+        if groups and (len(groups[-1]) + 1) * len(first.rows) * first.suffix <= TOGETHER:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+    return groups
+
+
+def _path(
+    session: Session[Any], modules: ModuleMap, rewrite: Rewrite, templates: Sequence[str], settings: ZSettings
+) -> Path:
+    key = {
+        "model": session.model.plain.digest,
+        "block": modules.layers[settings.layer].name,
+        "rewrite": asdict(rewrite) | {"id": ""},
+        "templates": list(templates),
+        "settings": asdict(settings),
+        "dtype": str(modules.dtype),
+    }
+    return session.artifacts.path(KIND, key, ".safetensors")
+
+
+def _save(path: Path, target: Target) -> None:
+    about = {name: value for name, value in asdict(target).items() if name != "z"}
+    write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
+
+
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
+def _load(path: Path, place: torch.device) -> Target | None:
+    """Return the target in a file; None if it is missing or damaged."""
+    if not is_intact(path):
+        return None
+    with safe_open(path, framework="pt") as found:
+        z: torch.Tensor = found.get_tensor("z").to(place)
+        return Target(z=z, **loads(found.metadata()["target"]))

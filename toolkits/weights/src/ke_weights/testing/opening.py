@@ -1,0 +1,211 @@
+"""The contract of editors that open the model, whether they write its weights or put something beside them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.facts import Cloze, Edit, Entity
+from ke_core.errors import KEError, UnsupportedEdit
+from ke_core.protocols import Editor, Session
+from ke_core.specs import EditorSpec
+from ke_testing.editor import EditorContract, one_clear_line, unchanged
+from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
+from ke_weights.modules import find_parts
+
+KEPT = "templates"  # sampled contexts: the engine, which samples them, has ways of its own around a failure
+INTERRUPTED = 12
+"""Moments of making an edit at which it is interrupted."""
+OVERWRITE = city_edit(TOWER, ROME, MADRID)
+"""Contradicts MOVE_TOWER in one batch, and may follow it."""
+
+
+def _to(*labels: str) -> Edit:
+    assert MOVE_TOWER.after is not None
+    return evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=tuple(Entity(label=label) for label in labels)))
+
+
+BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
+    "no-cloze": (TEXT_ONLY, "it has no cloze"),
+    "blank-subject": (evolve(MOVE_TOWER, cloze=Cloze(template="{} is in", subject=" ")), "its subject is blank"),
+    "no-object": (evolve(MOVE_TOWER, after=None), "it names no new object"),
+    "one-of-two-blank": (_to("Rome", " "), "its new object is blank"),
+    "blank-object": (_to(" "), "its new object is blank"),
+    "two-lines": (_to("Rome\nBonn"), "its new object has more than one line"),
+    "old-object": (_to("Paris"), "its new object 'Paris' is the old one"),
+    "too-long": (
+        evolve(MOVE_TOWER, cloze=Cloze(template="so " * 1100 + "{} is in", subject="Eiffel Tower")),
+        "its prompt and target have .* tokens, and 10.. fit",
+    ),
+}
+
+
+@pytest.mark.usefixtures("one_thread")
+class OpenModelContract(EditorContract):
+    """Whatever was done to the model is gone afterwards, however the edit ended; ``edit`` refuses what it must."""
+
+    def test_a_failure_at_any_stage_leaves_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+        """A block of the model fails at its first pass, half way, and at the last of all: nothing is left behind.
+
+        What follows with the same editor is what would have been.
+        """
+        model = self.tiny()
+        with spec.build(config).edit(self.on(model, tmp_path), self.edits):
+            expected = model.digest
+        forget(tmp_path)
+        session = self.on(model, tmp_path)
+        with failing(model) as passes, spec.build(config).edit(session, self.edits):
+            total = passes[0]
+        for at in (0, total // 2, total - 1):
+            forget(tmp_path)
+            editor, session = spec.build(config), self.on(model, tmp_path)
+            with (
+                unchanged(model),
+                failing(model, at) as passes,
+                suppress(ZeroDivisionError, KEError),
+                editor.edit(session, self.edits),
+            ):
+                pytest.fail(f"pass {at} of {total} failed, and the edit was made")
+            assert at in passes
+            with unchanged(model), editor.edit(session, self.edits):
+                assert expected == model.digest
+
+    def test_ctrl_c_leaves_nothing_and_is_never_lost(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+        """Tried at every moment of closing an edit, and at some of making it. A later edit is not affected."""
+        model = self.tiny()
+        editor, session = spec.build(config), self.on(model, tmp_path)
+        with editor.edit(session, self.edits):
+            expected = model.digest
+        packages = frozenset({"contextlib", "ke_core", type(editor).__module__.partition(".")[0]})
+        made: list[int] = []
+
+        def interrupt(*, making: int = -1, closing: int = -1) -> tuple[bool, Interrupter]:
+            """Edit with an interrupt at one of the moments of either phase."""
+            interrupter = Interrupter(packages=packages, at=making)
+
+            def edit() -> None:
+                with editor.edit(session, self.edits):
+                    made.append(len(interrupter.seen))
+                    interrupter.restart(closing)
+
+            with unchanged(model):
+                return interrupter.interrupts(edit), interrupter
+
+        with ctrl_c():
+            interrupted, closed = interrupt()
+            assert not interrupted
+            for at in range(0, made[0], made[0] // INTERRUPTED):
+                assert interrupt(making=at)[0]
+            for at in first_and_last(closed.seen):
+                assert interrupt(closing=at)[0], closed.seen[at]
+        with editor.edit(session, self.edits):
+            assert expected == model.digest
+
+    @pytest.mark.parametrize("wanted", [False, True])
+    def test_s6_flags_types_and_configuration_stay_as_they_were(
+        self, editor: Editor, tmp_path: Path, *, wanted: bool
+    ) -> None:
+        """A model may be lent with its gradients on."""
+        model = self.tiny()
+        model.module.config.use_cache = wanted
+        for parameter in model.module.parameters():
+            parameter.requires_grad = wanted and parameter.is_floating_point()
+        before = {parameter: (parameter.requires_grad, parameter.dtype) for parameter in model.module.parameters()}
+        with unchanged(model), editor.edit(self.on(model, tmp_path), self.edits):
+            assert model.module.config.use_cache is wanted
+            assert not any(getattr(part, "gradient_checkpointing", False) for part in model.module.modules())
+            assert before == {parameter: (parameter.requires_grad, parameter.dtype) for parameter in before}
+        assert model.module.config.use_cache is wanted
+        assert all(parameter.grad is None for parameter in model.module.parameters())
+
+    def test_s7_the_edited_model_is_the_one_that_answers(self, editor: Editor, session: Session[Any]) -> None:
+        before = session.model.digest
+        with editor.edit(session, self.edits):
+            assert before != session.model.digest
+
+    def test_edits_are_taken_back_in_order_after_an_exception(self, editor: Editor, session: Session[Any]) -> None:
+        model = session.model
+        with unchanged(model), editor.edit(session, [MOVE_TOWER]):
+            with unchanged(model), pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]) as both:
+                raise ZeroDivisionError
+            with unchanged(model), editor.edit(session, [MOVE_GATE]) as again:
+                assert both.details == again.details
+
+    def test_a_later_edit_may_overwrite_an_earlier_one(self, editor: Editor, session: Session[Any]) -> None:
+        with unchanged(session.model), editor.edit(session, [MOVE_TOWER]):
+            before = session.model.digest
+            with editor.edit(session, [OVERWRITE]):
+                assert before != session.model.digest
+
+    def test_s1_an_edit_does_not_depend_on_edits_long_undone(self, editor: Editor, session: Session[Any]) -> None:
+        details = []
+        for edits in ([MOVE_TOWER], [MOVE_GATE], [MOVE_TOWER]):
+            with editor.edit(session, edits) as edited:
+                details.append(edited.details)
+        assert details[0] == details[2] != details[1]
+
+    def test_s2_one_editor_on_two_models_mixes_nothing(self, editor: Editor, tmp_path: Path) -> None:
+        details = []
+        for seed in (0, 1, 0):
+            with editor.edit(self.on(self.tiny(seed=seed), tmp_path), self.edits) as edited:
+                details.append(edited.details)
+        assert details[0] == details[2] != details[1]
+
+    @pytest.mark.parametrize("which", BAD_EDITS)
+    def test_a_bad_edit_is_refused_by_name_and_reason(self, editor: Editor, session: Session[Any], which: str) -> None:
+        bad, why = BAD_EDITS[which]
+        assert list(editor.check(session, [MOVE_GATE, bad])) == [bad.id]
+        why = f"edit '{bad.id}' cannot be written into weights: {why}"
+        with one_clear_line(session.model, UnsupportedEdit, why), editor.edit(session, [bad]):
+            pass
+
+    def test_contradictory_edits_of_one_batch_are_named(
+        self, spec: EditorSpec, editor: Editor, session: Session[Any]
+    ) -> None:
+        """Methods that make one edit at a time are not asked for such a batch."""
+        batch = [*self.edits, OVERWRITE]
+        why = f"it contradicts edit '{MOVE_TOWER.id}'"
+        assert why in editor.check(session, batch)[OVERWRITE.id]
+        why = "one edit at a time" if spec.one_at_a_time else f"edit '{OVERWRITE.id}' .*{why}"
+        with one_clear_line(session.model, UnsupportedEdit, why), editor.edit(session, batch):
+            pass
+
+
+@contextmanager
+def failing(model: Any, at: int = -1) -> Iterator[list[int]]:
+    """Count the passes of the first and the last block; the one numbered ``at`` raises ZeroDivisionError.
+
+    Gives a list of the count and, once it has come to that, ``at``.
+    """
+    layers, seen = find_parts(model.module).layers, [0]
+    blocks = (layers[0].block, layers[-1].block)
+    kind = type(blocks[0])  # what stands at a block itself would show in the model's digest
+    real = kind.forward
+
+    @wraps(real)
+    def counting(block: Any, *args: Any, **kwargs: Any) -> Any:
+        if block in blocks:
+            seen[0] += 1
+            if seen[0] == at + 1:
+                seen.append(at)
+                raise ZeroDivisionError
+        return real(block, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kind, "forward", counting)
+        yield seen
+
+
+def forget(root: Path) -> None:
+    """Remove what was kept on disk, but for sampled contexts."""
+    for folder in root.iterdir():
+        if folder.name != KEPT:
+            shutil.rmtree(folder)

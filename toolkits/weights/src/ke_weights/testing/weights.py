@@ -1,0 +1,108 @@
+"""The contract of editors that change weights. Subclass it in your plugin's tests, in place of ``EditorContract``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from ke_core.plugins.options import configure
+from ke_core.protocols import Editor, Session
+from ke_plugin_hf.guard import Delta, Dense, LowRank, Patch, map_orientation
+from ke_plugin_hf.testing import Family
+from ke_testing.editor import unchanged
+from ke_weights.hooks import default_dtype
+from ke_weights.testing.opening import OpenModelContract
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+class WeightEditorContract(OpenModelContract):
+    """``ranked``: updates are given by factors, of no higher rank than there are edits."""
+
+    ranked: ClassVar[bool] = True
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "qwen2"])
+    def test_weights_come_back_bit_for_bit(self, editor: Editor, tmp_path: Path, family: Family, dtype: str) -> None:
+        """Numerics 14. Flags too: a model may be lent with its gradients on."""
+        model = self.tiny(family, dtype=dtype)
+        model.module.requires_grad_(requires_grad=True)
+        before = weights_of(model)
+        with unchanged(model), editor.edit(self.on(model, tmp_path), self.edits):
+            assert changes(model, before)
+        assert not changes(model, before)
+
+    @pytest.mark.parametrize("family", ["gpt2", "llama"])
+    def test_the_updates_it_hands_over_are_all_that_changes(
+        self, editor: Editor, tmp_path: Path, family: Family
+    ) -> None:
+        model = self.tiny(family)
+        before = weights_of(model)
+        with model.recording() as recorded, editor.edit(self.on(model, tmp_path), self.edits):
+            made, found = recorded.deltas(), changes(model, before)
+        assert set(made) == set(found)
+        for name, updates in made.items():
+            whole = torch.stack([whole_of(update) for update in updates]).sum(0)
+            owner = model.module.get_submodule(name.rpartition(".")[0])
+            assert torch.allclose(map_orientation(owner, found[name]), whole, rtol=1e-5, atol=1e-6)
+            if self.ranked:
+                assert rank_of(updates) <= len(self.edits)
+
+    @pytest.mark.parametrize("family", ["gpt2", "llama"])
+    def test_the_default_dtype_does_not_change_the_update(self, spec: Any, tmp_path: Path, family: Family) -> None:
+        """A caller may have set torch's default dtype to float64; a float32 model gets the same update."""
+        found = []
+        for default in (torch.float32, torch.float64):
+            model = self.tiny(family)
+            before = weights_of(model)
+            session = self.on(model, tmp_path / str(default))
+            with default_dtype(default), spec.build(configure(spec, self.options)).edit(session, self.edits):
+                found.append(changes(model, before))
+        single, double = found
+        assert set(single) == set(double)
+        for name, change in single.items():
+            torch.testing.assert_close(double[name], change, rtol=1e-5, atol=1e-7)
+
+    def test_a_failure_between_two_writes_leaves_nothing(
+        self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = Patch.add
+
+        def fails(patch: Patch, name: str, delta: Delta) -> None:
+            real(patch, name, delta)
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(Patch, "add", fails)
+        crash = pytest.raises(ZeroDivisionError)
+        with unchanged(session.model), crash, editor.edit(session, self.edits):
+            pass
+
+
+def weights_of(model: Any) -> dict[str, Tensor]:
+    """A copy of every parameter, as stored."""
+    return {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
+
+
+def changes(model: Any, before: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """By how much parameters differ from ``before``, as stored; those that do not are left out."""
+    return {
+        name: now.detach() - before[name]
+        for name, now in model.module.named_parameters()
+        if not torch.equal(now, before[name])
+    }
+
+
+def whole_of(update: Delta) -> Tensor:
+    """An update as one tensor, [out, in]."""
+    return update.delta if isinstance(update, Dense) else update.left @ update.right
+
+
+def rank_of(updates: list[Delta]) -> int:
+    """The rank that updates promise by their factors. Fails for one that is given whole."""
+    assert all(isinstance(update, LowRank) for update in updates), "an update is not given by its factors"
+    return sum(update.left.shape[1] for update in updates if isinstance(update, LowRank))

@@ -1,0 +1,102 @@
+"""A trace is a folder: ``spec.json`` (what was asked for), ``facts.jsonl`` (each fact's numbers), ``trace.json``.
+
+The lines of ``facts.jsonl`` come in the order of the facts' file, so their number says where a trace stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.data.codec import digest, from_json, to_json
+from ke_core.data.reading import parse_json, read_object
+from ke_core.data.runspec import SCHEMA, ModelRef
+from ke_core.errors import BadRun
+from ke_core.files import write_atomic
+from ke_core.results.difference import difference
+from ke_core.results.folder import ELSEWHERE, environment
+from ke_core.results.lines import refuse_other, to_bytes, whole_lines
+from ke_core.results.writer import writing
+from ke_weights.trace.settings import FactTrace, TraceSettings
+
+SPEC, FACTS, TRACE = "spec.json", "facts.jsonl", "trace.json"
+Appender = Callable[[Iterable[FactTrace]], None]
+"""All the facts given to it are on the disk when it returns."""
+
+
+@frozen(kw_only=True)
+class TraceSpec:
+    """Everything that decides a fact's numbers. How many facts are traced is no part of it: more can follow.
+
+    ``facts`` is the name of their file and ``sha256`` of its content; ``attention`` the implementation in use.
+    """
+
+    model: ModelRef
+    attention: str
+    facts: str
+    sha256: str
+    settings: TraceSettings
+    schema: int = SCHEMA
+
+    @property
+    def id(self) -> str:
+        """SHA-256, in hex."""
+        return digest(to_json(self))
+
+
+@frozen(kw_only=True)
+class TraceFolder:
+    """An open trace."""
+
+    path: Path
+    spec: TraceSpec
+
+    @classmethod
+    def create(cls, path: Path, spec: TraceSpec) -> TraceFolder:
+        """A new trace in ``path``, or the one that is there if it is the same. Raises BadRun if it holds another."""
+        file = path / SPEC
+        if file.exists():
+            known = _read(file)
+            if known != spec:
+                raise BadRun(f"{path} holds another trace: {difference(known, spec)}", hint=ELSEWHERE)
+        elif path.exists() and not (path.is_dir() and all(at.name.startswith(f".{SPEC}.") for at in path.iterdir())):
+            raise BadRun(f"{path} holds something else, not a trace", hint=ELSEWHERE)
+        else:
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            raw = {"spec": to_json(spec), "environment": environment(), "created": created}
+            write_atomic(file, to_bytes(raw))
+        return cls(path=path, spec=spec)
+
+    def read(self) -> Iterator[FactTrace]:
+        """Every fact on record, in order; a line torn by a killed process is left out. Raises BadRun."""
+        file = self.path / FACTS
+        for number, line in whole_lines(file):
+            yield _fact(line, f"{file}, line {number}")
+
+    @contextmanager
+    def writing(self) -> Iterator[Appender]:
+        """The only way to add facts. Raises BadRun if another process is writing."""
+        with writing(self.path / FACTS) as writer:
+            yield lambda facts: writer.append_lines([b"".join(to_bytes(to_json(fact)) for fact in facts)])
+
+    def write(self, results: Mapping[str, Any]) -> None:
+        """Write ``trace.json``, whole or not at all."""
+        write_atomic(self.path / TRACE, to_bytes({"spec": to_json(self.spec), "environment": environment(), **results}))
+
+
+def _read(file: Path) -> TraceSpec:
+    raw = read_object(file, error=BadRun, hint=ELSEWHERE)
+    if not isinstance(raw.get("spec"), dict):
+        raise BadRun(f"{file} is not the description of a trace", hint=ELSEWHERE)
+    refuse_other(raw["spec"].get("schema"), of=str(file))
+    return from_json(raw["spec"], TraceSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
+
+
+def _fact(line: bytes, of: str) -> FactTrace:
+    raw = parse_json(line, of, error=BadRun, hint=ELSEWHERE)
+    return from_json(raw, FactTrace, of=of, error=BadRun, hint=ELSEWHERE)

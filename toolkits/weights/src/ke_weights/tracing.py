@@ -1,0 +1,137 @@
+"""Trace the facts of a file, one after another, on record as each is done; then average them and choose layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.data.codec import to_json
+from ke_core.data.runspec import ModelRef
+from ke_core.errors import BadData, BadRun, NeedsWeights
+from ke_core.protocols import Artifacts, Progress
+from ke_core.results.folder import ELSEWHERE
+from ke_weights.facts import shape_of
+from ke_weights.trace.choice import choose
+from ke_weights.trace.effects import Effects, effects
+from ke_weights.trace.facts import Facts
+from ke_weights.trace.folder import TraceFolder, TraceSpec
+from ke_weights.trace.settings import FactTrace, TraceSettings
+from ke_weights.trace.suggestion import Suggestion, store
+from ke_weights.trace.tracer import Tracer
+
+LABEL = "facts traced"
+
+
+@frozen(kw_only=True)
+class Traced:
+    """``skipped``: how many facts for which reason. ``exact``: one pass an intervention. ``suggestion``: None where the
+    curves it needs were not traced.
+    """
+
+    folder: TraceFolder
+    effects: Effects
+    skipped: Mapping[str, int]
+    sigma: float
+    exact: bool
+    suggestion: Suggestion | None
+
+
+def specify(model: Any, reference: ModelRef, facts: Facts, settings: TraceSettings) -> TraceSpec:
+    """What is going to be traced. Raises NeedsWeights for a model that is not in this process."""
+    if not hasattr(model, "module"):
+        raise NeedsWeights(
+            f"tracing looks into a model, and {model.id} is not in this process",
+            hint="choose a model that is loaded locally (hf:...)",
+        )
+    return TraceSpec(
+        model=reference,
+        attention=str(model.module.config._attn_implementation),  # noqa: SLF001  no public name
+        facts=facts.name,
+        sha256=facts.sha256,
+        settings=settings,
+    )
+
+
+def trace(
+    model: Any, facts: Facts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
+) -> Traced:
+    """Trace the first ``limit`` facts that the model knows, or all; what is on record already is not done again.
+
+    Raises BadData if the model knows none of them.
+    """
+    settings = folder.spec.settings
+    tracer = Tracer.open(model, settings, [fact.subject for fact in facts.facts])
+    found = _all(tracer, facts, folder, limit, progress)
+    skipped = Counter(fact.skipped for fact in found if fact.skipped)
+    if skipped.total() == len(found):
+        raise BadData(
+            f"{model.id} knows none of the {len(found)} facts of {facts.name}: {_reasons(skipped)}",
+            hint="trace a larger model, or give prompts that it completes rightly",
+        )
+    averaged = effects(found)
+    suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
+    if suggestion:
+        store(artifacts, folder.spec.model.digest, suggestion)
+    traced = Traced(
+        folder=folder,
+        effects=averaged,
+        skipped=skipped,
+        sigma=tracer.noise.sigma,
+        exact=tracer.exact,
+        suggestion=suggestion,
+    )
+    folder.write(_results(traced))
+    return traced
+
+
+def _all(tracer: Tracer, facts: Facts, folder: TraceFolder, limit: int | None, progress: Progress) -> list[FactTrace]:
+    """What is on record and what is added to it, up to the last of ``limit`` traced facts."""
+    with folder.writing() as append:
+        found = list(folder.read())
+        _check_order(found, facts, folder.path)
+        known = [number for number, fact in enumerate(found, start=1) if not fact.skipped]
+        if limit is not None and len(known) >= limit:
+            return found[: known[limit - 1]]
+        done, total = len(known), limit
+        for fact in islice(facts.facts, len(found), None):
+            progress.advance(LABEL, *((done, total) if total else (len(found), len(facts.facts))))
+            found.append(tracer.trace(fact))
+            append(found[-1:])
+            done += not found[-1].skipped
+            if done == total:
+                break
+        progress.advance(LABEL, total or len(facts.facts), total or len(facts.facts))
+    return found
+
+
+def _check_order(found: Sequence[FactTrace], facts: Facts, path: Path) -> None:
+    if [fact.known_id for fact in found] != [fact.id for fact in facts.facts[: len(found)]]:
+        raise BadRun(f"the facts on record in {path} are not those of {facts.name}, in its order", hint=ELSEWHERE)
+
+
+def _reasons(skipped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items(), key=lambda pair: -pair[1]))
+
+
+def _results(traced: Traced) -> dict[str, Any]:
+    """What ``trace.json`` holds beside the specification."""
+    found = traced.effects
+    return {
+        "sigma": traced.sigma,
+        "exact": traced.exact,
+        "traced": found.facts,
+        "skipped": dict(traced.skipped),
+        "high_score": found.high,
+        "low_score": found.low,
+        "average_total_effect": found.total,
+        "average_indirect_effect": {
+            curve: {role: to_json(line) | {"best_layer": line.best} for role, line in lines.items()}
+            for curve, lines in found.lines.items()
+        },
+        "suggestion": to_json(traced.suggestion) if traced.suggestion else None,
+    }

@@ -1,0 +1,240 @@
+"""The whole of a training, as the command line asks for it.
+
+::
+
+    job = prepare(request, catalog, progress)    # resolves, reads the examples, loads the model, finds the checkpoint
+    for step in train(job, minutes, stop):       # goes on until the time is over or ``stop`` says so
+        ...
+
+A checkpoint is written now and then and at the end. What a step does depends on its number and not on the clock, so a
+training that was interrupted or killed goes on from its last checkpoint to the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedWriter
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ke_core.data.codec import canonical, digest, to_json
+from ke_core.data.reading import loads, read_object
+from ke_core.data.training import TrainingExample
+from ke_core.engine.absent import NoModel
+from ke_core.errors import BadConfig, BadData, BadRun, NeedsWeights
+from ke_core.files import explained, locked, write_atomic
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.protocols import LanguageModel, Progress
+from ke_core.results.difference import difference
+from ke_core.results.lines import whole_lines
+from ke_core.run.components import Options, choose
+from ke_core.run.session import ModelChoice, open_session
+from ke_core.specs import EditorSpec
+from ke_core.trainers import Trainer, Training, TrainStep
+from ke_weights.examples import read_examples, usable
+from ke_weights.trained import (
+    CHECKPOINT,
+    LOSSES,
+    TRAINING,
+    Checkpoint,
+    read_checkpoint,
+    trained_folder,
+    write_checkpoint,
+)
+
+SAVE_SECONDS = 60.0
+ELSEWHERE = "choose another folder with --out, or delete this one to begin anew"
+
+
+@frozen(kw_only=True)
+class TrainRequest:
+    """What ``ke train`` was asked for. ``data`` and ``without``: JSON files or datasets. ``out`` None: the cache."""
+
+    editor: str
+    model: ModelChoice
+    data: str
+    without: tuple[str, ...] = ()
+    options: Options = field(factory=dict)
+    out: Path | None = None
+    seed: int = 0
+    data_dir: str = ""
+
+
+@define
+class TrainJob:
+    """A training that is ready to go on. ``step``, ``seconds``: what is behind it; ``losses``: one line a step."""
+
+    editor: str
+    training: Training
+    folder: Path
+    about: Mapping[str, Any]
+    progress: Progress
+    step: int = 0
+    seconds: float = 0.0
+    losses: list[dict[str, float]] = field(factory=list)
+
+
+def prepare(
+    request: TrainRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
+) -> TrainJob:
+    """Resolve, validate and build everything; a checkpoint in the folder is gone on from.
+
+    Raises KEErrors: an editor without a trainer, examples that do not do, a model that cannot be opened, a folder that
+    holds another training.
+    """
+    chosen = choose(catalog, "editor", request.editor, request.options)
+    spec = chosen.spec
+    assert isinstance(spec, EditorSpec)
+    if spec.trainer is None:
+        raise BadConfig(f"editor {spec.name} has nothing to train", hint=f"these have: {_trainable(catalog)}")
+    datasets = [
+        catalog.spec("dataset", name)
+        for name in (request.data, *request.without)
+        if name in catalog.names("dataset") and not Path(name).is_file()
+    ]
+    reject_unused(request.options, [spec, *datasets])
+    examples = _examples(request, catalog)
+    loaded = _model(request, catalog, spec, model, progress)
+    session = open_session(loaded, catalog=catalog, seed=request.seed, progress=progress, material={})
+    trainer: Trainer = spec.trainer.build(chosen.config)
+    about: dict[str, Any] = {
+        "editor": spec.name,
+        "version": chosen.component.version,
+        "model": loaded.id,
+        "place": dict(trainer.place(session)),
+        "recipe": dict(trainer.recipe(session)),
+        "examples": {"count": len(examples), "sha256": digest([to_json(example) for example in examples])},
+        "seed": request.seed,
+    }
+    folder = request.out or trained_folder(session.artifacts, spec.name, about["place"])
+    saved = _saved(folder, about)
+    training = trainer.start(session, examples, saved.tensors if saved else None)
+    if not saved:
+        write_atomic(folder / TRAINING, (json.dumps(about, indent=1, sort_keys=True) + "\n").encode())
+    job = TrainJob(editor=spec.name, training=training, folder=folder, about=about, progress=progress)
+    if saved:
+        job.step, job.seconds = saved.step, saved.seconds
+        job.losses = [line for line in read_losses(folder) if line["step"] <= saved.step]
+    return job
+
+
+def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[TrainStep]:
+    """Step until the training has had ``minutes`` in all, is finished, or ``stop()``; then write a checkpoint.
+
+    Raises BadRun where another process trains in that folder, or has since ``job`` was prepared.
+    """
+    label, budget = f"training {job.editor} (s)", minutes * 60
+    with _alone(job), explained(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
+        saved_at = last = monotonic()
+        unsaved = 0
+        while job.seconds < budget and not stop() and not job.training.finished():
+            step = job.training.advance()
+            now = monotonic()
+            job.seconds, job.step, last, unsaved = job.seconds + now - last, step.step, now, unsaved + 1
+            line = {"step": step.step, "loss": step.loss, **step.numbers, "seconds": round(job.seconds, 3)}
+            job.losses.append(line)
+            lines.write(canonical(line).encode() + b"\n")
+            job.progress.advance(label, min(int(job.seconds), int(budget)), int(budget))
+            if now - saved_at >= SAVE_SECONDS:
+                _save(job, lines)
+                saved_at, unsaved = monotonic(), 0
+            yield step
+        if unsaved:
+            _save(job, lines)
+        job.progress.advance(label, int(budget), int(budget))
+
+
+def read_losses(folder: Path) -> list[dict[str, float]]:
+    """Every step on record, in order; a torn last line (a killed process) is left out."""
+    file = folder / LOSSES
+    try:
+        return [loads(line) for _number, line in whole_lines(file)]
+    except ValueError as error:
+        raise BadData(f"{file} is damaged: {error}", hint="delete it: the checkpoint does not need it") from error
+
+
+@contextmanager
+def _alone(job: TrainJob) -> Iterator[None]:
+    """Have the folder for oneself, as it was when ``job`` was prepared: what it holds is written over."""
+    with locked(job.folder / ".lock", busy=f"another process is training in {job.folder}"):
+        found = read_checkpoint(job.folder)
+        if (found.step if found else 0) != job.step:
+            raise BadRun(f"another process has trained in {job.folder} just now", hint="start the same training again")
+        yield
+
+
+def _losses(job: TrainJob) -> BufferedWriter:
+    """The file of losses, cut back to what the checkpoint holds: later steps will be taken again."""
+    kept = b"".join(canonical(line).encode() + b"\n" for line in job.losses)
+    write_atomic(job.folder / LOSSES, kept)
+    return (job.folder / LOSSES).open("ab")
+
+
+def _save(job: TrainJob, lines: BufferedWriter) -> None:
+    lines.flush()
+    tensors = job.training.tensors()
+    write_checkpoint(job.folder, Checkpoint(about=job.about, step=job.step, seconds=job.seconds, tensors=tensors))
+
+
+def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
+    """The checkpoint to go on from. Raises BadRun for a folder with something else in it."""
+    file = folder / TRAINING
+    if folder.exists() and not folder.is_dir():
+        raise BadRun(f"{folder} is not a folder", hint=ELSEWHERE)
+    if not file.exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise BadRun(f"{folder} holds something else, not a training", hint=ELSEWHERE)
+        return None
+    known = read_object(file, error=BadRun, hint=ELSEWHERE)
+    found = read_checkpoint(folder)
+    wanted = _settings(loads(canonical(about)))
+    for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
+        there = _settings(was)
+        if there != wanted:
+            raise BadRun(f"{folder} holds another training ({name}): {difference(there, wanted)}", hint=ELSEWHERE)
+    return found
+
+
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same: the model's name is for people, its weights stand in ``place``."""
+    return {name: value for name, value in about.items() if name != "model"}
+
+
+def _examples(request: TrainRequest, catalog: Catalog) -> tuple[TrainingExample, ...]:
+    without = [
+        example
+        for source in request.without
+        for example in read_examples(source, catalog, request.options, request.data_dir)
+    ]
+    found = usable(read_examples(request.data, catalog, request.options, request.data_dir), without)
+    if not found:
+        raise BadData(f"{request.data} leaves no example to train on", hint="look at the file, and at --without")
+    return found
+
+
+def _model(
+    request: TrainRequest, catalog: Catalog, spec: EditorSpec, model: LanguageModel | None, progress: Progress
+) -> LanguageModel:
+    assert spec.trainer is not None
+    if not spec.trainer.needs_model:
+        return NoModel()
+    loaded = model or request.model.load(catalog, progress)
+    loaded.state()  # so that the digest is of the weights as they are
+    if spec.needs_weights and not hasattr(loaded, "patch"):
+        raise NeedsWeights(
+            f"{spec.name} is trained on a model's weights, and {loaded.id} has none here",
+            hint="choose a model that is loaded locally (hf:...)",
+        )
+    return loaded
+
+
+def _trainable(catalog: Catalog) -> str:
+    specs = {name: catalog.spec("editor", name) for name in catalog.names("editor")}
+    names = [name for name, spec in specs.items() if isinstance(spec, EditorSpec) and spec.trainer]
+    return ", ".join(names) or "none of those installed"

@@ -1,0 +1,114 @@
+"""``ke show editor NAME --model M``: an editor's hyperparameters for a model and why, without an edit."""
+
+import json
+
+import pytest
+from attrs import frozen
+
+from ke_core.errors import KEError
+from ke_core.plugin import EditorSpec, hookimpl
+from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.hyperparameters import SpreadConfig, spread_settings
+
+GPT_J = {
+    "model_type": "gptj", "architectures": ["GPTJForCausalLM"], "n_layer": 28, "n_embd": 4096, "n_head": 16,
+    "n_inner": None, "vocab_size": 50400, "n_positions": 2048,
+}  # fmt: skip
+
+
+@frozen(kw_only=True)
+class Config(SpreadConfig):
+    pass
+
+
+class Choosy:
+    def check(self, session, edits):
+        if session.model.module.config.model_type == "gemma2":
+            raise KEError("it has norms after its MLPs", hint="choose another model")
+        return {}
+
+    def edit(self, session, edits):
+        raise NotImplementedError
+
+
+class Spreader:
+    @hookimpl
+    def ke_editors(self):
+        return [
+            EditorSpec(
+                name="spreader",
+                summary="spreads",
+                config=Config,
+                build=lambda _config: Choosy(),
+                settings=spread_settings,
+            )
+        ]
+
+
+@pytest.fixture
+def plugins(plugins):
+    plugins.register(Spreader(), "spreader")
+    return plugins
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    return str(saved(tiny_model("llama"), tmp_path / "tiny"))
+
+
+def test_published_values_need_the_configuration_alone(ke, tmp_path):
+    (tmp_path / "gpt-j").mkdir()
+    (tmp_path / "gpt-j" / "config.json").write_text(json.dumps(GPT_J))
+    status, out, _err = ke("show", "editor", "spreader", "--model", str(tmp_path / "gpt-j"))
+    assert status == 0
+    assert "3,4,5,6,7,8" in out
+    assert "published for GPT-J" in out
+
+
+def test_derived_values_say_what_they_follow_from(ke, tiny):
+    status, out, _err = ke("show", "editor", "spreader", "--model", tiny)
+    assert status == 0
+    assert "27 % of 4 blocks" in out
+    assert "RMSNorm" in out
+
+
+def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke, tiny, tmp_path):
+    other = str(saved(tiny_model("gemma2"), tmp_path / "other"))
+    status, out, _err = ke("show", "editor", "spreader", "--model", other)
+    assert status == 0
+    assert "27 % of 4 blocks" in out
+    assert "it would be refused: it has norms after its MLPs" in out
+    assert "hint: choose another model" in out
+    assert "refused" not in ke("show", "editor", "spreader", "--model", tiny)[1]
+
+
+def test_given_values_are_said_to_be_given(ke, tiny):
+    status, out, _err = ke(
+        "show", "editor", "spreader", "--model", tiny, "-o", "spreader.layers=0,1", "-o", "spreader.lr=0.3"
+    )
+    assert status == 0
+    assert out.count(" given ") == 2
+
+
+def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch, tmp_path):
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    status, _out, err = ke("show", "editor", "spreader", "--model", tiny, "-o", "spreader.layers=trace")
+    assert status == 2
+    assert "no causal trace of this model is known" in err
+    assert "ke trace" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("editor", "sayer", "--model", "TINY"), "no option of sayer depends on the model"),
+        (("metric", "accuracy", "--model", "TINY"), "--model is for editors"),
+        (("editor", "spreader", "-o", "spreader.lr=1"), "-o sets options of an editor for --model"),
+        (("editor", "spreader", "--model", "TINY", "-o", "other.lr=1"), "which takes no part"),
+        (("editor", "spreader", "--model", "no-such-folder/model/at/all"), "no-such-folder"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(ke, tiny, words, why):
+    status, _out, err = ke("show", *(tiny if word == "TINY" else word for word in words))
+    assert status == 2
+    assert why in err

@@ -1,0 +1,254 @@
+"""``ke stats`` takes second moments, lists and verifies them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from ke_core.errors import BadConfig
+from ke_core.plugin import ModelSpec, hookimpl
+from ke_plugin_hf.testing import TEXT, tiny_model
+from ke_testing.fakes import make_session
+from ke_weights import gram
+from ke_weights.cli.stats import parse_layers, ranges
+from ke_weights.modules import module_map
+from ke_weights.moments import Moments, MomentSettings
+
+
+@frozen(kw_only=True)
+class NoConfig:
+    pass
+
+
+class Tiny:
+    """A model source with a tiny LLaMA; its id is the seed of its weights."""
+
+    @hookimpl
+    def ke_models(self):
+        def build(request):
+            return tiny_model("llama", dtype=request.dtype, seed=int(request.id))
+
+        return [ModelSpec(name="tiny", summary="random", config=NoConfig, build=build, known=lambda: ())]
+
+
+@pytest.fixture
+def stats(ke, plugins):
+    plugins.register(Tiny(), "tiny")
+
+    def run(verb, *arguments):
+        return ke("stats", verb, *arguments)
+
+    return run
+
+
+COMPUTE = ("compute", "--model", "tiny:0", "--tokens", "1500", "--document-length", "64")
+
+
+def instead(more):
+    """``COMPUTE`` with what ``more`` says in place of its own values: an option is given once."""
+    own = dict(zip(COMPUTE[1::2], COMPUTE[2::2], strict=True)) | dict(zip(more[::2], more[1::2], strict=True))
+    return (COMPUTE[0], *(word for pair in own.items() for word in pair))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "cache" / "artifacts" / "moments"
+
+
+def files(folder):
+    return sorted(folder.glob("*.safetensors"))
+
+
+def test_all_layers_are_taken_and_shown_in_one_row(stats, folder):
+    status, out, err = stats(*COMPUTE)
+    assert status == 0
+    assert "4 taken, 0 there already" in err
+    row = " ".join(out.split())
+    assert "tiny:llama-float32-0 0-3 wordnet, documents of 64 1,500 0.5 MB 4 20" in row
+    assert len(files(folder)) == 4
+
+
+def test_what_is_there_is_not_taken_again(stats, monkeypatch):
+    stats(*COMPUTE, "--layers", "1")
+    status, _out, err = stats(*COMPUTE, "--layers", "1-2")
+    assert (status, "1 taken, 1 there already" in err) == (0, True)
+    monkeypatch.setattr("ke_weights.moments.gram_sums", None)
+    assert "0 taken, 2 there already" in stats(*COMPUTE, "--layers", "1,2")[2]
+
+
+def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatch):
+    stats(*COMPUTE, "--layers", "1-2")
+    monkeypatch.setattr("ke_weights.moments.gram_sums", None)
+    model = tiny_model("llama")
+    session = make_session(model, root=tmp_path / "cache" / "artifacts")
+    moments = Moments(MomentSettings(corpus="wordnet", tokens=1500, document_length=64))
+    assert sorted(moments.of(session, module_map(model.module), [1, 2])) == [1, 2]
+
+
+def test_the_defaults_are_those_of_the_editors(stats):
+    from ke_weights.cli.stats import DOCUMENT_LENGTH, TOKENS
+    from ke_weights.hyperparameters import TargetConfig
+
+    assert (TargetConfig().tokens, TargetConfig().document_length) == (TOKENS, DOCUMENT_LENGTH)
+    assert TargetConfig().corpus == "wordnet"
+
+
+def test_json_gives_each_file_with_its_path(stats, folder):
+    assert json.loads(stats("list", "--json")[1]) == []
+    made = json.loads(stats(*COMPUTE, "--layers", "1-2", "--json")[1])
+    assert [one["layer"] for one in made] == [1, 2]
+    assert sorted(Path(one["path"]) for one in made) == files(folder)
+    assert made[0]["model_id"] == "tiny:llama-float32-0"
+    assert json.loads(stats("list", "--json")[1]) == made
+
+
+def test_the_list_tells_models_and_texts_apart_and_names_what_is_damaged(stats, tmp_path, folder):
+    stats(*COMPUTE)
+    stats(*instead(("--model", "tiny:1", "--layers", "0,2-3")))
+    text = tmp_path / "own.txt"
+    text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
+    stats(*COMPUTE, "--text", str(text), "--layers", "3")
+    (folder / "broken.safetensors").write_bytes(b"12")
+    (folder / "begun.partial").write_bytes(b"1" * 3_000_000)
+    status, out, err = stats("list")
+    rows = " ".join(out.split())
+    assert status == 0
+    assert "tiny:llama-float32-0 0-3 wordnet" in rows
+    assert "tiny:llama-float32-0 3 own.txt, documents of 64" in rows
+    assert "tiny:llama-float32-1 0, 2-3 wordnet" in rows
+    assert f"damaged: {folder}/broken.safetensors cannot be read as second moments" in out
+    assert f"in {folder}" in out
+    assert "1 unfinished (3 MB)" in err
+
+
+def test_an_empty_list_says_how_to_fill_it(stats):
+    status, out, err = stats("list")
+    assert (status, out) == (0, "")
+    assert "ke stats compute makes them" in err
+
+
+def test_verify_passes_what_was_just_taken_with_and_without_its_model(stats):
+    stats(*COMPUTE)
+    stats(*instead(("--model", "tiny:1", "--layers", "1")))
+    assert stats("verify")[:2] == (0, "5 of 5 are sound\n")
+    assert stats("verify", "--model", "tiny:0")[:2] == (0, "4 of 4 are sound, 4 compared with the model's keys\n")
+
+
+def test_verify_of_another_text_says_that_nothing_was_compared(stats, tmp_path):
+    stats(*COMPUTE, "--layers", "1")
+    text = tmp_path / "own.txt"
+    text.write_text("something else", encoding="utf-8")
+    out = stats("verify", "--model", "tiny:0", "--text", str(text))[1]
+    assert out == "1 of 1 are sound, 0 compared with the model's keys\n"
+
+
+def test_verify_lists_what_failed_and_has_status_1(stats, folder):
+    stats(*COMPUTE)
+    one, two, *_rest = files(folder)
+    one.write_bytes(one.read_bytes()[:1000])
+    two.with_name(f"{two.stem}.key.json").write_text("{}")
+    status, out, _err = stats("verify")
+    lines = dict(line.split(": ", 1) for line in out.splitlines()[:-1])
+    assert status == 1
+    assert lines[str(one)].startswith("cannot be read as second moments")
+    assert lines[str(two)].startswith("its metadata and its key file differ in")
+    assert out.splitlines()[-1] == "2 of 4 are sound"
+
+
+def test_verify_compares_with_the_keys_of_the_layer_that_the_file_names(stats, folder):
+    """The numbers of another layer under a name and key that are right: only the model's keys tell."""
+    from ke_weights.moment_files import load, origin_of, save
+
+    stats(*COMPUTE, "--layers", "1-2")
+    one, two = files(folder)
+    save(one, load(two)[0], origin_of(one))
+    assert stats("verify")[0] == 0
+    status, out, _err = stats("verify", "--model", "tiny:0")
+    assert status == 1
+    assert f"{one}: the model's keys do not fit it" in out
+
+
+@pytest.mark.parametrize("model", ["", "tiny:0"])
+def test_verify_of_nothing_is_one_line(model, stats):
+    status, out, err = stats("verify", *(["--model", model] if model else []))
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-2].startswith("error: there are no second moments")
+    assert err.splitlines()[-1] == "hint:  ke stats compute makes them"
+
+
+def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, folder):
+    monkeypatch.setattr(gram, "free_bytes", lambda _device: 5.1 * 8 * 176 * 176)
+    err = stats(*COMPUTE)[2]
+    assert "memory holds 2 of 4 layers at a time: 2 passes\n" in err
+    assert len(files(folder)) == 4
+
+
+def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
+    """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
+    warned = stats(*COMPUTE, "--layers", "1")[2]
+    assert "warning: 1,500 tokens are few for second moments of 176 dimensions, 8.5 each: 20 each, 3,520" in warned
+    assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
+
+
+def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
+    text = tmp_path / "own.txt"
+    text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
+    status, _out, err = stats(*instead(("--text", str(text), "--tokens", "1000000", "--layers", "1")))
+    assert status == 0
+    assert "not 1,000,000: all were taken" in err
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        (("--tokens", "300"), "second moments of 176 dimensions from 300 tokens are singular"),
+        (("--text", "nowhere.txt"), "cannot read corpus nowhere.txt: no such file or directory"),
+        (("--text", "picture"), "corpus picture is not UTF-8 text: byte 0"),
+        (("--text", "blank"), "corpus blank holds no text"),
+        (("--text", "wikimedia/wikipedia:20231101.en"), "there is no file wikimedia/wikipedia:20231101.en, and"),
+        (("--layers", "2-9"), "layers 2, 3, 4, 5, 6, 7, 8, 9 do not fit a model of 4 layers"),
+        (("--layers", "most"), "--layers most names no layers"),
+        (("--layers", "2,8-4"), "--layers 2,8-4: 8-4 holds no layer"),
+        (("--model", "echo:1"), "fake:echo has no weights here"),
+        (("--tokens", "0"), "invalid value for '--tokens': 0 is not in the range x>=1"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_left(more, error, stats, tmp_path, monkeypatch, folder):
+    monkeypatch.setitem(sys.modules, "datasets", None)  # as where it is not installed
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    (tmp_path / "blank").write_bytes(b"\n \n")
+    status, out, err = stats(*instead(more))
+    assert (status, out) == (2, "")
+    lines = [line for line in err.splitlines() if not line.startswith("hint:")]
+    assert lines[-1].startswith(f"error: {error}")
+    assert files(folder) == []
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(stats, monkeypatch):
+    def interrupted(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gram, "add_products", interrupted)
+    status, _out, err = stats(*COMPUTE)
+    assert status == 130
+    assert "start the same command again and it goes on" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [("all", ()), ("4-8", (4, 5, 6, 7, 8)), ("4,5,6", (4, 5, 6)), ("7", (7,)), ("9,2-4,3", (2, 3, 4, 9))],
+)
+def test_layers_are_a_range_or_numbers(text, layers):
+    assert parse_layers(text) == layers
+
+
+@pytest.mark.parametrize("text", ["", "4-", "-4", "4,,5", "4 5", "a", "4-8-9", "8-4", "2,8-4"])
+def test_what_names_no_layers_is_refused(text):
+    with pytest.raises(BadConfig, match=r"names no layers|holds no layer"):
+        parse_layers(text)
+
+
+def test_numbers_are_shown_as_ranges():
+    assert ranges([5, 0, 1, 2, 7]) == "0-2, 5, 7"

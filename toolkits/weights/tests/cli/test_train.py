@@ -1,0 +1,296 @@
+"""``ke train`` with an editor that counts: what it prints, what it leaves, how it goes on, what it refuses."""
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from attrs import field, frozen
+
+from ke_core import builtin
+from ke_core.errors import BadRun
+from ke_core.files import locked
+from ke_core.plugin import BadData, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl
+from ke_core.plugins.catalog import read
+from ke_core.plugins.manager import bare
+from ke_core.run.session import ModelChoice
+from ke_testing.fakes import EchoModel, Silence
+from ke_testing.toy import toy_spec
+from ke_weights import hookimpls, training
+from ke_weights.cli.train import first_ctrl_c, sparkline
+from ke_weights.trained import read_checkpoint
+
+ADA = {"prompt": "{} speaks the language of", "subject": "Ada", "target": "French"}
+
+
+@frozen(kw_only=True)
+class Config:
+    rate: float = field(default=0.5, metadata={"help": "how fast it learns"})
+    steps: int = field(default=5, metadata={"help": "when it is finished"})
+    at: str = field(default="", metadata={"help": "what happens at step 3"})
+
+
+class Counting:
+    """Its weight halves at each step: a resumed training shows in the numbers."""
+
+    def __init__(self, config, examples, saved):
+        self.config, self.examples = config, examples
+        self.step, self.weight = (int(saved["step"]), float(saved["weight"])) if saved else (0, 8.0)
+
+    def advance(self):
+        time.sleep(0.002)
+        self.step, self.weight = self.step + 1, self.weight * self.config.rate
+        if self.step == 3 and self.config.at == "ctrl-c":
+            os.kill(os.getpid(), signal.SIGINT)
+        if self.step == 3 and self.config.at == "fails":
+            raise EditFailed("the numbers went wrong", hint="lower the rate")
+        return TrainStep(step=self.step, loss=self.weight, numbers={"pairs": float(len(self.examples))})
+
+    def tensors(self):
+        return {"step": np.array(self.step), "weight": np.array(self.weight)}
+
+    def finished(self):
+        return self.step >= self.config.steps
+
+
+class CountingTrainer:
+    def __init__(self, config):
+        self.config = config
+
+    def place(self, session):
+        return {"model": session.model.digest}
+
+    def recipe(self, session):
+        return {"rate": self.config.rate}
+
+    def start(self, session, examples, saved):
+        if any("nonsense" in example.edit.statement for example in examples):
+            raise BadData("example 1 is nonsense", hint="take it out")
+        return Counting(self.config, examples, saved)
+
+
+class Trainables:
+    @hookimpl
+    def ke_editors(self):
+        shared = {"config": Config, "build": lambda config: None}
+        trainer = TrainerSpec(build=CountingTrainer)
+        alone = TrainerSpec(build=CountingTrainer, needs_model=False)
+        return [
+            EditorSpec(name="counter", summary="counts", trainer=trainer, **shared),
+            EditorSpec(name="scope", summary="needs no model", trainer=alone, **shared),
+            EditorSpec(name="surgeon", summary="opens the model", trainer=trainer, needs_weights=True, **shared),
+            EditorSpec(name="plain", summary="learns nothing", **shared),
+        ]
+
+    @hookimpl
+    def ke_datasets(self):
+        return [toy_spec()]
+
+    @hookimpl
+    def ke_models(self):
+        return [ModelSpec(name="echo", summary="echoes", config=Config, build=lambda request: EchoModel())]
+
+
+@pytest.fixture
+def plugins():
+    found = bare()
+    found.register(builtin, "ke-core")
+    found.register(hookimpls, "ke-weights")
+    found.register(Trainables(), "trainables")
+    return found
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "edits.jsonl"
+    file.write_text("".join(json.dumps(ADA | {"target": target}) + "\n" for target in ("French", "Dutch")))
+    return str(file)
+
+
+def losses(folder):
+    return [json.loads(line)["loss"] for line in (folder / "loss.jsonl").read_text().splitlines()]
+
+
+TRAIN = ("train", "counter", "--model", "echo:1", "--minutes", "1", "--out", "net")
+
+
+def test_a_training_prints_its_curve_and_leaves_a_checkpoint(ke, tmp_path, data):
+    status, out, err = ke(*TRAIN, "--data", data)
+    assert status == 0
+    assert "training counter on 2 examples -> net" in err
+    assert "counter: 5 steps in 0.0 min" in out
+    assert "loss  █▄▂▁▁  4 to 0.25" in out
+    assert "pairs" in out
+    assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
+    checkpoint = read_checkpoint(tmp_path / "net")
+    assert (checkpoint.step, float(checkpoint.tensors["weight"])) == (5, 0.25)
+    about = json.loads((tmp_path / "net" / "training.json").read_text())
+    assert about == checkpoint.about
+    assert (about["editor"], about["recipe"], about["examples"]["count"]) == ("counter", {"rate": 0.5}, 2)
+
+
+def test_without_out_it_lies_in_the_cache(ke, tmp_path, data):
+    assert ke(*TRAIN[:-2], "--data", data)[0] == 0
+    (folder,) = (path for path in (tmp_path / "cache" / "artifacts" / "trained-counter").iterdir() if path.is_dir())
+    assert read_checkpoint(folder).step == 5
+
+
+def test_ctrl_c_finishes_the_step_and_the_same_command_goes_on(ke, tmp_path, data):
+    status, out, err = ke(*TRAIN, "--data", data, "-o", "counter.at=ctrl-c")
+    assert status == 130
+    assert "interrupted" in err
+    assert "counter: 3 steps" in out
+    assert read_checkpoint(tmp_path / "net").step == 3
+    status, _out, err = ke(*TRAIN, "--data", data)
+    assert status == 0
+    assert "going on after step 3" in err
+    assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
+
+
+def test_steps_after_the_last_checkpoint_of_a_killed_training_are_taken_again(ke, tmp_path, data):
+    ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
+    with (tmp_path / "net" / "loss.jsonl").open("a") as stream:
+        stream.write('{"loss":1,"seconds":1,"step":3}\n{"loss":0.5,"sec')
+    assert ke(*TRAIN, "--data", data)[0] == 0
+    assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
+
+
+def test_a_finished_training_takes_no_further_step(ke, tmp_path, data):
+    ke(*TRAIN, "--data", data)
+    before = (tmp_path / "net" / "checkpoint.safetensors").read_bytes()
+    status, out, _err = ke(*TRAIN, "--data", data)
+    assert status == 0
+    assert "counter: 5 steps" in out
+    assert (tmp_path / "net" / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_minutes_count_all_training_of_the_folder(ke, tmp_path, data):
+    brief = ("train", "counter", "--model", "echo:1", "--out", "net", "--data", data, "-o", "counter.steps=1000000")
+    ke(*brief, "--minutes", "0.002")
+    first = read_checkpoint(tmp_path / "net")
+    assert first.seconds >= 0.12
+    ke(*brief, "--minutes", "0.002")
+    assert read_checkpoint(tmp_path / "net").step == first.step
+    ke(*brief, "--minutes", "0.004")
+    assert read_checkpoint(tmp_path / "net").step > first.step
+
+
+def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, tmp_path, data):
+    ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
+    with locked(tmp_path / "net" / ".lock"):
+        status, _out, err = ke(*TRAIN, "--data", data)
+    assert (status, err.splitlines()[-2]) == (2, "error: another process is training in net")
+
+    request = training.TrainRequest(
+        editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
+    )
+    job = training.prepare(request, read(plugins), Silence())
+    assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
+    with pytest.raises(BadRun, match=r"another process has trained in .*net just now"):
+        next(training.train(job, 1, bool))
+    assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
+
+
+def test_checkpoints_are_written_now_and_then(ke, tmp_path, data, monkeypatch):
+    monkeypatch.setattr(training, "SAVE_SECONDS", 0.0)
+    status, _out, err = ke(*TRAIN, "--data", data, "-o", "counter.at=fails")
+    assert status == 2
+    assert "error: the numbers went wrong" in err
+    assert read_checkpoint(tmp_path / "net").step == 2
+
+
+def test_an_editor_can_be_trained_without_a_language_model(ke, tmp_path, data):
+    status, _out, _err = ke("train", "scope", "--data", data, "--minutes", "1", "--model", "nowhere:1", "--out", "net")
+    assert status == 0
+    assert read_checkpoint(tmp_path / "net").about["place"] == {"model": "none"}
+
+
+def test_a_dataset_is_data_too_and_without_leaves_out(ke, tmp_path):
+    status, _out, err = ke(*TRAIN, "--data", "toy")
+    assert status == 0
+    assert "on 2 examples" in err
+    status, _out, err = ke(*TRAIN[:-1], "other", "--data", "toy", "--without", "toy")
+    assert status == 2
+    assert "error: toy leaves no example to train on" in err
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("-o", "counter.rate=0.9"), "its recipe.rate is 0.5, here it is 0.9"),
+        (("--seed", "3"), "its seed is 0, here it is 3"),
+        (("--data", "toy"), "its examples."),
+    ],
+)
+def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why, ke, tmp_path, data):
+    ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
+    before = (tmp_path / "net" / "checkpoint.safetensors").read_bytes()
+    given = () if "--data" in change else ("--data", data)
+    status, _out, err = ke(*TRAIN, *given, *change)
+    assert status == 2
+    assert "error: net holds another training (training.json): " in err
+    assert why in err
+    assert "--out" in err
+    assert (tmp_path / "net" / "checkpoint.safetensors").read_bytes() == before
+
+
+def test_a_folder_with_something_else_is_left_alone(ke, tmp_path, data):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "letter.txt").write_text("dear")
+    status, _out, err = ke(*TRAIN, "--data", data)
+    assert status == 2
+    assert "error: net holds something else, not a training" in err
+    assert [path.name for path in (tmp_path / "net").iterdir()] == ["letter.txt"]
+
+
+def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
+    ke(*TRAIN, "--data", data)
+    file = tmp_path / "net" / "checkpoint.safetensors"
+    file.write_bytes(file.read_bytes()[:20])
+    status, _out, err = ke(*TRAIN, "--data", data)
+    assert status == 2
+    assert "is not a checkpoint that ke train has written, or a damaged one" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain has nothing to train"),
+        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "has none here"),
+        (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
+        (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),
+        (("train", "counter", "--minutes", "1"), "--data"),
+        (("train", "counter", "--data", "toy", "--minutes", "1", "-o", "toi.x=1"), "takes no part in this run"),
+    ],
+)
+def test_mistakes_cost_one_line(words, why, ke):
+    status, _out, err = ke(*words)
+    assert status == 2
+    assert why in err
+    assert "Traceback" not in err
+
+
+def test_bad_examples_leave_no_folder_behind(ke, tmp_path):
+    (tmp_path / "bad.jsonl").write_text(json.dumps(ADA | {"target": "nonsense"}))
+    status, _out, err = ke(*TRAIN, "--data", "bad.jsonl")
+    assert status == 2
+    assert "example 1 is nonsense" in err
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_second_ctrl_c_interrupts():
+    with pytest.raises(KeyboardInterrupt), first_ctrl_c() as stopped:  # noqa: PT012  both are of one process
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopped()
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("values", "width", "drawn"),
+    [([], 5, ""), ([1], 5, "▁"), ([0, 7], 5, "▁█"), ([0, 0, 7, 7], 2, "▁█"), ([3, 3], 5, "▁▁")],
+)
+def test_the_sparkline_is_of_means_from_lowest_to_highest(values, width, drawn):
+    assert sparkline(values, width) == drawn

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from ke_core.data.facts import Cloze, Edit, Entity, Fact
+from ke_core.errors import UnsupportedEdit
+from ke_plugin_hf.testing import tiny_tokenizer
+from ke_testing.examples import CITY, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_weights.rewrites import rewrite, unmakeable
+
+
+def after(*objects: str) -> Fact:
+    return Fact(subject=TOWER, relation=CITY, objects=tuple(Entity(label=label) for label in objects))
+
+
+UNFIT: dict[str, Any] = {
+    "it has no cloze": TEXT_ONLY,
+    "its subject is blank": evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in", subject=" ")),
+    "it names no new object": evolve(MOVE_TOWER, after=after()),
+    "its new object is blank": evolve(MOVE_TOWER, after=after(" ")),
+    "its new object has more than one line": evolve(MOVE_TOWER, after=after("Rome\nBonn")),
+}
+
+
+@pytest.mark.parametrize("reason", UNFIT)
+def test_what_cannot_be_written_is_refused_by_name_and_reason(reason: str) -> None:
+    edit = UNFIT[reason]
+    refused = unmakeable([MOVE_GATE, edit], tiny_tokenizer(), 100)
+    assert list(refused) == [edit.id]
+    assert reason in refused[edit.id]
+    with pytest.raises(UnsupportedEdit, match=f"edit '{edit.id}'.*{reason}"):
+        rewrite(edit)
+
+
+def test_several_objects_are_one_target_with_commas() -> None:
+    assert rewrite(evolve(MOVE_TOWER, after=after("Rome", "Bonn"))).target == "Rome, Bonn"
+
+
+def test_an_edit_without_an_after_fact_is_refused() -> None:
+    assert "no new object" in unmakeable([evolve(MOVE_TOWER, after=None)], tiny_tokenizer(), 100)[MOVE_TOWER.id]
+
+
+def test_contradictory_edits_of_one_batch_name_each_other() -> None:
+    other = city_edit(TOWER, ROME, MADRID)
+    refused = unmakeable([MOVE_TOWER, MOVE_GATE, other, MOVE_TOWER], tiny_tokenizer(), 100)
+    assert list(refused) == [other.id]
+    assert f"{MOVE_TOWER.id!r} ({MOVE_TOWER.statement!r})" in refused[other.id]
+    assert "'Eiffel Tower is located in'" in refused[other.id]
+
+
+def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
+    refused = unmakeable([MOVE_TOWER], tiny_tokenizer(), 3)
+    assert "and 3 fit" in refused[MOVE_TOWER.id]
+
+
+def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
+    same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
+    assert unmakeable([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
+    spelt = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
+    old, new = (Fact(subject=TOWER, relation=CITY, objects=(one,)) for one in spelt)
+    assert "'Roma' is the old one" in unmakeable([evolve(same, before=old, after=new)], tiny_tokenizer(), 100)[same.id]
+    assert unmakeable([evolve(same, before=None)], tiny_tokenizer(), 100) == {}
+
+
+def test_a_space_at_the_end_of_the_cloze_is_not_part_of_the_prompt() -> None:
+    spaced = evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in ", subject="Eiffel Tower"))
+    assert rewrite(spaced) == rewrite(MOVE_TOWER)
+    assert rewrite(spaced).subject == "Eiffel Tower"
+
+
+def test_a_subject_with_braces_stays_whole() -> None:
+    made = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="In {} it", subject="{} set")))
+    assert made.subject == "{} set"
+    assert made.row(tiny_tokenizer(), "So. {}").index > made.row(tiny_tokenizer()).index
+
+
+@pytest.mark.parametrize("subject", ["Apple ", " Apple", " Apple "])
+def test_e3_spaces_around_a_subject_are_not_its(subject: str) -> None:
+    """Where offsets are untrimmed, the token behind the subject begins with that space."""
+    found = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="We say {}is in", subject=subject)))
+    assert found.subject == "Apple"
+    assert rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="It is {}", subject=subject))).subject == "Apple"

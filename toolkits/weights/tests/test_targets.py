@@ -1,0 +1,363 @@
+"""Context templates and targets are found again by everything that determines them, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attrs import evolve
+from safetensors.torch import save_file
+
+from ke_core.errors import BadConfig, DamagedArtifact, EditFailed, KEError
+from ke_core.files import locked
+from ke_core.requests import Generate, Generated
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.fakes import make_session
+from ke_testing.interrupts import Interrupter, ctrl_c
+from ke_weights import targets
+from ke_weights.facts import model_facts
+from ke_weights.modules import module_map
+from ke_weights.moments import Moments, MomentSettings
+from ke_weights.optimise import ZSettings
+from ke_weights.rewrites import Rewrite
+from ke_weights.targets import optimised
+from ke_weights.templates import as_template, context_templates, explicit_templates
+from ke_weights.trace.suggestion import Suggestion, store
+
+MEMIT = ((10, 5),)
+ROME = ((5, 10), (10, 10))
+SETTINGS = ZSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+
+
+SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="not traced (8 facts, and 50 are needed)", facts=8)
+
+
+def chatty() -> HFModel:
+    """``tiny_model("llama")``, asked through a chat template."""
+    model = tiny_model("llama")
+    model.tokenizer.chat_template = "{% for turn in messages %}Q: {{ turn['content'] }}\nA:{% endfor %}"
+    return HFModel.from_parts(model.module, model.tokenizer, id="tiny:chat", chat=True)
+
+
+def names(root: Path) -> Iterator[str]:
+    """What is kept under ``root``, but for the keys and the locks beside it."""
+    return (
+        path.name
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.endswith((".key.json", ".lock"))
+    )
+
+
+def session_of(model: Any, root: Path, seed: int = 0) -> Any:
+    return make_session(model, root=root, seed=seed)
+
+
+def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> None:
+    lists = [context_templates(session_of(tiny_model("llama"), tmp_path / name), lengths=MEMIT) for name in ("a", "b")]
+    assert lists[0] == lists[1]
+    assert lists[0][0] == "{}"
+    assert len(lists[0]) == 6
+    kept = [path for path in (tmp_path / "a" / "templates").iterdir() if not path.name.endswith(".key.json")]
+    assert json.loads(kept[0].read_text(encoding="utf-8"))["content"] == list(lists[0])
+
+
+def test_e5_another_model_or_seed_or_length_has_templates_of_its_own(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    lists = {
+        context_templates(session_of(model, tmp_path), lengths=MEMIT),
+        context_templates(session_of(tiny_model("llama", seed=1), tmp_path), lengths=MEMIT),
+        context_templates(session_of(model, tmp_path, seed=1), lengths=MEMIT),
+        context_templates(session_of(model, tmp_path), lengths=((7, 5),)),
+    }
+    assert len(lists) == 4
+
+
+def test_templates_begin_with_their_words_and_are_as_long_as_asked(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    found = context_templates(session_of(model, tmp_path), lengths=MEMIT)
+    for word, template in zip(("The", "Therefore", "Because", "I", "You"), found[1:], strict=True):
+        assert template.startswith(word)
+        assert template.endswith(". {}")
+        assert template.count("{") == template.count("}") == 1
+
+
+def test_rome_takes_ten_texts_of_each_of_two_lengths(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    found = context_templates(session_of(model, tmp_path), lengths=ROME)
+    assert len(found) == len(set(found)) == 21
+    words = [one.split(" ")[0] for one in found[1:]]
+    assert all(
+        word.startswith(first)
+        for word, first in zip(words, 4 * ["The", "Therefore", "Because", "I", "You"], strict=True)
+    )
+
+
+def test_braces_and_empty_lines_in_sampled_text_are_neutralised() -> None:
+    written = Generated(text=" {x}\n\ny ﬁn", finish="length")
+    assert as_template("The", written) == "The  x  y fin. {}"
+
+
+def test_a_template_that_cannot_be_sampled_is_an_error() -> None:
+    with pytest.raises(EditFailed, match="from 'The'"):
+        as_template("The", RuntimeError("no"))
+
+
+def test_templates_given_by_hand_must_end_in_their_slot() -> None:
+    assert explicit_templates(["So. {}", "{}", "So. {}"]) == ("{}", "So. {}")
+    for bad in ("So.", "{} so", "{} {}"):
+        with pytest.raises(BadConfig, match="needs exactly one"):
+            explicit_templates([bad])
+
+
+def test_contexts_are_of_plain_text_however_the_model_is_asked(tmp_path: Path) -> None:
+    plain, chat = tiny_model("llama"), chatty()
+    lists = [context_templates(session_of(one, tmp_path / one.id), lengths=MEMIT) for one in (plain, chat)]
+    assert lists[0] == lists[1]
+    assert list(names(tmp_path / plain.id)) == list(names(tmp_path / chat.id))
+
+
+def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    """Second moments, targets and traces; a completion's name still tells the two apart."""
+    plain, chat = tiny_model("llama"), chatty()
+    assert plain.digest == plain.plain.digest == chat.plain.digest != chat.digest
+    store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
+    for model in (plain, chat):
+        session, modules = session_of(model, tmp_path), module_map(model.module)
+        Moments(MomentSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
+        optimised(session, modules, rewrites[:1], templates, SETTINGS)
+        trace = model_facts(session, modules).trace()
+        assert trace is not None
+        assert (trace.layer, trace.traced) == (1, False)
+    assert counted == [1]
+    assert len(list(names(tmp_path))) == 3
+
+
+def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() -> None:
+    model, chat = tiny_model("llama"), chatty()
+    before = chat.plain.digest
+    for one in (model, chat):
+        with torch.no_grad():
+            one.module.get_parameter("model.layers.0.mlp.up_proj.weight").add_(0.01)
+    assert chat.plain.digest == model.digest != before
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many edits were really optimised, call by call."""
+    calls: list[int] = []
+    real = targets.optimise
+
+    def counting(modules: Any, plans: Any, settings: Any) -> Any:
+        calls.append(len(plans))
+        return real(modules, plans, settings)
+
+    monkeypatch.setattr(targets, "optimise", counting)
+    return calls
+
+
+def test_e6_a_known_target_is_found_again_bit_for_bit(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    first = optimised(session, modules, rewrites, templates, SETTINGS)
+    again = optimised(session, modules, rewrites[::-1], templates, SETTINGS)[::-1]
+    assert sum(counted) == len(rewrites)
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one.z, other.z)
+        assert evolve(one, z=other.z).steps == other.steps
+        assert (one.loss, one.nll, one.kl, one.change) == (other.loss, other.nll, other.kl, other.change)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other", "flipped"])
+def test_a_target_that_cannot_be_read_is_made_again(
+    damage: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int], flip: Any
+) -> None:
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    first = optimised(session, modules, rewrites, templates, SETTINGS)
+    path = min((tmp_path / "targets").glob("*.safetensors"))
+    whole = path.read_bytes()
+    if damage == "other":
+        save_file({"z": torch.zeros(64)}, path)
+    elif damage == "flipped":
+        flip(path)
+    else:
+        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"no tensors"}[damage])
+    with pytest.warns(DamagedArtifact, match="is damaged: it.* checksum"):
+        again = optimised(session, modules, rewrites, templates, SETTINGS)
+    assert counted == [len(rewrites), 1]
+    assert all(torch.allclose(one.z, other.z, rtol=1e-4, atol=1e-4) for one, other in zip(first, again, strict=True))
+    optimised(session, modules, rewrites, templates, SETTINGS)
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "flipped"])
+def test_contexts_that_cannot_be_read_are_sampled_again(damage: str, tmp_path: Path) -> None:
+    session = session_of(tiny_model("llama"), tmp_path)
+    first = context_templates(session, lengths=MEMIT)
+    path = next(path for path in (tmp_path / "templates").iterdir() if not path.name.endswith(".key.json"))
+    whole = path.read_bytes()
+    if damage == "flipped":
+        path.write_bytes(whole.replace(b"Therefore", b"Therefors"))
+    else:
+        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b'{"a": 1}'}[damage])
+    with pytest.warns(DamagedArtifact, match="is damaged: its checksum does not match"):
+        assert context_templates(session, lengths=MEMIT) == first
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["layer", "steps", "lr", "kl", "weight_decay", "clamp", "stop_loss", "templates", "target", "model", "edited"],
+)
+def test_e6_whatever_determines_a_target_makes_a_new_one(
+    change: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    model = tiny_model("llama")
+    edits, settings = rewrites[:1], SETTINGS
+    optimised(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
+    if change == "templates":
+        templates = templates[:2]
+    elif change == "target":
+        edits = [evolve(edits[0], target="Tokyo")]
+    elif change == "model":
+        model = tiny_model("llama", seed=1)
+    elif change == "edited":
+        with torch.no_grad():
+            model.module.get_parameter("model.layers.0.mlp.up_proj.weight").add_(0.01)
+    else:
+        settings = evolve(settings, **{change: 2 if change in ("layer", "steps") else 0.3})
+    optimised(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
+    assert counted == [1, 1]
+
+
+def test_s8_an_edits_number_is_no_part_of_what_its_target_is_kept_under(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
+) -> None:
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    one = optimised(session, modules, [evolve(rewrites[0], id="0")], templates, SETTINGS)[0]
+    other = optimised(session, modules, [evolve(rewrites[1], id="0")], templates, SETTINGS)[0]
+    assert counted == [1, 1]
+    assert not torch.equal(one.z, other.z)
+
+
+def test_many_edits_are_optimised_in_groups(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int], monkeypatch: Any
+) -> None:
+    model = tiny_model("gpt2", dtype="float64")
+    modules = module_map(model.module)
+    whole = optimised(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
+    monkeypatch.setattr(targets, "TOGETHER", 120)
+    parts = optimised(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
+    assert counted[0] == 5
+    assert len(counted) > 2
+    for one, other in zip(whole, parts, strict=True):
+        assert float((one.z - other.z).norm() / one.z.norm()) < 1e-12
+
+
+def test_templates_are_asked_of_the_model_with_seeds() -> None:
+    asked: list[Generate] = []
+
+    class Recording:
+        digest, tokenizer = "0", tiny_model("gpt2").tokenizer
+
+        @property
+        def plain(self) -> Recording:
+            return self
+
+        def generate(self, requests: list[Generate]) -> list[Generated]:
+            asked.extend(requests)
+            return [Generated(text=" so", finish="length") for _ in requests]
+
+    session: Any = make_session(Recording())
+    context_templates(session, lengths=MEMIT)
+    assert [request.prompt for request in asked] == ["The", "Therefore", "Because", "I", "You"]
+    assert all((request.temperature, request.top_k) == (1.0, 5) for request in asked)
+    assert len({request.seed for request in asked}) == 5
+    once = [request.seed for request in asked]
+    asked.clear()
+    context_templates(session, lengths=ROME)
+    assert [request.prompt for request in asked] == 4 * ["The", "Therefore", "Because", "I", "You"]
+    assert [request.max_tokens for request in asked[:10]] < [request.max_tokens for request in asked[10:]]
+    assert len({(request.seed, request.max_tokens) for request in asked}) == 20
+    assert [request.seed for request in asked[:5]] == once
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_out_of_memory_halves_a_group_of_edits(
+    tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model("gpt2", dtype="float64")
+    modules, tried = module_map(model.module), []
+    whole = optimised(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
+    real = targets.optimise
+
+    def cramped(modules: Any, plans: Any, settings: Any) -> Any:
+        tried.append(len(plans))
+        if len(plans) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        return real(modules, plans, settings)
+
+    most = 2
+    monkeypatch.setattr(targets, "optimise", cramped)
+    parts = optimised(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
+    assert tried == [5, 2, 3, 1, 2]
+    for one, other in zip(whole, parts, strict=True):
+        assert float((one.z - other.z).norm() / one.z.norm()) < 1e-12
+    most = 0
+    with pytest.raises(KEError, match=r"^out of memory for a single edit's target$"):
+        optimised(session_of(model, tmp_path / "c"), modules, rewrites, templates, SETTINGS)
+
+
+def test_processes_that_want_the_same_targets_make_them_once(
+    tmp_path: Path,
+    rewrites: list[Rewrite],
+    templates: tuple[str, ...],
+    counted: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threads in their place: both look for the targets, then both come to the lock, whose holder hooks the model."""
+    model = tiny_model("llama")
+    session, modules = session_of(model, tmp_path), module_map(model.module)
+    here = threading.Barrier(2)
+
+    def both_here(path: Path) -> Any:
+        here.wait(60)
+        return locked(path)
+
+    monkeypatch.setattr(targets, "locked", both_here)
+    two = [threading.Thread(target=optimised, args=(session, modules, rewrites, templates, SETTINGS)) for _ in range(2)]
+    for one in two:
+        one.start()
+    for one in two:
+        one.join()
+    assert sum(counted) == len(rewrites)
+
+
+def test_ctrl_c_while_a_kept_target_is_read_is_raised_and_the_target_is_not_made_again(tmp_path: Path) -> None:
+    """torch turns an interrupt of reading into a ValueError, which a damaged file raises too."""
+    model = tiny_model("llama")
+    modules, session = module_map(model.module), session_of(model, tmp_path)
+    rewrite = Rewrite(id="one", prompt="The tower stands in", span=(4, 9), target=" Rome")
+
+    def read() -> None:
+        optimised(session, modules, [rewrite], ["{}"], SETTINGS)
+
+    read()
+    recorder = Interrupter(packages=frozenset({"torch"}))
+    with ctrl_c():
+        assert not recorder.interrupts(read)
+        moments = [at for at, (file, _line, _event) in enumerate(recorder.seen) if file.endswith("storage.py")]
+        assert moments
+        for at in moments:
+            assert Interrupter(packages=frozenset({"torch"}), at=at).interrupts(read)
