@@ -25,14 +25,14 @@ from attrs import frozen
 from ke_core.data.facts import Edit
 from ke_core.data.results import Scored
 from ke_core.data.runspec import Plan
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.plugin import EditorSpec, ModelSpec, hookimpl
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.protocols import Edited, Session
 from ke_core.requests import Generate, Generated, Score
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run
+from ke_core.run.evaluation import EvalRequest, prepare, run_job
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest
 from ke_testing.fakes import EchoModel, Silence
@@ -96,7 +96,7 @@ class Labelled:
         session.model.edit = f"{self.name}:{','.join(edit.id for edit in edits)}"
         session.model.edits += 1
         try:
-            yield Direct(session)
+            yield PassthroughModel(session)
         finally:
             session.model.edit = before
 
@@ -142,7 +142,7 @@ def counted(catalog: Catalog, dataset: str, editor: str, cases: int, root: Path)
         editor=editor, dataset=dataset, model=ModelChoice(reference="count:it"), plan=Plan(size=1, limit=cases)
     )
     job = prepare(request, catalog, Silence(), model=MODEL)
-    run(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
+    run_job(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
     return Count(
         cases=len(job.cases),
         criteria=sum(len({probe.aspect for probe in case.probes}) for case in job.cases),
@@ -177,7 +177,7 @@ def main() -> None:
     cases = parser.parse_args().cases
     plugins = discover()
     plugins.register(Plugin(), "calls")
-    catalog = read(plugins)
+    catalog = read_catalog(plugins)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["KE_CACHE_DIR"] = folder
         once = [compared(catalog, dataset, cases, Path(folder)) for dataset in DATASETS]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from published import add_data_dir
 
 from ke_core.requests import Encoder
-from ke_memory import FactMemory, load_encoder
+from ke_memory.plugin import FactMemory, load_encoder
 
 Vectors = NDArray[np.float32]
 TOLERANCE = 1e-5

@@ -25,10 +25,10 @@ from together import DATASET, add_editor, way
 from ke_core.data.records import Replied
 from ke_core.data.results import Reply
 from ke_core.data.runspec import Plan
-from ke_core.engine.engine import Engine
-from ke_core.plugins.catalog import read
+from ke_core.engine.engine import BatchingEngine
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.plugins.options import split
+from ke_core.plugins.options import split_options
 from ke_core.results.folder import RunFolder
 from ke_core.run import abreast
 from ke_core.run.asking import evaluate
@@ -56,10 +56,10 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     """A run whose groups are asked together until they have so many questions."""
     request = EvalRequest(
         editor=given.editor, dataset=DATASET, model=ModelChoice(reference=given.model), plan=Plan(limit=given.cases),
-        options=split(given.options), data_dir=str(given.data_dir / "mquake"), styles=("direct",),
+        options=split_options(given.options), data_dir=str(given.data_dir / "mquake"), styles=("direct",),
     )  # fmt: skip
-    job = prepare(request, read(discover()), Silence(), model=model)
-    engine = Engine(model)
+    job = prepare(request, read_catalog(discover()), Silence(), model=model)
+    engine = BatchingEngine(model)
     job = evolve(job, session=evolve(job.session, engine=engine))
     abreast.ENOUGH = together
     run = RunFolder.create(folder, job.spec)

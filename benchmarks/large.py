@@ -22,11 +22,11 @@ from measure import GIB, Stopwatch
 from opening import SHAPES, random_model
 
 from ke_core.data.facts import Edit
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.protocols import Editor, Session
-from ke_core.run.components import choose
-from ke_core.run.edit_files import from_sentence
+from ke_core.run.components import resolve_component
+from ke_core.run.edit_files import edit_from_sentence
 from ke_testing.fakes import make_session
 
 SMALL = "0.01"  # the farthest a target goes: random weights are small, and an update larger than its weight is refused
@@ -48,7 +48,7 @@ def read_options() -> argparse.Namespace:
 def made_up(count: int, *, first: int = 0) -> list[Edit]:
     """Facts about people who do not exist."""
     found = (
-        from_sentence(f"The mother tongue of Person {at} is => Language {at % 97}", f"Person {at}")
+        edit_from_sentence(f"The mother tongue of Person {at} is => Language {at % 97}", f"Person {at}")
         for at in range(first, first + count)
     )
     return [sourced.edit for sourced in found]
@@ -67,7 +67,7 @@ def main() -> None:
     model = random_model(given.shape, given.device, given.dtype)
     watch = Stopwatch(model.device)
     options = {"memit": {"layers": given.layers, "tokens": str(given.tokens), "clamp": SMALL}}
-    editor = choose(read(discover()), "editor", "memit", options).build()
+    editor = resolve_component(read_catalog(discover()), "editor", "memit", options).build()
     weights = sum(part.numel() * part.element_size() for part in model.module.parameters()) / GIB
     print(f"{given.shape}, {given.dtype}, {given.device}: {weights:.1f} GiB of weights", flush=True)
     with tempfile.TemporaryDirectory() as folder:

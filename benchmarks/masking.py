@@ -29,11 +29,11 @@ from published import add_data_dir
 from ke_core.data.facts import Edit, Fact, distinct
 from ke_core.data.masking import EditBank, contradicting
 from ke_core.data.queries import Case
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.requests import Encoder
-from ke_memory import FactMemory, load_encoder
+from ke_memory.plugin import FactMemory, load_encoder
 from ke_testing.fakes import WordEncoder
 
 BATCH, DIMENSION = 32, 384
@@ -104,7 +104,7 @@ def ours(cases: Sequence[Asked], edits: Sequence[Edit], encoder: Encoder, watch:
 
 def cases_of(folder: Path) -> Iterable[Case]:
     """CF-3k."""
-    spec = read(discover()).spec("dataset", "mquake-cf-3k")
+    spec = read_catalog(discover()).spec("dataset", "mquake-cf-3k")
     return tuple(spec.build(configure(spec, {"data_dir": str(folder / "mquake")})).cases())
 
 

@@ -16,7 +16,7 @@ import torch
 from attrs import frozen
 from torch.profiler import ProfilerActivity, profile
 
-from ke_core.data.results import Passes
+from ke_core.data.results import ForwardCalls
 from ke_plugin_hf.model import HFModel
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ def limits(device: torch.device, dtype: torch.dtype) -> Limits:
     return Limits(flops=2 * side**3 / product, read=tall.nbytes / reading)
 
 
-def show_rates(model: HFModel, made: Passes, seconds: float) -> None:
+def show_rates(model: HFModel, made: ForwardCalls, seconds: float) -> None:
     """Print tokens per second, and the share of the device's arithmetic and bandwidth that they make.
 
     A token costs two operations a parameter of the blocks (attention's scores and the head are left out), and every

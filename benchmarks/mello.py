@@ -26,10 +26,10 @@ from published import add_data_dir
 from together import Prepared, prepared
 
 from ke_core.data.results import Answer, Reply
-from ke_core.engine.engine import Engine
+from ke_core.engine.engine import BatchingEngine
 from ke_core.protocols import Ask, Question
 from ke_core.requests import Encoder
-from ke_memory import Remembering, sentence
+from ke_memory.plugin import MemoryEdited, sentence
 from ke_plugin_hf.model import HFModel
 
 CALLS, MAX_TOKENS, BATCH, PROFILED = 4, 256, 32, 16
@@ -83,9 +83,9 @@ def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str
     return Alone(text=state[len(start) :], calls=calls, embedding=embedding, asking=watch.now() - began)
 
 
-def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], Engine]:
+def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], BatchingEngine]:
     """The memory filled once, and all questions answered."""
-    engine = Engine(made.session.model)
+    engine = BatchingEngine(made.session.model)
     with made.editor.edit(evolve(made.session, engine=engine), made.edits) as edited:
         return list(edited.answer(asks)), engine
 
@@ -94,7 +94,7 @@ def start_of(made: Prepared, ask: Ask) -> str:
     """What the model reads before its first word."""
     assert isinstance(ask, Question)
     with made.editor.edit(made.session, []) as edited:
-        assert isinstance(edited, Remembering)
+        assert isinstance(edited, MemoryEdited)
         request = next(edited.solve(ask))
     assert hasattr(request, "prompt")
     return str(request.prompt)

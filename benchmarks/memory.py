@@ -28,7 +28,7 @@ from published import add_data_dir
 from ke_benchmarks.graph import load_atlas
 from ke_core.requests import Encoder
 from ke_core.run.meter import resident
-from ke_memory import FactMemory, load_encoder
+from ke_memory.plugin import FactMemory, load_encoder
 from ke_testing.fakes import WordEncoder
 
 DIMENSION, SINGLY, LOOPED, MIB = 384, 1000, 4, 2**20

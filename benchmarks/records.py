@@ -29,10 +29,10 @@ from ke_core.data.records import Batch, Record, Replied
 from ke_core.data.results import Answer, Cost, Reply, Step
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.datasets.case_files import CaseHeader, write_cases
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import RunFolder
-from ke_core.run.components import choose
+from ke_core.run.components import resolve_component
 
 LIVES = Relation(label="lives in", id="R1", cloze="{} lives in", question="In which city does {} live?")
 LIES = Relation(label="lies in", id="R2", cloze="{} lies in", question="In which country does {} lie?")
@@ -126,7 +126,7 @@ def make(folder: Path, cases: int, together: int) -> Path:
     file = folder / "cases.jsonl"
     header = CaseHeader(name="made-up", aspects=(EFFICACY, "instance", "multi-hop"), cases=cases)
     write_cases(file, header, map(case, range(cases)))
-    dataset = choose(read(discover()), "dataset", "cases", {"cases": {"file": str(file)}})
+    dataset = resolve_component(read_catalog(discover()), "dataset", "cases", {"cases": {"file": str(file)}})
     spec = RunSpec(
         ke="0.1.0",
         model=ModelRef(source="hf", id="made-up", digest="0" * 64, dtype="float32"),

@@ -30,10 +30,10 @@ from published import add_data_dir
 
 from ke_core.engine.absent import NoModel
 from ke_core.plugin import Session
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.run.session import open_session
-from ke_memory import FactMemory, load_encoder
+from ke_memory.plugin import FactMemory, load_encoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side
 from ke_plugin_pokemqa.trained import trained
@@ -187,7 +187,7 @@ def main() -> None:
     seen = frozenset(question.casefold() for record in records for question in record["questions"])
     encoder = Once(load_encoder("minilm-l6"))
     session = evolve(
-        open_session(NoModel(), catalog=read(discover()), seed=0, progress=Silence(), material={}),
+        open_session(NoModel(), catalog=read_catalog(discover()), seed=0, progress=Silence(), material={}),
         encoder=lambda _name: encoder,
     )
     ours = trained(session, PokemqaConfig(checkpoint=options.checkpoint)).detector

@@ -30,13 +30,13 @@ from attrs import frozen
 from published import add_data_dir
 
 from ke_core.model_sources import open_model
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure, split
+from ke_core.plugins.options import configure, split_options
 from ke_core.requests import Generate
-from ke_core.run.lines import Place
+from ke_core.run.lines import SourceLine
 from ke_core.specs import EditorSpec
-from ke_memory import load_encoder
+from ke_memory.plugin import load_encoder
 from ke_plugin_serve.asked import Manner, left_aside
 from ke_plugin_serve.bank import Bank, kept_from
 from ke_plugin_serve.guarding import Limits
@@ -174,12 +174,12 @@ def over_http(name: str, served: Served, texts: Sequence[str], options: argparse
 @contextmanager
 def edited(name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace) -> Iterator[Served]:
     """What is served: the editor called ``name`` with these edits made."""
-    spec = read(discover()).spec("editor", name)
+    spec = read_catalog(discover()).spec("editor", name)
     assert isinstance(spec, EditorSpec)
-    own = {**spec.served, **split(options.options).get(spec.prefix, {})}
+    own = {**spec.served, **split_options(options.options).get(spec.prefix, {})}
     encoder = load_encoder(options.encoder) if options.encoder else WordEncoder(384)
     session = make_session(model, encoder=encoder)
-    bank = Bank.of(kept_from(raw, Place(file="the benchmark", line=n)) for n, raw in enumerate(given))
+    bank = Bank.of(kept_from(raw, SourceLine(file="the benchmark", line=n)) for n, raw in enumerate(given))
     editor = spec.build(configure(spec, own))
     with edited_model(spec, editor, session, [one.edit for one in bank.edits.values()]) as found:
         yield Served(session=session, spec=spec, editor=editor, edited=found, bank=bank, state=None, turns=False)

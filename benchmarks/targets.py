@@ -27,9 +27,9 @@ from opening import add_model, opened
 from published import add_data_dir
 from torch import Tensor
 
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.run.components import choose
+from ke_core.run.components import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
 from ke_weights.modules import ModuleMap, module_map
@@ -107,7 +107,7 @@ def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], se
 def first_edits(data: Path, count: int) -> list[Rewrite]:
     """The first ``count`` edits of the file."""
     options = {"mquake": {"data_dir": str(data), "view": "edits"}}
-    cases = choose(read(discover()), "dataset", "mquake-cf-3k", options).build().cases()
+    cases = resolve_component(read_catalog(discover()), "dataset", "mquake-cf-3k", options).build().cases()
     return [rewrite(case.edits[0]) for case in itertools.islice(cases, count)]
 
 

@@ -27,16 +27,16 @@ from published import add_data_dir
 from ke_core.data.facts import Edit, distinct
 from ke_core.data.queries import Case
 from ke_core.data.results import Answer, Cost, Reply
-from ke_core.engine.engine import Engine
-from ke_core.plugins.catalog import read
+from ke_core.engine.engine import BatchingEngine
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.plugins.options import split
+from ke_core.plugins.options import split_options
 from ke_core.protocols import Ask, Editor, Session
-from ke_core.run.asks import Asker
-from ke_core.run.components import DATA_DIR, choose, with_flag
+from ke_core.run.asks import RequestBuilder
+from ke_core.run.components import DATA_DIR, resolve_component, with_flag
 from ke_core.run.session import allowed
 from ke_core.specs import DatasetSpec, EditorSpec
-from ke_memory import Remembering, load_encoder
+from ke_memory.plugin import MemoryEdited, load_encoder
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import WordEncoder, make_session
 
@@ -70,14 +70,14 @@ class Timed:
         return f"{took}, mean batch {self.batch:6.1f} in {self.waves:,} waves"
 
 
-def advanced(edited: Remembering, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
+def advanced(edited: MemoryEdited, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
     """Each group's questions together, group after group, by an engine of their own."""
-    engine = Engine(edited.session.model)
+    engine = BatchingEngine(edited.session.model)
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
     return Timed(replies=replies, seconds=seconds, batch=engine.stats.mean_wave, waves=engine.stats.waves)
 
 
-def questions(cases: Sequence[Case], asker: Asker, edits: Sequence[Edit]) -> list[Ask]:
+def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
     """The first wording of each case's multi-hop question, with those edits in force."""
     bank = {edit.id: edit for edit in edits}
     found: list[Ask] = []
@@ -92,10 +92,10 @@ def prepared(
     model: HFModel, given: argparse.Namespace, name: str, options: Mapping[str, Mapping[str, str]]
 ) -> Prepared:
     """The editor called ``name``, every edit of the file, and ``given.questions`` questions from all over it."""
-    catalog = read(discover())
+    catalog = read_catalog(discover())
     where = with_flag(catalog.spec("dataset", DATASET), {}, DATA_DIR, str(given.data_dir / "mquake"))
-    data = choose(catalog, "dataset", DATASET, where)
-    editor = choose(catalog, "editor", name, options)
+    data = resolve_component(catalog, "dataset", DATASET, where)
+    editor = resolve_component(catalog, "editor", name, options)
     assert isinstance(data.spec, DatasetSpec)
     assert isinstance(editor.spec, EditorSpec)
     dataset = data.build()
@@ -106,7 +106,7 @@ def prepared(
         material=allowed(dataset.material(), editor.spec.oracle(editor.config), editor=name),
         encoder=WordEncoder(DIMENSION) if given.encoder == "fake" else load_encoder(given.encoder, device=given.device),
     )
-    asker = Asker(
+    asker = RequestBuilder(
         dataset=dataset, styles=data.spec.styles[:1], edited_form="question", own_prompt=editor.spec.own_prompt
     )
     edits = list(distinct(edit for case in every for edit in case.edits))
@@ -148,10 +148,10 @@ def main() -> None:
     torch.set_num_threads(1)
     model = opened(given)
     watch = Stopwatch(model.device)
-    made = prepared(model, given, given.editor, {**USUAL, **split(given.options)})
+    made = prepared(model, given, given.editor, {**USUAL, **split_options(given.options)})
     asks = made.asks
     with made.editor.edit(made.session, made.edits) as edited:
-        assert isinstance(edited, Remembering)
+        assert isinstance(edited, MemoryEdited)
         advanced(edited, [asks[:2]], watch)  # neither way pays for what happens once in a process
         before = model.passes()
         together = advanced(edited, [asks], watch)

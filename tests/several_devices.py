@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.run.components import choose
+from ke_core.run.components import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.examples import MOVE_TOWER
@@ -142,7 +142,9 @@ def main(name: str, *options: str) -> None:
     make = torch.tensor
     torch.tensor = lambda data, *, device=None, **how: make(data, **how).to(device or CPU)  # type: ignore[assignment]
     model = two_devices()
-    editor = choose(read(discover()), "editor", name, {name: dict(option.split("=") for option in options)}).build()
+    editor = resolve_component(
+        read_catalog(discover()), "editor", name, {name: dict(option.split("=") for option in options)}
+    ).build()
     with Played():
         before = model.state()
         with editor.edit(make_session(model), [MOVE_TOWER]) as edited:

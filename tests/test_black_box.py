@@ -20,7 +20,7 @@ pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-pl
 from ke_core.data.results import Answer
 from ke_core.protocols import Ask
 from ke_core.requests import Generate, Generated
-from ke_core.run.asks import Asker
+from ke_core.run.asks import RequestBuilder
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_hf.sources import folder_of, is_cached
@@ -85,7 +85,7 @@ def _read(written: Generated, request: Generate) -> Generated:
 
 def asks(*, own_prompt: bool) -> list[Ask]:
     """Each case's first multi-hop question."""
-    asker = Asker(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=own_prompt)
+    asker = RequestBuilder(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=own_prompt)
     bank, found = {edit.id: edit for case in CASES for edit in case.edits}, []
     for case in CASES:
         query = next(probe.queries[0].id for probe in case.probes if probe.aspect == "multi-hop")

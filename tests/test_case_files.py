@@ -13,7 +13,7 @@ from ke_core.cli.main import main
 from ke_core.data.soundness import problems
 from ke_core.datasets.case_files import read_cases, read_header
 from ke_core.datasets.handling import export
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 
@@ -33,7 +33,7 @@ def test_every_case_of_mquake_survives_the_file_and_is_sound(ke_data_dir: Path, 
 
 
 def survives(name: str, options: dict[str, str], tmp_path: Path) -> None:
-    spec: Any = read(discover()).spec("dataset", name)
+    spec: Any = read_catalog(discover()).spec("dataset", name)
     dataset = spec.build(configure(spec, options))
     header = export(dataset, spec, tmp_path / "cases.jsonl")
     number = 0

@@ -16,10 +16,10 @@ from attrs import evolve, frozen
 
 from ke_core.data.runspec import Plan
 from ke_core.plugin import Answer, Ask, Edit, EditorSpec, Failure, Likelihood, Question, Reply, Score, Scored, Session
-from ke_core.plugins.catalog import Catalog, Offer, read
+from ke_core.plugins.catalog import Catalog, Registration, read_catalog
 from ke_core.plugins.manager import Installed, discover
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run
+from ke_core.run.evaluation import EvalRequest, prepare, run_job
 from ke_core.run.session import ModelChoice
 from ke_testing.fakes import Silence
 
@@ -172,10 +172,10 @@ class Cheat:
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     """What is installed, and the cheats."""
-    installed = read(discover())
+    installed = read_catalog(discover())
     here = Installed(name="cheats", module=__name__)
     cheats = {
-        name: Offer(
+        name: Registration(
             spec=EditorSpec(
                 name=name,
                 summary="cheats",
@@ -196,7 +196,7 @@ def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any
     """The scores after editing, of all cases, by metric and aspect."""
     request = EvalRequest(editor=editor, model=ModelChoice(reference="none"), plan=plan, **changes)
     job = prepare(request, catalog, Silence())
-    finished = run(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
+    finished = run_job(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
     return {(one.metric, one.aspect): one for one in finished.scores if one.phase == "after" and not one.tags}
 
 

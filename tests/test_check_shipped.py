@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import fields_dict
 
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_testing.trial import contract_of
 
@@ -37,7 +37,7 @@ NEEDS = {
     ("model", "hf"): "a model of its own",
     ("model", "openai"): "a model of its own",
 }
-CATALOG = read(discover(disabled=frozenset()))
+CATALOG = read_catalog(discover(disabled=frozenset()))
 OFFERS = [(kind, name) for kind in CATALOG.offers for name in CATALOG.names(kind)]
 
 

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from ke_core import hookspecs
 from ke_core.data.results import CaseRecord, Outcome
 from ke_core.errors import NoLikelihood
-from ke_core.plugins.catalog import Catalog, read
-from ke_core.plugins.manager import bare, discover
+from ke_core.plugins.catalog import Catalog, read_catalog
+from ke_core.plugins.manager import discover, empty_manager
 from ke_core.plugins.options import configure, describe
 from ke_core.protocols import Question
 from ke_core.requests import Generate, Score
@@ -42,10 +42,10 @@ def load(path: Path) -> ModuleType:
 
 @pytest.fixture
 def catalog() -> Catalog:
-    plugins = bare()
+    plugins = empty_manager()
     for path in EXAMPLES:
         plugins.register(load(path), path.stem)
-    return read(plugins)
+    return read_catalog(plugins)
 
 
 @pytest.mark.parametrize("name", HOOKS)
@@ -134,7 +134,7 @@ def test_the_sweep_in_the_pages_is_read_and_makes_as_many_cells_as_they_say(tmp_
     page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "layers.toml").write_text(block)
-    cells = cells_of(read_sweep(tmp_path / "layers.toml"), read(discover()), tmp_path)
+    cells = cells_of(read_sweep(tmp_path / "layers.toml"), read_catalog(discover()), tmp_path)
     assert f"This makes {len(cells)} cells:" in page
     assert len({cell.folder for cell in cells}) == len({cell.name for cell in cells}) == len(cells)
 

@@ -13,7 +13,7 @@ import pytest
 
 from ke_core.data.queries import Case, Query
 from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
-from ke_core.run.asks import Asker
+from ke_core.run.asks import RequestBuilder
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_deepedit import DeepEditConfig
@@ -96,7 +96,7 @@ def records(method: str) -> list[CaseRecord]:
     reads, editor = METHODS[method]
     bank = {edit.id: edit for case in CASES for edit in case.edits}
     session = make_session(ScriptedModel(reads), material=DATASET.material())
-    asker = Asker(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=True)
+    asker = RequestBuilder(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=True)
     found = []
     with editor.edit(session, list(bank.values())) as edited:
         for case in CASES:

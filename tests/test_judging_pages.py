@@ -13,7 +13,7 @@ from attrs import fields
 
 from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_plugin_analysis.checking import FEWEST
 
@@ -23,7 +23,7 @@ JUDGES, METRICS = ((DOCS / name).read_text(encoding="utf-8") for name in ("judge
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return read(discover())
+    return read_catalog(discover())
 
 
 @pytest.fixture

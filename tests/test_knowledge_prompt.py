@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ke_core.run.asks import Asker
+from ke_core.run.asks import RequestBuilder
 from ke_core.run.session import allowed
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
@@ -20,7 +20,7 @@ def test_every_question_is_asked_with_its_head_and_what_that_is() -> None:
     cases = list(islice(dataset.cases(), 10))
     model = ScriptedModel(lambda _prompt: "\nFinal answer: Rome")
     material = allowed(dataset.material(), oracle(CONFIG), editor="pokemqa")
-    asker = Asker(dataset=dataset, styles=("direct",), edited_form="question", own_prompt=True)
+    asker = RequestBuilder(dataset=dataset, styles=("direct",), edited_form="question", own_prompt=True)
     asks = [ask for case in cases for unit in asker.after(case, {}, edited=True) for ask in unit.questions]
     with Pokemqa(CONFIG).edit(make_session(model, material=material), ()) as edited:
         edited.answer(asks)

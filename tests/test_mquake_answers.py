@@ -27,7 +27,7 @@ from ke_core.data.queries import Case, Gold, Probe, Query
 from ke_core.data.results import Answer, CaseRecord, Failure, Item, Outcome, Reply
 from ke_core.data.runspec import Component
 from ke_core.plugin import Edit, Entity
-from ke_core.run.judging import judged
+from ke_core.run.judging import judge_items
 from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
 from ke_plugin_multi_hop.metric import MultiHop
@@ -189,7 +189,7 @@ def test_three_answers_are_worth_what_the_rule_says(
     case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(probe,))
     replies: list[Reply] = [Answer(text=one) if isinstance(one, str) else one for one in answers]
     items = [Item(query=query, reply=reply) for query, reply in zip(queries, replies, strict=True)]
-    judgements = judged(Alias(config=AliasConfig(**options)), ALIAS, items, session=None, scored=False)
+    judgements = judge_items(Alias(config=AliasConfig(**options)), ALIAS, items, session=None, scored=False)
     outcomes = {
         ("after", "direct", item.query.id): Outcome(reply=item.reply, judgement=one)
         for item, one in zip(items, judgements, strict=True)

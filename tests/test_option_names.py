@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import fields_dict
 
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +23,7 @@ PLACEHOLDERS = {"component", "family", "my-method"}
 def known() -> dict[str, set[str]]:
     """Each prefix of ``-o`` with the options that some component has under it."""
     found: dict[str, set[str]] = {}
-    for offers in read(discover()).offers.values():
+    for offers in read_catalog(discover()).offers.values():
         for offer in offers.values():
             found.setdefault(offer.spec.prefix, set()).update(fields_dict(offer.spec.config))
             builder = getattr(offer.spec, "builder", None)

@@ -19,10 +19,10 @@ from markdown_it import MarkdownIt
 
 from ke_core.cli.app import App
 from ke_core.cli.main import build
-from ke_core.cli.running import Asked
+from ke_core.cli.running import EvalCommand
 from ke_core.errors import BadConfig
 from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure, split
+from ke_core.plugins.options import configure, split_options
 from ke_core.specs import DatasetSpec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,14 +107,14 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
     except click.exceptions.Exit:
         return  # --help and --version end here
     if context.info_name == "eval":
-        Asked.of(context.params["editors"], context.params["dataset"], None, context.params)
+        EvalCommand.of(context.params["editors"], context.params["dataset"], None, context.params)
     named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
     if {"kind", "name"} <= context.params.keys() and context.info_name == "show":
         named.append((str(context.params["kind"]), str(context.params["name"])))
     for kind, value in named:
         if not READERS_OWN.match(value):
             app.catalog.spec(kind, value)
-    for prefix, given in split(context.params.get("options") or ()).items():
+    for prefix, given in split_options(context.params.get("options") or ()).items():
         if not READERS_OWN.match(prefix):
             _configures(app, prefix, given)
 

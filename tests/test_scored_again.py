@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ke_core.data.queries import expected
 from ke_core.data.runspec import Plan
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.plugin import (
     Answer,
     Ask,
@@ -32,17 +32,17 @@ from ke_core.plugin import (
     UnsupportedChange,
     hookimpl,
 )
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.seal import SEAL
-from ke_core.run.evaluation import EvalRequest, judge, prepare, run, score
-from ke_core.run.judges import Asking
+from ke_core.run.evaluation import EvalRequest, judge_folder, prepare, run_job, score_folder
+from ke_core.run.judges import JudgeModel
 from ke_core.run.session import ModelChoice
 from ke_plugin_hf.spec import NoOptions
 from ke_testing.fakes import ScriptedModel, Silence
 
-METRICS = read(discover()).names("metric")
+METRICS = read_catalog(discover()).names("metric")
 OF = {
     "classic": "edits",
     "coherence": "recoe-atlas",
@@ -82,7 +82,10 @@ class Told:
         return {}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        return [self._one(ask) if isinstance(ask, Question) else Direct(self.session).answer([ask])[0] for ask in asks]
+        return [
+            self._one(ask) if isinstance(ask, Question) else PassthroughModel(self.session).answer([ask])[0]
+            for ask in asks
+        ]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         raise UnsupportedChange("an answer is told whatever the edits")
@@ -150,7 +153,7 @@ def _judges(prompt: str) -> str:
 def catalog() -> tuple[Catalog, Plugin]:
     plugins, plugin = discover(), Plugin()
     plugins.register(plugin, "test")
-    return read(plugins), plugin
+    return read_catalog(plugins), plugin
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +173,11 @@ def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFacto
         job = prepare(request, offered, Silence())
         plugin.learn(job.cases)
         made[name] = RunFolder.create(tmp_path_factory.mktemp("runs") / name, job.spec)
-        run(job, made[name])
-    asking = Asking(model=ModelChoice(reference="fake:judges"), progress=Silence())
+        run_job(job, made[name])
+    asking = JudgeModel(model=ModelChoice(reference="fake:judges"), progress=Silence())
     own = offered.spec("dataset", "recoe-atlas").judge  # type: ignore[attr-defined]
-    judge(made["recoe-atlas"], offered, name="llm", asking=asking)
-    judge(made["recoe-atlas"], offered, name=own)
+    judge_folder(made["recoe-atlas"], offered, name="llm", asking=asking)
+    judge_folder(made["recoe-atlas"], offered, name=own)
     return made
 
 
@@ -210,11 +213,11 @@ def test_deleted_scores_are_computed_again_byte_for_byte(
 ) -> None:
     name, by = of(metric)
     folder, offered = runs[name], catalog[0]
-    scores = score(folder, offered, metrics=(metric,), judge=by)
+    scores = score_folder(folder, offered, metrics=(metric,), judge=by)
     assert any(one.n and one.phase == "after" for one in scores), "the run says nothing to this metric"
     first = (folder.path / SCORES).read_bytes()
     for file in (SCORES, SEAL):
         (folder.path / file).unlink()
-    score(folder, offered, metrics=(metric,), judge=by)
+    score_folder(folder, offered, metrics=(metric,), judge=by)
     assert (folder.path / SCORES).read_bytes() == first
     assert elsewhere[metric] == hashlib.sha256(first).hexdigest()

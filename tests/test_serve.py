@@ -16,8 +16,8 @@ pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-
 
 from ke_core import builtin
 from ke_core.plugin import ModelSpec, hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import bare
+from ke_core.plugins.catalog import read_catalog
+from ke_core.plugins.manager import empty_manager
 from ke_core.run import session
 from ke_core.run.session import ModelChoice
 from ke_plugin_hf.spec import NoOptions
@@ -54,7 +54,7 @@ def serving(
 ) -> Iterator[tuple[str, Served]]:
     package = pytest.importorskip(f"ke_plugin_{editor.replace('-', '_')}", reason=f"{editor} is not installed")
     monkeypatch.setattr(session, "_encoder", lambda _name, **_device: WordEncoder(dimension))
-    plugins = bare()
+    plugins = empty_manager()
     for plugin, name in ((builtin, "ke-core"), (package, editor), (Source(say), "fake")):
         plugins.register(plugin, name)
     request = ServeRequest(editor=editor, model=ModelChoice(reference="fake:one"), edits=edits)
@@ -64,7 +64,7 @@ def serving(
         found.update(url=url, server=server)
         ready.set()
 
-    with opened(request, read(plugins), Silence()) as served:
+    with opened(request, read_catalog(plugins), Silence()) as served:
         manner = Manner(model="fake", turns=served.turns, aside=left_aside(served.spec), most=500, usual=200)
         arguments = (served, manner, Address(port=0), Limits())
         thread = threading.Thread(target=lambda: serve(*arguments, window=0.005, listening=listening), daemon=True)

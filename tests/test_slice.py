@@ -13,12 +13,12 @@ import pytest
 
 from ke_core.data.records import Batch, Replied
 from ke_core.data.runspec import Plan
-from ke_core.plugin import Direct, Entity, Gold, Item, Query, Verdict
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugin import Entity, Gold, Item, PassthroughModel, Query, Verdict
+from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, ModelChoice, prepare, run
+from ke_core.run.evaluation import EvalRequest, ModelChoice, prepare, run_job
 from ke_testing.examples import question
 from ke_testing.fakes import ScriptedModel, Silence, make_session
 
@@ -27,7 +27,7 @@ OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "orac
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return read(discover())
+    return read_catalog(discover())
 
 
 def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan) -> tuple[RunFolder, dict[str, float]]:
@@ -37,7 +37,7 @@ def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan
     )
     job = prepare(request, catalog, Silence())
     record = RunFolder.create(folder, job.spec)
-    scores = run(job, record).scores
+    scores = run_job(job, record).scores
     right = {
         score.tags.get("hops", ""): round((score.value or 0) * score.n)
         for score in scores
@@ -69,7 +69,7 @@ def test_v1_an_answer_is_generated_never_teacher_forced(catalog: Catalog, tmp_pa
     gold = Gold(entities=(Entity(label="New York City"),))
     model = ScriptedModel([" Old York City"])
     ask = question("Where is Wall Street?")
-    (reply,) = Direct(make_session(model, root=tmp_path)).answer([ask])
+    (reply,) = PassthroughModel(make_session(model, root=tmp_path)).answer([ask])
     item = Item(query=Query(id="q", texts=ask.texts, gold=gold), reply=reply)
     assert judge_spec.build(configure(judge_spec)).judge(None, [item])[0].verdict is Verdict.WRONG
     assert all(name not in prompt for prompt in model.prompts for name in gold.entities[0].names)

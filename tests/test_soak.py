@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.engine.direct import Direct
-from ke_core.plugins.catalog import read
+from ke_core.engine.direct import PassthroughModel
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.run.making import Maker
+from ke_core.run.making import EditApplier
 from ke_core.run.meter import resident
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
@@ -44,7 +44,7 @@ class Nudge:
         with session.model.patch() as weights:
             for one in edits:
                 weights.add(WEIGHT, product(int(one.id)))
-            yield Direct(session, {"edits": len(edits)})
+            yield PassthroughModel(session, {"edits": len(edits)})
 
 
 def product(seed):
@@ -60,7 +60,7 @@ def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
     before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
     state = dict(model.state())
     digests = set()
-    with Maker(session=session, editor=Nudge(), joint=True) as maker:
+    with EditApplier(session=session, editor=Nudge(), joint=True) as maker:
         for number in range(EDITS):
             maker.add([edit(number)])
             digests.add(model.digest)
@@ -86,10 +86,10 @@ def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
 )
 def test_an_edit_in_force_keeps_nothing_that_it_has_written(tmp_path, monkeypatch, name, options, kept):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    spec = read(discover()).spec("editor", name)
+    spec = read_catalog(discover()).spec("editor", name)
     editor = spec.build(configure(spec, options))
     session = make_session(tiny_model("llama"), root=tmp_path)
-    with Maker(session=session, editor=editor, joint=True) as maker:
+    with EditApplier(session=session, editor=editor, joint=True) as maker:
         for number in range(4):
             maker.add([edit(number)])
         before = held()

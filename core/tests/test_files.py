@@ -18,11 +18,11 @@ import pytest
 from ke_core import files, folders
 from ke_core.errors import BadData, BadRun, KEError
 from ke_core.files import (
-    beside,
     cache_dir,
     data_dirs,
     fetch,
     find_data,
+    hidden_sibling,
     locked,
     sha256_of,
     write_atomic,
@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
 def test_space_is_to_be_freed_where_there_is_too_little_of_it_alone(code):
     with (
         pytest.raises(KEError, match=f"cannot write it: {os.strerror(code).lower()}") as caught,
-        files.explained("cannot write it"),
+        files.file_errors("cannot write it"),
     ):
         raise OSError(code, os.strerror(code))
     assert ("free some space" in caught.value.hint) == (code in files.FULL)
@@ -336,7 +336,7 @@ def test_a_move_that_fails_halfway_leaves_the_old_folder_under_its_name(tmp_path
 
 
 def test_a_name_beside_is_hidden_and_used_by_nobody_else(tmp_path):
-    names = {beside(tmp_path / "file") for _ in range(100)}
+    names = {hidden_sibling(tmp_path / "file") for _ in range(100)}
     assert len(names) == 100
     assert all(path.parent == tmp_path and path.name.startswith(".file.") for path in names)
 

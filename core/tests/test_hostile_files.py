@@ -13,7 +13,7 @@ from attrs import field, frozen
 from ke_benchmarks.graph.opening import open_graph
 from ke_benchmarks.graph.relations import read_relations
 from ke_core.data.codec import to_json
-from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
 from ke_core.data.results import Answer, Failure, Judgement, Scored, Step, Verdict
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.datasets.case_files import CaseHeader, read_cases, write_cases
@@ -27,7 +27,7 @@ from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.lines import to_bytes, to_line
 from ke_core.results.measured import read_scores
 from ke_core.results.seal import SEAL, Seal
-from ke_core.run.asks import queries
+from ke_core.run.asks import queries_of
 from ke_core.run.edit_files import read_edits
 from ke_plugin_analysis.checking import read as read_items
 from ke_plugin_analysis.predictions import read_predictions
@@ -62,7 +62,7 @@ RECORD_LINES = [
     ),
     Judged(**PLACE, judge=MADE, judgements={"q": Judgement(verdict=Verdict.RIGHT)}),
     Probed(batch="b", metric="drift", phase="after", replies={"q": ANSWER}),
-    Spent(id="x", requests=3),
+    Usage(id="x", requests=3),
 ]
 SCORE = {"metric": "m", "aspect": "a", "phase": "after", "style": "direct", "value": 0.5, "n": 2}
 EDIT = {"prompt": "{} speaks", "subject": "Ada", "target_new": "French", "paraphrases": ["{} talks"], "source": "x"}
@@ -165,7 +165,7 @@ def cases_file() -> bytes:
 
 def sound_kinds() -> Iterator[Kind]:
     toys = {case.id: case for case in Toy().cases()}
-    query = next(queries(toys["1"], "after"))
+    query = next(queries_of(toys["1"], "after"))
     item = {"question": "?", "answer": "Rome", "gold": [["Rome"]], "stale": [["Paris"]], "label": "right"}
     suite = {"kind": "changed", "prompt": "Ada speaks", "expect": ["French"], "not": ["English"], "id": "1"}
     said = {"case": "1", "query": query.id, "text": "x", "phase": "after", "style": "direct", "edited": True}

@@ -3,8 +3,8 @@
 import pytest
 
 from ke_core.errors import ModelUnavailable, UnknownComponent
-from ke_core.model_sources import Reference, open_model, parse, spec
-from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.model_sources import Reference, open_model, parse_reference, spec
+from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.manager import Installed
 from ke_core.specs import ModelRequest, ModelSpec
 from ke_plugin_hf.spec import hf_spec
@@ -15,7 +15,7 @@ HERE = Installed(name="ke-core", module="ke_core.builtin")
 
 def catalog(*specs: ModelSpec) -> Catalog:
     none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
-    return Catalog(offers=none | {"model": {each.name: Offer(spec=each, plugin=HERE) for each in specs}})
+    return Catalog(offers=none | {"model": {each.name: Registration(spec=each, plugin=HERE) for each in specs}})
 
 
 @pytest.mark.parametrize(
@@ -31,21 +31,21 @@ def catalog(*specs: ModelSpec) -> Catalog:
     ],
 )
 def test_a_reference_has_three_parts(written, means):
-    assert parse(written) == means
+    assert parse_reference(written) == means
 
 
 @pytest.mark.parametrize("written", ["", "hf:", "hf:@main", " "])
 def test_a_reference_without_a_name_is_refused(written):
     with pytest.raises(ModelUnavailable, match="no model in"):
-        parse(written)
+        parse_reference(written)
 
 
 def test_a_folder_comes_first_whatever_its_name_holds(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("hf:odd@name", "smollm2-135m", "x@y"):
         (tmp_path / name).mkdir()
-        assert parse(name) == Reference("hf", name)
-    assert parse("hf:x@y") == Reference("hf", "x@y")
+        assert parse_reference(name) == Reference("hf", name)
+    assert parse_reference("hf:x@y") == Reference("hf", "x@y")
     monkeypatch.setattr(spec, "pull", None)  # a folder of a known model's name is not pulled
     assert spec._where(ModelRequest(id="smollm2-135m")) == "smollm2-135m"
 
@@ -53,7 +53,7 @@ def test_a_folder_comes_first_whatever_its_name_holds(tmp_path, monkeypatch):
 def test_x4_a_name_in_the_path_decides_nothing(tmp_path):
     for name in ("t5-gpt", "openai", "smollm2-135m"):
         (tmp_path / name).mkdir()
-        assert parse(str(tmp_path / name)) == Reference("hf", str(tmp_path / name))
+        assert parse_reference(str(tmp_path / name)) == Reference("hf", str(tmp_path / name))
 
 
 def test_the_request_reaches_the_source_whole():

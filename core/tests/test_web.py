@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from ke_core.web import beginning, host_name, is_loopback, read_at_most
+from ke_core.web import host_name, is_loopback, read_at_most, read_error_body
 
 
 class Rude(BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ def test_of_an_error_there_is_what_there_is(url: str, declared: str, said: bytes
     with pytest.raises(HTTPError) as caught:
         opened(f"{url}/500/{declared}/10")
     with caught.value as error:
-        assert beginning(error) == said
+        assert read_error_body(error) == said
 
 
 def test_names_of_this_machine() -> None:

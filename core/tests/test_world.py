@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.engine.engine import Engine
+from ke_core.engine.engine import BatchingEngine
 from ke_core.errors import ToldToEnd
 from ke_core.requests import Generate
 from ke_core.runner import world
@@ -44,7 +44,7 @@ def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, trie
 
     model.module.lm_head.register_forward_hook(terminated)
     with pytest.raises(ToldToEnd, match="process 1 was told to end: another process of this run has died, or"):
-        Engine(model, cache=cache).run({question.prompt: asking(question, caught) for question in QUESTIONS})
+        BatchingEngine(model, cache=cache).run({question.prompt: asking(question, caught) for question in QUESTIONS})
     assert len(passes) == at
     assert passes[-1] == ({"plain": ""} if tried else {})
     assert not caught

@@ -10,11 +10,11 @@ from ke_core.plugin import (
     Answer,
     Ask,
     Details,
-    Direct,
     Edit,
     Edited,
     Editor,
     EditorSpec,
+    PassthroughModel,
     Question,
     Reply,
     Session,
@@ -53,7 +53,7 @@ class Memory:
     """The edited model: something that answers."""
 
     def __init__(self, session: Session[Any], edits: dict[str, Edit], config: RecallConfig) -> None:
-        self.model = Direct(session)
+        self.model = PassthroughModel(session)
         self.edits = edits
         self.config = config
         self.details: Details = {"edits": len(edits)}

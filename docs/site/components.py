@@ -9,7 +9,7 @@ from commands import cell
 from pages import KINDS, ROOT, page, place
 
 from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.directory import known
+from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -132,7 +132,7 @@ def directory_page() -> Iterator[tuple[str, str]]:
     )
     rows = (
         f"| `{one.name}` | {one.kind} | {cell(one.summary)} | `{one.distribution.removeprefix('ke-plugin-')}` |\n"
-        for one in known()
+        for one in directory_entries()
     )
     yield "reference/directory.md", head + "".join(rows)
 

@@ -24,7 +24,7 @@ MODEL = {
 FACADES = {
     "ke_core.plugin": "For every plugin; it loads neither torch nor numpy.",
     "ke_weights.plugin": "For editors that open the model; it loads torch.",
-    "ke_memory": "For editors that keep edits beside the model.",
+    "ke_memory.plugin": "For editors that keep edits beside the model.",
     "ke_benchmarks.graph": "For builders of benchmarks.",
 }
 CONTRACTS = ("editor", "weights", "opening", "dataset", "metric", "judge")

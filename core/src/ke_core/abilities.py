@@ -11,7 +11,7 @@ from ke_core.requests import Procedure
 
 
 @runtime_checkable
-class Solving(Edited, Protocol):
+class SupportsConcurrentSolve(Edited, Protocol):
     """An edited model that leaves the model as it is, so that several stand side by side and are asked together.
 
     Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
@@ -23,7 +23,7 @@ class Solving(Edited, Protocol):
 
 
 @runtime_checkable
-class Resting(Protocol):
+class HasDependencies(Protocol):
     """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ TIMEOUT = 60.0  # seconds without a byte
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The system's numbers of errors of a disk that takes no more: it is full, or a quota, or the longest file."""
 FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
-OTHER_PLACE = "name a place that you may write to"
+CHOOSE_WRITABLE = "name a place that you may write to"
 
 
 def cache_dir() -> Path:
@@ -77,10 +77,10 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
     Behind a symbolic link it is written where that leads. Raises KEError on a full disk and other troubles of the
     file system.
     """
-    with explained(f"cannot write {path}"):
+    with file_errors(f"cannot write {path}"):
         to = Path(os.path.realpath(path)) if path.is_symlink() else path
         to.parent.mkdir(parents=True, exist_ok=True)
-        new = beside(to)
+        new = hidden_sibling(to)
         try:
             old = to.stat().st_mode if to.exists() else None
             new.touch(0o666 if old is None else 0o600)
@@ -96,7 +96,7 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
             new.unlink(missing_ok=True)
 
 
-def beside(path: Path) -> Path:
+def hidden_sibling(path: Path) -> Path:
     """A hidden name in the same folder that nobody else uses."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
@@ -108,12 +108,12 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
     A second process waits, or with ``busy`` raises BadRun with that line. Who holds it may remove the file.
     """
     while True:
-        with explained(f"cannot write {path}"):
+        with file_errors(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             stream = path.open("ab")
         with stream:
             if fcntl is not None:
-                with explained(f"cannot lock {path}"):
+                with file_errors(f"cannot lock {path}"):
                     try:
                         fcntl.flock(stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
                     except BlockingIOError as error:
@@ -133,12 +133,12 @@ def still_named(stream: IO[bytes], path: Path) -> bool:
 
 
 @contextmanager
-def explained(doing: str) -> Iterator[None]:
+def file_errors(doing: str) -> Iterator[None]:
     """Turn the file system's errors into one line that begins with ``doing``."""
     try:
         yield
     except OSError as error:
-        hint = FULL_DISK if error.errno in FULL else OTHER_PLACE
+        hint = FULL_DISK if error.errno in FULL else CHOOSE_WRITABLE
         raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=hint) from error
 
 
@@ -162,7 +162,7 @@ def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
                 f"what {_host(url)} sends is not the pinned file: {wrong}",
                 hint="it was changed where it is published, or on the way; fetch it by hand and compare",
             )
-        with explained(f"cannot write {to}"):
+        with file_errors(f"cannot write {to}"):
             to_disk(part)
             part.replace(to)
     return to
@@ -244,11 +244,11 @@ def _host(url: str) -> str:
 def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
     """Bytes copied, till ``part`` is longer than ``most``. What came before the connection broke stays written."""
     got, doing = 0, f"cannot write {part}"
-    with explained(doing):
+    with file_errors(doing):
         stream = part.open(mode)
     with stream:
         while chunk := answer.read(CHUNK):
-            with explained(doing):
+            with file_errors(doing):
                 stream.write(chunk)
                 stream.flush()
             got += len(chunk)

@@ -8,9 +8,9 @@ import os
 import shutil
 from pathlib import Path
 
-from ke_core.files import beside, explained, to_disk
+from ke_core.files import file_errors, hidden_sibling, to_disk
 
-OLD = ".old"
+OLD_SUFFIX = ".old"
 AT_FDCWD = -100  # Linux: paths are relative to the working directory
 SWAP = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
@@ -21,7 +21,7 @@ def move_folder(new: Path, to: Path) -> None:
     The two are exchanged in one step where the system can do that. Elsewhere the old one is renamed first, to a name
     that ``restore_moved`` knows.
     """
-    with explained(f"cannot write {to}"):
+    with file_errors(f"cannot write {to}"):
         for path in new.rglob("*"):
             if path.is_file():
                 to_disk(path)
@@ -40,8 +40,8 @@ def restore_moved(to: Path) -> None:
     """Undo a ``move_folder`` that was killed halfway, so that ``to`` names the old content again."""
     if os.path.lexists(to):
         return
-    with explained(f"cannot write {to}"):
-        for old in to.parent.glob(f".{glob.escape(to.name)}.*{OLD}"):
+    with file_errors(f"cannot write {to}"):
+        for old in to.parent.glob(f".{glob.escape(to.name)}.*{OLD_SUFFIX}"):
             old.rename(to)
             return
 
@@ -61,7 +61,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 def _rename_both(new: Path, to: Path) -> None:
     """Exchange two paths in three steps; an error in one of them leaves the old content under ``to``."""
-    old = Path(f"{beside(to)}{OLD}")
+    old = Path(f"{hidden_sibling(to)}{OLD_SUFFIX}")
     try:
         to.rename(old)
         new.rename(to)

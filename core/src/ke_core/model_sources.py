@@ -8,13 +8,13 @@ from typing import NamedTuple
 from attrs import evolve
 
 from ke_core.errors import BadConfig, ModelUnavailable
-from ke_core.plugins.catalog import Catalog, read
+from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.protocols import LanguageModel, Progress
-from ke_core.specs import NAME, ModelRequest, ModelSpec
+from ke_core.specs import NAME_PATTERN, ModelRequest, ModelSpec
 
-DEFAULT = "hf"
-HOW = ModelRequest(id="")
+DEFAULT_SOURCE = "hf"
+DEFAULT_LOADING = ModelRequest(id="")
 """The usual way to load a model."""
 LOADED = ("dtype", "device", "device_map", "trust_remote_code")
 SERVED = ("base_url",)
@@ -29,18 +29,18 @@ class Reference(NamedTuple):
     revision: str | None = None
 
 
-def parse(reference: str) -> Reference:
+def parse_reference(reference: str) -> Reference:
     """``source:id@revision``, each part but the id optional.
 
     Without a source it is a local folder, else a name from ``ke models list``, else a hub id, all of source
     ``hf``. A folder's name may hold ``:`` and ``@``. Raises ModelUnavailable for a name with nothing in it.
     """
     if _is_folder(reference):
-        return Reference(DEFAULT, str(Path(reference).expanduser()))
+        return Reference(DEFAULT_SOURCE, str(Path(reference).expanduser()))
     source, colon, rest = reference.partition(":")
-    if not colon or not NAME.match(source) or len(source) == 1:  # one letter is a drive: C:\models\mine
-        source, rest = DEFAULT, reference
-    if source == DEFAULT and _is_folder(rest):
+    if not colon or not NAME_PATTERN.match(source) or len(source) == 1:  # one letter is a drive: C:\models\mine
+        source, rest = DEFAULT_SOURCE, reference
+    if source == DEFAULT_SOURCE and _is_folder(rest):
         return Reference(source, str(Path(rest).expanduser()))
     name, _at, revision = rest.partition("@")
     if not name.strip():
@@ -48,17 +48,17 @@ def parse(reference: str) -> Reference:
     return Reference(source, name, revision or None)
 
 
-def find(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[ModelSpec, ModelRequest]:
+def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[ModelSpec, ModelRequest]:
     """The source of ``reference``, and ``how`` with the model's id and revision filled in.
 
     Raises UnknownComponent for a source that no plugin offers, ModelUnavailable for a reference without a name,
     BadConfig for settings of the other kind of source, which would change nothing in silence.
     """
-    named = parse(reference)
+    named = parse_reference(reference)
     spec = catalog.spec("model", named.source)
     assert isinstance(spec, ModelSpec)
     for setting in LOADED if spec.remote else SERVED:
-        if getattr(how, setting) != getattr(HOW, setting):
+        if getattr(how, setting) != getattr(DEFAULT_LOADING, setting):
             raise BadConfig(
                 f"--{setting.replace('_', '-')} is not for {reference}, which is "
                 + ("behind a server" if spec.remote else "loaded here"),
@@ -76,10 +76,14 @@ def load(spec: ModelSpec, request: ModelRequest, progress: Progress | None = Non
 
 
 def open_model(
-    reference: str, how: ModelRequest = HOW, *, catalog: Catalog | None = None, progress: Progress | None = None
+    reference: str,
+    how: ModelRequest = DEFAULT_LOADING,
+    *,
+    catalog: Catalog | None = None,
+    progress: Progress | None = None,
 ) -> LanguageModel:
     """Find and load in one; without ``catalog``, from the sources of the installed plugins."""
-    return load(*find(reference, how, catalog or read(discover())), progress)
+    return load(*find_model(reference, how, catalog or read_catalog(discover())), progress)
 
 
 def _is_folder(name: str) -> bool:

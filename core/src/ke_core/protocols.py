@@ -19,7 +19,7 @@ from ke_core.errors import ContentRefused
 from ke_core.requests import Encoder, Generate, Generated, Procedure, Score
 
 T = TypeVar("T")
-Keep = Callable[[int, Generated | Scored | ContentRefused], None]
+SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
 
 
 # --- asks: what an edited model is given; never gold, hops or aliases (docs/concepts.md) --------------
@@ -108,7 +108,7 @@ class LanguageModel(Protocol):
 class RemoteModel(LanguageModel, Protocol):
     """A model behind a server, where each completion may have been paid for: none is to be lost with the others."""
 
-    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Generated | Scored | Exception]:
+    def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Generated | Scored | Exception]:
         """One result a request, in order, each given to ``keep`` with its place in the caller's thread as it comes.
 
         So is a refusal that was charged for. Raises only an interrupt, or what ``keep`` raises; nothing more is then

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attrs import Attribute
 
 T = TypeVar("T")
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 
 
 def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
@@ -43,7 +43,7 @@ class Spec(Generic[T]):
     specification by its content. What is in ``"words"`` is never a file's name.
     """
 
-    name: str = field(validator=validators.matches_re(NAME))
+    name: str = field(validator=validators.matches_re(NAME_PATTERN))
     summary: str
     config: type = field(validator=_is_attrs)
     build: Callable[[Any], T]
@@ -102,7 +102,7 @@ class EditorSpec(Spec[Editor]):
 
 
 @frozen(kw_only=True)
-class Usual:
+class Defaults:
     """The judge and the metrics used unless others are named."""
 
     judge: str
@@ -123,7 +123,7 @@ class DatasetSpec(Spec[Dataset]):
     judge: str = ""
     hides: Callable[[Any], bool] = field(default=lambda _config: False)
     builder: Spec[Any] | None = None
-    usual: Callable[[Any], Usual] | None = None
+    usual: Callable[[Any], Defaults] | None = None
 
     def for_config(self, config: Any) -> DatasetSpec:
         """This spec with the judge and the metrics that go with ``config``."""
@@ -252,7 +252,7 @@ class ReportFormat:
     to include the breakdowns by tag; it returns the text of the file.
     """
 
-    name: str = field(validator=validators.matches_re(NAME))
+    name: str = field(validator=validators.matches_re(NAME_PATTERN))
     help: str
     render: Callable[[Any, Any, str, bool], str]
 
@@ -268,6 +268,20 @@ class HealthFinding:
 
 
 __all__ = [
-    "NAME", "DatasetSpec", "EditorSpec", "EncoderRequest", "EncoderSpec", "HealthFinding", "JudgeSpec", "KnownModel",
-    "MetricSpec", "ModelRequest", "ModelSpec", "ReportFormat", "Spec", "TrainerSpec", "Usual", "no_oracle",
+    "NAME_PATTERN",
+    "DatasetSpec",
+    "Defaults",
+    "EditorSpec",
+    "EncoderRequest",
+    "EncoderSpec",
+    "HealthFinding",
+    "JudgeSpec",
+    "KnownModel",
+    "MetricSpec",
+    "ModelRequest",
+    "ModelSpec",
+    "ReportFormat",
+    "Spec",
+    "TrainerSpec",
+    "no_oracle",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
     return body
 
 
-def beginning(error: HTTPError) -> bytes:
+def read_error_body(error: HTTPError) -> bytes:
     """As much as can be had of the body of an error, which is only there to be quoted."""
     try:
         return error.read(FIRST)

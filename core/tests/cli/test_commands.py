@@ -250,7 +250,7 @@ def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
 
 def test_everything_the_demo_names_is_known_to_the_directory():
     from ke_core.cli.demo import CHOSEN
-    from ke_core.plugins.directory import known
+    from ke_core.plugins.directory import directory_entries
 
-    names = {(entry.kind, entry.name) for entry in known()}
+    names = {(entry.kind, entry.name) for entry in directory_entries()}
     assert {("dataset", CHOSEN["dataset"]), *(("editor", name) for name in CHOSEN["editors"])} <= names

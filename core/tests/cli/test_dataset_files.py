@@ -17,7 +17,7 @@ from attrs import evolve
 from ke_core.data.files import DataFile
 from ke_core.datasets.case_files import read_cases, read_header
 from ke_core.plugin import DatasetSpec, hookimpl
-from ke_core.plugins.manager import bare
+from ke_core.plugins.manager import empty_manager
 from ke_testing.toy import Toy, ToyConfig, toy_spec
 
 CONTENT = b"0123456789abcdef" * 4096
@@ -200,7 +200,7 @@ def test_list_fits_100_columns_whatever_the_names(ke, monkeypatch):
             made = toy_spec(metrics=("multi-hop", "classic"), judge="alias")
             return [evolve(made, name=f"mquake-remastered-cf6334-{n}", summary="many words " * 20) for n in range(2)]
 
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(Long(), "ke-plugin-mquake-remastered")
     from ke_core import builtin
 

@@ -15,7 +15,7 @@ from ke_core import builtin
 from ke_core.cli.main import main
 from ke_core.errors import DamagedArtifact
 from ke_core.plugin import EditorSpec, hookimpl
-from ke_core.plugins.manager import GROUP, bare, discover
+from ke_core.plugins.manager import GROUP, discover, empty_manager
 
 HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.table", "rich.console")
 
@@ -225,7 +225,7 @@ def test_traceback_shows_where_an_error_comes_from_wherever_it_stands(ke):
 
 
 def test_an_empty_core_still_says_its_version(ke):
-    assert ke("--version", plugins=bare())[0] == 0
+    assert ke("--version", plugins=empty_manager())[0] == 0
 
 
 def test_ctrl_c_twice_ends_quietly_with_130():

@@ -11,7 +11,7 @@ from ke_core.results.folder import PART, RECORDS, SCORES, RunFolder
 from ke_core.results.index import Index
 from ke_core.results.pruning import removable
 from ke_core.results.seal import SEAL
-from ke_core.results.writer import writing
+from ke_core.results.writer import open_writer
 from ke_core.run import evaluation
 
 RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
@@ -220,7 +220,7 @@ def test_prune_and_show_know_what_several_processes_have_recorded(ke):
     (found,) = removable(Path())
     assert found.why == "unfinished: 1 edits made, 0 cases asked after them"
     assert found.size == sum(file.stat().st_size for file in Path("begun").iterdir())
-    with writing(part):
+    with open_writer(part):
         assert found.remove() == "in use"
     assert found.remove() == ""
     assert not Path("begun").exists()

@@ -7,7 +7,7 @@ from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.results import Answer, Cost, Failure, Scored
 from ke_core.engine.direct import read
 from ke_core.errors import ContextOverflow, UnsupportedChange
-from ke_core.plugin import Direct
+from ke_core.plugin import PassthroughModel
 from ke_core.protocols import Edited, Likelihood, Question
 from ke_core.requests import Generated
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
@@ -22,7 +22,7 @@ def question(text="Q: capital of France?\nA:", **how) -> Question:
 
 def test_a_question_is_put_as_it_stands_with_its_own_decoding(tmp_path):
     model = ScriptedModel([" Paris\nQ: and of Spain?"])
-    direct = Direct(make_session(model, root=tmp_path), {"norm": 1.0})
+    direct = PassthroughModel(make_session(model, root=tmp_path), {"norm": 1.0})
     decoding = Decoding(max_tokens=5, stop=("\n",), temperature=0.5, top_k=3)
     (reply,) = direct.answer([question(decoding=decoding)])
     assert reply == Answer(text="Paris", raw=" Paris", cost=Cost(calls=1, prompt_tokens=5, tokens=1))
@@ -35,20 +35,20 @@ def test_a_question_is_put_as_it_stands_with_its_own_decoding(tmp_path):
 
 
 def test_v3_prompt_text_is_not_an_answer(tmp_path):
-    direct = Direct(make_session(ScriptedModel([" London"]), root=tmp_path))
+    direct = PassthroughModel(make_session(ScriptedModel([" London"]), root=tmp_path))
     (reply,) = direct.answer([question("Is Paris the capital of France? The capital is")])
     assert (reply.text, reply.raw) == ("London", " London")
 
 
 def test_a_likelihood_is_scored(tmp_path):
     ask = Likelihood(id="a", case="c", prompt="p", continuations=(" one", " three"))
-    assert Direct(make_session(EchoModel(), root=tmp_path)).answer([ask]) == [
+    assert PassthroughModel(make_session(EchoModel(), root=tmp_path)).answer([ask]) == [
         Scored(logprobs=(-4.0, -6.0), tokens=(1, 1))
     ]
 
 
 def test_a_prompt_that_is_too_long_is_a_failure(tmp_path):
-    direct = Direct(make_session(ScriptedModel([ContextOverflow("too long")]), root=tmp_path))
+    direct = PassthroughModel(make_session(ScriptedModel([ContextOverflow("too long")]), root=tmp_path))
     assert direct.answer([question()]) == [Failure(error="ContextOverflow", message="too long")]
 
 
@@ -98,7 +98,7 @@ def test_only_a_cut_answer_is_longer_on_record_than_it_used_to_be():
 
 
 def test_edits_in_the_weights_cannot_be_taken_off(tmp_path):
-    direct = Direct(make_session(EchoModel(), root=tmp_path))
+    direct = PassthroughModel(make_session(EchoModel(), root=tmp_path))
     with pytest.raises(UnsupportedChange):
         direct.change(remove=["e1"])
 

@@ -5,11 +5,11 @@ import pytest
 from ke_core.data.results import Answer, Cost, Failure, Scored
 from ke_core.engine.advance import call_seed
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.engine import Engine
+from ke_core.engine.engine import BatchingEngine
 from ke_core.errors import ContextOverflow, WeightsNotRestored
 from ke_core.protocols import Likelihood
 from ke_core.requests import Embed, Generate, Generated, Nearest, Score
-from ke_memory import FactMemory
+from ke_memory.plugin import FactMemory
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
 
 
@@ -53,7 +53,7 @@ def hops(name: str, number: int, **how):
 
 def test_hundreds_of_procedures_advance_together():
     model = Recording()
-    engine = Engine(model)
+    engine = BatchingEngine(model)
     found = engine.run({f"p{i}": hops(f"q{i}", 1 + i % 4) for i in range(400)})
     assert found["p3"] == "Q3...."
     assert model.sizes == [400, 300, 200, 100]
@@ -64,7 +64,7 @@ def test_hundreds_of_procedures_advance_together():
 
 def test_a_killed_run_loses_few_completions_because_large_waves_are_cut():
     model = Recording()
-    Engine(model).run({f"p{i}": hops(f"q{i}", 1) for i in range(1200)})
+    BatchingEngine(model).run({f"p{i}": hops(f"q{i}", 1) for i in range(1200)})
     assert max(model.sizes) <= 512
     assert sum(model.sizes) == 1200
 
@@ -77,7 +77,7 @@ def test_lookups_are_served_first_so_that_the_model_sees_all_at_once():
         return (yield Generate(prompt=f"{name} {hit.text}")).text
 
     model = Recording()
-    Engine(model).run({"a": hops("q", 1), "b": looks_up("r"), "c": hops("s", 1)})
+    BatchingEngine(model).run({"a": hops("q", 1), "b": looks_up("r"), "c": hops("s", 1)})
     assert model.sizes == [3]
 
 
@@ -99,7 +99,7 @@ def test_embeddings_and_lookups_of_a_wave_are_one_call_each():
         return (yield Nearest(memory=memory, text=f"fact {number}", k=2, hidden=hidden))
 
     Counting.calls = 0
-    found = Engine(EchoModel()).run(
+    found = BatchingEngine(EchoModel()).run(
         {f"e{i}": embeds(tuple(f"text {j}" for j in range(i))) for i in range(1, 4)}
         | {f"n{i}": looks_up(i, frozenset({"e2"})) for i in range(5)}
     )
@@ -123,7 +123,7 @@ def test_a_request_that_fails_is_raised_inside_its_procedure_alone():
     def answer(prompt):
         return ContextOverflow("too\nlong") if prompt == "long" else "fine"
 
-    found = Engine(ScriptedModel(answer)).run({"a": careful(), "b": careless(), "c": hops("short", 1)})
+    found = BatchingEngine(ScriptedModel(answer)).run({"a": careful(), "b": careless(), "c": hops("short", 1)})
     assert found == {
         "a": "caught: too\nlong",
         "b": Failure(error="ContextOverflow", message="too long"),
@@ -139,7 +139,7 @@ def test_a_server_that_is_down_fails_each_of_its_requests():
     def scores():
         return (yield Score(prompt="p", continuations=(" c",)))
 
-    found = Engine(Down()).run({"a": scores(), "b": scores(), "c": hops("q", 1)})
+    found = BatchingEngine(Down()).run({"a": scores(), "b": scores(), "c": hops("q", 1)})
     assert found["a"] == found["b"] == Failure(error="ConnectionError", message="no route")
     assert found["c"] == " q."
 
@@ -153,7 +153,7 @@ def test_a_procedure_that_raises_becomes_a_failure_in_one_line():
         raise KeyError("k")
         yield
 
-    found = Engine(EchoModel()).run({"a": broken(), "b": broken_at_once(), "c": hops("q", 2)})
+    found = BatchingEngine(EchoModel()).run({"a": broken(), "b": broken_at_once(), "c": hops("q", 2)})
     assert found["a"] == Failure(error="ValueError", message="first second")
     assert found["b"] == Failure(error="KeyError", message="'k'")
     assert isinstance(found["c"], str)
@@ -163,7 +163,7 @@ def test_what_is_not_a_request_is_told_to_the_procedure():
     def confused():
         yield "Generate"
 
-    (found,) = Engine(EchoModel()).run({"a": confused()}).values()
+    (found,) = BatchingEngine(EchoModel()).run({"a": confused()}).values()
     assert found.error == "TypeError"
     assert "not a request" in found.message
 
@@ -183,13 +183,13 @@ def test_interrupts_and_bugs_are_not_swallowed(error):
         raise error
 
     with pytest.raises(type(error)):
-        Engine(EchoModel()).run({"b": broken(), "o": other()})
+        BatchingEngine(EchoModel()).run({"b": broken(), "o": other()})
     assert closed
 
 
 def test_seeds_do_not_depend_on_the_batch():
     def run(names):
-        return Engine(Recording(), seed=7).run({n: hops(n, 2, temperature=1.0) for n in names})
+        return BatchingEngine(Recording(), seed=7).run({n: hops(n, 2, temperature=1.0) for n in names})
 
     many, alone = run(["a", "b", "c"]), run(["b"])
     assert many["b"] == alone["b"]
@@ -200,13 +200,13 @@ def test_seeds_do_not_depend_on_the_batch():
 
 def test_a_seed_that_is_set_is_kept_and_greedy_requests_have_none():
     model = Recording()
-    Engine(model).run({"a": hops("a", 1, temperature=1.0, seed=5), "b": hops("b", 1)})
+    BatchingEngine(model).run({"a": hops("a", 1, temperature=1.0, seed=5), "b": hops("b", 1)})
     assert [request.seed for request in model.seen] == [5, None]
 
 
 def test_equal_requests_of_a_wave_are_asked_once():
     model = Recording()
-    engine = Engine(model)
+    engine = BatchingEngine(model)
     found = engine.run({f"p{i}": hops("same", 1) for i in range(10)})
     assert set(found.values()) == {"SAME."}
     assert model.sizes == [1]
@@ -218,7 +218,7 @@ def test_equal_requests_of_a_wave_are_asked_once():
 def test_the_cache_answers_what_was_asked_before():
     model, cache = Recording(), CompletionCache()
     for _ in range(2):
-        engine = Engine(model, cache=cache)
+        engine = BatchingEngine(model, cache=cache)
         assert engine.run({"a": hops("q", 3)}) == {"a": "Q..."}
     assert len(model.seen) == 3
     assert engine.stats.hits == 3
@@ -229,14 +229,14 @@ def test_scores_are_cached_too():
         return (yield Score(prompt="p", continuations=(" c", " dd")))
 
     model, cache = Recording(), CompletionCache()
-    found = [Engine(model, cache=cache).run({"a": scores()})["a"] for _ in range(2)]
+    found = [BatchingEngine(model, cache=cache).run({"a": scores()})["a"] for _ in range(2)]
     assert found == [Scored(logprobs=(-2.0, -3.0), tokens=(1, 1))] * 2
     assert model.scored == [1]
 
 
 def test_nothing_is_shared_across_digests_even_within_one_engine():
     model = Recording("before")
-    engine = Engine(model, cache=CompletionCache())
+    engine = BatchingEngine(model, cache=CompletionCache())
     engine.run({"a": hops("q", 1)})
     model.name = "edited"
     engine.run({"a": hops("q", 1)})
@@ -254,7 +254,7 @@ def test_nothing_is_shared_across_digests_even_within_one_engine():
 def test_failed_requests_are_not_cached():
     answers = iter([ContextOverflow("now"), "later"])
     model = ScriptedModel(lambda _prompt: next(answers))
-    engine = Engine(model, cache=CompletionCache())
+    engine = BatchingEngine(model, cache=CompletionCache())
     assert isinstance(engine.run({"a": hops("q", 1)})["a"], Failure)
     assert engine.run({"a": hops("q", 1)})["a"] == "later"
 
@@ -268,7 +268,7 @@ def test_answers_come_in_order_with_their_costs():
     asks = [Likelihood(id=f"a{i}", case="c", prompt="p", continuations=(" c",)) for i in range(3)]
     cache = CompletionCache()
     for _ in range(2):  # cached calls count too
-        found = Engine(Recording(), cache=cache).answer(solve, asks)
+        found = BatchingEngine(Recording(), cache=cache).answer(solve, asks)
         assert [reply.text for reply in found] == ["A0..", "A1..", "A2.."]
         assert {reply.cost for reply in found} == {Cost(calls=3, prompt_tokens=6, tokens=4)}
 
@@ -276,7 +276,7 @@ def test_answers_come_in_order_with_their_costs():
 def test_two_asks_of_one_id_are_refused():
     ask = Likelihood(id="a", case="c", prompt="p", continuations=(" c",))
     with pytest.raises(ValueError, match="two asks are called 'a'"):
-        Engine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
+        BatchingEngine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
 
 
 def test_progress_is_told():
@@ -293,11 +293,11 @@ def test_progress_is_told():
             self.said.append((label, done, total))
 
     seen = Seen()
-    Engine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
+    BatchingEngine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
     assert ("answers", 1, 2) in seen.said
     assert seen.said[-1] == ("answers", 2, 2)
 
 
 def test_no_procedures_are_no_trouble():
-    assert Engine(EchoModel()).run({}) == {}
-    assert Engine(EchoModel()).stats.mean_wave == 0
+    assert BatchingEngine(EchoModel()).run({}) == {}
+    assert BatchingEngine(EchoModel()).stats.mean_wave == 0

@@ -5,7 +5,7 @@ from attrs import frozen
 
 from ke_core.errors import BadConfig, PluginBroken
 from ke_core.plugin import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
-from ke_core.plugins.built import built
+from ke_core.plugins.built import build_component
 
 
 @frozen
@@ -14,7 +14,9 @@ class Config:
 
 
 def make(build, kind=EditorSpec):
-    return built(kind(name="swap", summary="s", config=Config, build=build), Config(), plugin="ke-plugin-swap")
+    return build_component(
+        kind(name="swap", summary="s", config=Config, build=build), Config(), plugin="ke-plugin-swap"
+    )
 
 
 def failing(error):

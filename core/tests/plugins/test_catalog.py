@@ -5,10 +5,10 @@ from attrs import evolve, frozen
 
 from ke_core.errors import PluginBroken, PluginConflict, UnknownComponent
 from ke_core.plugin import DatasetSpec, EditorSpec, hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.directory import known
-from ke_core.plugins.manager import Installed, bare, discover
-from ke_core.specs import NAME
+from ke_core.plugins.catalog import read_catalog
+from ke_core.plugins.directory import directory_entries
+from ke_core.plugins.manager import Installed, discover, empty_manager
+from ke_core.specs import NAME_PATTERN
 
 
 @frozen
@@ -30,10 +30,10 @@ def plugin(*editors, datasets=()):
 
 
 def catalog(**brought):
-    plugins = bare()
+    plugins = empty_manager()
     for name, object_ in brought.items():
         plugins.register(object_, name)
-    return read(plugins)
+    return read_catalog(plugins)
 
 
 def hint(found, kind, name):
@@ -72,11 +72,11 @@ def test_who_claims_a_taken_name_is_broken_with_what_to_do_for_users_and_authors
 
 
 def test_a_name_belongs_to_the_plugin_that_is_known_for_it_whoever_is_found_first():
-    plugins = bare()
+    plugins = empty_manager()
     for name in ("ke-plugin-thief", "ke-plugin-memit"):
         plugins.register(plugin("memit"), name)
         plugins.installed[name] = evolve(plugins.installed[name], distribution=name)
-    assert list(read(plugins).broken) == ["ke-plugin-thief"]
+    assert list(read_catalog(plugins).broken) == ["ke-plugin-thief"]
 
 
 def test_one_plugin_that_offers_a_name_twice_is_named():
@@ -106,27 +106,27 @@ def test_an_unknown_name_gets_the_list_of_what_is_installed():
 
 
 def test_a_component_of_a_broken_plugin_says_why_it_is_broken():
-    plugins = bare()
+    plugins = empty_manager()
     plugins.installed["ke-plugin-mquake"] = Installed(
         name="ke-plugin-mquake", module="m", distribution="ke-plugin-mquake", broken="ImportError: no orjson"
     )
     with pytest.raises(PluginBroken, match=r"plugin ke-plugin-mquake is broken \(ImportError: no orjson\)") as caught:
-        read(plugins).spec("dataset", "mquake-cf-3k")
+        read_catalog(plugins).spec("dataset", "mquake-cf-3k")
     assert "pip install --force-reinstall ke-plugin-mquake" in caught.value.hint
 
 
 def test_the_directory_is_well_formed():
-    assert len({(entry.kind, entry.name) for entry in known()}) == len(known())
-    for entry in known():
-        assert NAME.match(entry.name), entry
+    assert len({(entry.kind, entry.name) for entry in directory_entries()}) == len(directory_entries())
+    for entry in directory_entries():
+        assert NAME_PATTERN.match(entry.name), entry
         assert entry.distribution.startswith("ke-plugin-"), entry
         assert entry.summary
         assert entry.kind in {"editor", "dataset", "metric", "judge"}
 
 
 def test_the_directory_tells_the_truth_about_every_plugin_that_is_installed():
-    said = {(entry.kind, entry.name): entry.distribution for entry in known()}
-    found = read(discover(disabled=frozenset()))
+    said = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
+    found = read_catalog(discover(disabled=frozenset()))
     for kind, offers in found.offers.items():
         for name, offer in offers.items():
             if (kind, name) in said:

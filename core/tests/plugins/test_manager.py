@@ -10,8 +10,8 @@ from attrs import frozen
 from ke_core.errors import PluginConflict
 from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.plugins import faults
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import GROUP, bare, discover
+from ke_core.plugins.catalog import read_catalog
+from ke_core.plugins.manager import GROUP, discover, empty_manager
 
 GOOD = """
 from attrs import frozen
@@ -62,13 +62,13 @@ def good(point, name):
 
 
 def test_an_object_is_a_plugin():
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(Plugin(), "mine")
-    assert read(plugins).names("editor") == ["by-hand"]
+    assert read_catalog(plugins).names("editor") == ["by-hand"]
 
 
 def test_an_entry_point_is_a_plugin(point):
-    assert read(discover([good(point, "swap")])).names("editor") == ["swap"]
+    assert read_catalog(discover([good(point, "swap")])).names("editor") == ["swap"]
 
 
 def test_what_is_installed_is_found():
@@ -96,7 +96,7 @@ def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, sourc
     assert reason in plugins.installed["bad"].broken
     assert "\n" not in plugins.installed["bad"].broken
     assert list(plugins.broken) == ["bad"]
-    assert read(plugins).names("editor") == ["first", "last"]
+    assert read_catalog(plugins).names("editor") == ["first", "last"]
 
 
 @pytest.mark.parametrize(
@@ -113,21 +113,21 @@ def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, sourc
 def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
     source = f"from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors():\n    {body}\n"
     plugins = discover([point("bad", source), good(point, "fine")])
-    catalog = read(plugins)
+    catalog = read_catalog(plugins)
     assert catalog.names("editor") == ["fine"]
     assert reason in catalog.broken["bad"].broken
 
 
 def test_a_plugin_whose_second_hook_fails_loses_what_the_first_offered(point):
     source = GOOD.format(name="half") + "\n@hookimpl\ndef ke_judges():\n    raise ValueError('no')\n"
-    catalog = read(discover([point("half", source), good(point, "fine")]))
+    catalog = read_catalog(discover([point("half", source), good(point, "fine")]))
     assert catalog.names("editor") == ["fine"]
 
 
 def test_a_plugin_that_prints_on_import_works_and_is_known_for_it(point, capsys):
     loud = "print('hello')\n" + GOOD.format(name="loud").replace("    return [Ed", "    print('again')\n    return [Ed")
     plugins = discover([point("loud", loud)])
-    assert read(plugins).names("editor") == ["loud"]
+    assert read_catalog(plugins).names("editor") == ["loud"]
     written = capsys.readouterr()
     assert (written.out, written.err) == ("", "hello\nagain\n")
     assert plugins.installed["loud"].printed == "hello\nagain\n"
@@ -175,13 +175,13 @@ def test_the_version_of_the_core_is_looked_up_once_for_all_plugins(point, monkey
 def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
     made = good(point, "fits")
     monkeypatch.setattr(EntryPoint, "dist", Dist(requires))
-    assert read(discover([made])).names("editor") == ["fits"]
+    assert read_catalog(discover([made])).names("editor") == ["fits"]
 
 
 @pytest.mark.parametrize("default", ["[3, 4]", "{}", "set()", "bytearray()", "type('Box', (), {})()"])
 def test_a_mutable_default_is_named_with_its_option(point, default):
     source = GOOD.format(name="shared").replace("    pass\n", f"    layers: object = {default}\n", 1)
-    broken = read(discover([point("shared", source), good(point, "fine")])).broken["shared"]
+    broken = read_catalog(discover([point("shared", source), good(point, "fine")])).broken["shared"]
     assert broken.broken.startswith("option layers of shared has a mutable default, ")
     assert broken.step == "make the default of Config.layers a tuple, text, number or frozen class"
 
@@ -197,7 +197,7 @@ def test_a_mutable_default_is_named_with_its_option(point, default):
 )
 def test_an_option_of_a_type_that_cannot_be_read_is_named(point, option, reason):
     source = GOOD.format(name="odd").replace("    pass\n", f"    {option}\n", 1)
-    broken = read(discover([point("odd", source), good(point, "fine")])).broken["odd"]
+    broken = read_catalog(discover([point("odd", source), good(point, "fine")])).broken["odd"]
     assert broken.broken == reason
     assert "Config" in broken.step
 
@@ -211,7 +211,7 @@ def test_paths_choices_and_enumerations_are_options(point):
             1,
         )
     )
-    assert not read(discover([point("rich", source)])).broken
+    assert not read_catalog(discover([point("rich", source)])).broken
 
 
 @pytest.mark.parametrize(
@@ -227,18 +227,18 @@ def test_paths_choices_and_enumerations_are_options(point):
     ids=["import", "exits", "syntax", "misspelt hook", "wrong name", "raises"],
 )
 def test_a_broken_plugin_is_told_with_its_authors_next_step(point, source, step):
-    assert step in read(discover([point("bad", source)])).broken["bad"].step
+    assert step in read_catalog(discover([point("bad", source)])).broken["bad"].step
 
 
 def test_the_words_of_a_validator_come_without_its_machinery(point):
-    broken = read(discover([point("bad", GOOD.format(name="Not a name"))])).broken["bad"].broken
+    broken = read_catalog(discover([point("bad", GOOD.format(name="Not a name"))])).broken["bad"].broken
     assert broken.startswith("ValueError: 'name' must match regex")
     assert "Attribute(" not in broken
 
 
 def test_two_entry_points_of_one_name_are_both_broken_and_stop_no_other(point):
     one, two = good(point, "swap"), point("swap", GOOD.format(name="other"), module="toy_plugin_other")
-    catalog = read(discover([one, two, good(point, "fine")]))
+    catalog = read_catalog(discover([one, two, good(point, "fine")]))
     assert catalog.names("editor") == ["fine"]
     assert catalog.broken["swap"].broken == (
         "two installed plugins are called 'swap': toy_plugin_swap and toy_plugin_other"
@@ -278,14 +278,14 @@ def ke_recipes():
 def test_a_hook_that_will_go_is_said_of_the_plugin_that_uses_it(point, tmp_path, monkeypatch):
     (tmp_path / "going.py").write_text(GOING)
     point_of = point("late", "from ke_core.plugin import hookimpl\n\n@hookimpl\ndef ke_recipes():\n    return []\n")
-    plain = bare
+    plain = empty_manager
 
     def with_old_hook():
         plugins = plain()
         plugins.manager.add_hookspecs(__import__("going"))
         return plugins
 
-    monkeypatch.setattr("ke_core.plugins.manager.bare", with_old_hook)
+    monkeypatch.setattr("ke_core.plugins.manager.empty_manager", with_old_hook)
     found = discover([point_of, good(point, "fine")], disabled=frozenset())
     assert found.installed["late"].deprecated == ("ke_recipes goes in ke-core 0.3: use ke_reproductions",)
     assert found.installed["fine"].deprecated == ()

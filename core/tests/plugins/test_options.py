@@ -7,7 +7,7 @@ from attrs import field, frozen, validators
 
 from ke_core.errors import BadConfig
 from ke_core.plugin import EditorSpec
-from ke_core.plugins.options import configure, describe, reject_unused, resolved, split
+from ke_core.plugins.options import configure, describe, reject_unused, resolved, split_options
 
 
 @frozen(kw_only=True)
@@ -137,19 +137,19 @@ def test_an_unknown_option_that_is_near_nothing_gets_the_list():
 
 
 def test_options_are_split_at_the_first_dot_and_the_first_equals_sign():
-    assert split(["swap.words=a.b=c", "toy.x= 1 "]) == {"swap": {"words": "a.b=c"}, "toy": {"x": "1"}}
+    assert split_options(["swap.words=a.b=c", "toy.x= 1 "]) == {"swap": {"words": "a.b=c"}, "toy": {"x": "1"}}
 
 
 @pytest.mark.parametrize("text", ["layers=4", "swap.layers", "swap=4", ".layers=4", "swap.=4", "="])
 def test_what_is_no_option_is_refused(text):
     with pytest.raises(BadConfig, match="bad option") as caught:
-        split([text])
+        split_options([text])
     assert caught.value.hint == "write it as -o component.option=value"
 
 
 def test_one_option_twice_is_refused():
     with pytest.raises(BadConfig, match=r"swap\.steps is given twice"):
-        split(["swap.steps=1", "swap.steps=2"])
+        split_options(["swap.steps=1", "swap.steps=2"])
 
 
 def test_an_option_for_a_component_outside_the_run_is_refused():

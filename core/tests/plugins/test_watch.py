@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from ke_core.errors import BadConfig
-from ke_core.plugins.catalog import read
+from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import GROUP, discover
 from ke_core.plugins.watch import OutOfTime, Watch, watched
 
@@ -105,7 +105,7 @@ def test_a_plugin_that_hangs_while_it_is_imported_is_stopped(point, monkeypatch,
     )
     assert 0.2 <= slow.seconds < 20
     assert capsys.readouterr().err.startswith("note: plugin slow is broken: it did not return within 0.2 s")
-    assert read(plugins).names("editor") == ["first", "last"]
+    assert read_catalog(plugins).names("editor") == ["first", "last"]
 
 
 def test_a_plugin_that_swallows_the_first_stop_is_stopped_again(point, monkeypatch):
@@ -115,7 +115,7 @@ def test_a_plugin_that_swallows_the_first_stop_is_stopped_again(point, monkeypat
 
 def test_a_hook_that_hangs_is_stopped(point, monkeypatch):
     monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
-    catalog = read(discover([good(point, "slow", "import time; time.sleep(60)"), good(point, "fine")]))
+    catalog = read_catalog(discover([good(point, "slow", "import time; time.sleep(60)"), good(point, "fine")]))
     assert catalog.names("editor") == ["fine"]
     assert "did not return within 0.2 s" in catalog.broken["slow"].broken
 
@@ -124,7 +124,7 @@ def test_a_hook_that_hangs_is_stopped(point, monkeypatch):
 @pytest.mark.parametrize("hook", [False, True])
 def test_whatever_a_plugin_raises_breaks_that_plugin_only(point, error, hook):
     bad = good(point, "bad", f"raise {error}") if hook else point("bad", f"raise {error}")
-    catalog = read(discover([good(point, "first"), bad, good(point, "last")]))
+    catalog = read_catalog(discover([good(point, "first"), bad, good(point, "last")]))
     assert catalog.names("editor") == ["first", "last"]
     assert catalog.broken["bad"].broken.startswith(error.partition("(")[0])
 
@@ -172,7 +172,7 @@ def test_a_timeout_that_is_no_number_of_seconds_is_an_error(point, monkeypatch, 
 def test_without_a_limit_a_plugin_takes_its_time(point, monkeypatch):
     monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0")
     plugins = discover([good(point, "slow", "import time; time.sleep(0.2)")])
-    assert read(plugins).names("editor") == ["slow"]
+    assert read_catalog(plugins).names("editor") == ["slow"]
     assert 0.2 <= plugins.installed["slow"].seconds < 20
 
 
@@ -198,4 +198,4 @@ def test_plugins_are_loaded_in_other_threads_without_a_limit(point):
     thread = threading.Thread(target=lambda: found.append(discover(points)))
     thread.start()
     thread.join()
-    assert read(found[0]).names("editor") == ["fine"]
+    assert read_catalog(found[0]).names("editor") == ["fine"]

@@ -7,12 +7,12 @@ import re
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.page import page
+from ke_core.report.page import report_page
 from ke_core.report.run import Reported
 from ke_core.report.tally import Tally
-from ke_core.results.agreement import Agreement, Check, keep
+from ke_core.results.agreement import Agreement, AgreementCheck, save_check
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex
@@ -30,10 +30,10 @@ SPEC = RunSpec(
     edited_form="cloze",
 )
 SCORES = (
-    Score(metric="fact-recall", aspect="consistent", value=0.5, n=10, style="cot"),
-    Score(metric="fact-recall", aspect="consistent", value=0.4, n=4, style="cot", tags={"hops": "2"}),
-    Score(metric="drift", aspect="kl", value=0.1, n=3),
-    Score(metric="cost", aspect="edit-seconds", value=2.0, n=3, measure="s"),
+    MetricScore(metric="fact-recall", aspect="consistent", value=0.5, n=10, style="cot"),
+    MetricScore(metric="fact-recall", aspect="consistent", value=0.4, n=4, style="cot", tags={"hops": "2"}),
+    MetricScore(metric="drift", aspect="kl", value=0.1, n=3),
+    MetricScore(metric="cost", aspect="edit-seconds", value=2.0, n=3, measure="s"),
 )
 COLUMNS = {"fact-recall": {"consistent": "consistent"}, "drift": {"kl": "KL"}, "cost": {"edit-seconds": "time"}}
 TOLD = "judge llm agrees too little with labels written by hand: facts kappa 0.41 (n 60)"
@@ -49,7 +49,7 @@ def reported(judge=JUDGE):
 
 
 def checked(kappa):
-    keep(Check(judge=JUDGE, items="0", agreements={"facts": Agreement(n=60, agreed=40, kappa=kappa)}))
+    save_check(AgreementCheck(judge=JUDGE, items="0", agreements={"facts": Agreement(n=60, agreed=40, kappa=kappa)}))
 
 
 def drawn(group):
@@ -95,7 +95,7 @@ def test_every_row_of_the_csv_that_rests_on_the_judge_has_the_warning():
 def test_the_page_has_the_warning_at_its_tables_and_the_terminal_under_them():
     checked(0.41)
     assert html_page([reported()], []).count(f'<p class="warning">Warning: {TOLD}</p>') == 2
-    assert f"warning: {TOLD}" in drawn(page([reported()]))
+    assert f"warning: {TOLD}" in drawn(report_page([reported()]))
 
 
 def test_a_judge_whose_model_was_never_checked_is_a_warning_too():

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.report.grid import slice_grids
 from ke_core.report.run import Reported
@@ -23,7 +23,7 @@ SPEC = RunSpec(
 
 
 def score(value, n, **tags):
-    return Score(metric="m", aspect="multi-hop", value=value, n=n, style="direct", tags=tags)
+    return MetricScore(metric="m", aspect="multi-hop", value=value, n=n, style="direct", tags=tags)
 
 
 def reported(*scores):

@@ -7,16 +7,16 @@ import pytest
 from attrs import evolve
 from rich.console import Console
 
-from ke_core.data.records import Batch, Judged, Replied, Spent
-from ke_core.data.results import Answer, Cost, Failure, Interval, Score
+from ke_core.data.records import Batch, Judged, Replied, Usage
+from ke_core.data.results import Answer, Cost, Failure, Interval, MetricScore
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.engine.absent import NO_MODEL
-from ke_core.report.clean import clean, one_line
+from ke_core.report.clean import one_line, sanitize
 from ke_core.report.effort import Effort, effort_scores
 from ke_core.report.footer import footer
-from ke_core.report.numbers import counted, duration, interval, number
-from ke_core.report.page import page
-from ke_core.report.run import Reported, columns, labels, plan_words
+from ke_core.report.numbers import count_noun, duration, format_interval, format_score
+from ke_core.report.page import report_page
+from ke_core.report.run import Reported, metric_columns, plan_words, run_labels
 from ke_core.report.spent import spent_words
 from ke_core.report.table import score_tables, slice_tables
 from ke_core.report.tally import Tally, tally
@@ -43,7 +43,7 @@ def spec(editor="memit", **changes):
 
 def score(value, n=10, aspect="multi-hop", *, phase="after", style="direct", **more):
     bounds = None if value is None else Interval(low=max(0.0, value - 0.1), high=min(1.0, value + 0.1))
-    return Score(
+    return MetricScore(
         metric="multi", aspect=aspect, value=value, n=n, phase=phase, style=style, **{"interval": bounds, **more}
     )
 
@@ -94,12 +94,12 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
 
 def test_columns_stand_in_the_order_of_the_metric_and_unmeasured_ones_are_left_out():
     run = reported(score(0.1), score(0.2, aspect="efficacy"), score(None, 0, aspect="never"))
-    assert [column.heading for column in columns([run])] == ["edit-wise", "multi-hop"]
+    assert [column.heading for column in metric_columns([run])] == ["edit-wise", "multi-hop"]
 
 
 def test_a_metric_that_is_not_installed_shows_all_its_aspects():
     run = evolve(reported(score(0.1), score(0.2, aspect="efficacy")), columns={"multi": {}})
-    assert [column.heading for column in columns([run])] == ["multi-hop", "efficacy"]
+    assert [column.heading for column in metric_columns([run])] == ["multi-hop", "efficacy"]
 
 
 def test_each_style_has_a_row_in_the_order_of_the_specification():
@@ -147,17 +147,17 @@ def test_breakdowns_go_by_tag_with_an_n_in_every_cell():
 
 def test_runs_of_one_editor_are_told_apart_by_what_differs():
     other = ModelRef(source="hf", id="large", digest="b")
-    assert labels([reported(), reported(editor="none")]) == ["memit", "none"]
-    assert labels([reported(), reported(model=other)]) == ["memit, tiny", "memit, large"]
-    assert labels([reported(plan=Plan(limit=9)), reported(plan=Plan(size=None, limit=9))]) == [
+    assert run_labels([reported(), reported(editor="none")]) == ["memit", "none"]
+    assert run_labels([reported(), reported(model=other)]) == ["memit, tiny", "memit, large"]
+    assert run_labels([reported(plan=Plan(limit=9)), reported(plan=Plan(size=None, limit=9))]) == [
         "memit, each case edited alone", "memit, all cases edited together",
     ]  # fmt: skip
-    assert labels([reported(plan=Plan(ask=9)), reported(plan=Plan(protocol="sample", size=5, ask=9))]) == [
+    assert run_labels([reported(plan=Plan(ask=9)), reported(plan=Plan(protocol="sample", size=5, ask=9))]) == [
         "memit, partition, each case edited alone", "memit, sample, 5 edited",
     ]  # fmt: skip
-    assert labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
+    assert run_labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
     alike = [reported(), reported(seed=1)]
-    assert labels(alike) == [f"memit {run.spec.id[:8]}" for run in alike]
+    assert run_labels(alike) == [f"memit {run.spec.id[:8]}" for run in alike]
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_observations_that_were_not_made_are_named_as_their_columns_are():
 
 def test_times_that_are_too_short_to_be_read_have_no_powers_of_ten():
     short = score(1.176e-05, measure="s", interval=Interval(low=1e-7, high=0.00123))
-    assert (number(short), interval(short)) == ("0.000", "0.000-0.001230")
-    assert number(score(1.176e-05, measure="nats")) == "1.176e-05"
+    assert (format_score(short), format_interval(short)) == ("0.000", "0.000-0.001230")
+    assert format_score(score(1.176e-05, measure="nats")) == "1.176e-05"
 
 
 def test_prompts_that_are_too_long_are_told_together_with_their_lengths():
@@ -255,9 +255,9 @@ def test_prompts_that_are_too_long_are_told_together_with_their_lengths():
 
 def test_a_control_without_a_model_is_no_other_model():
     runs = [reported(score(0.1)), reported(score(0.2), editor="parrot", model=NO_MODEL)]
-    assert "atlas on tiny: value in %" in drawn(page(runs))
+    assert "atlas on tiny: value in %" in drawn(report_page(runs))
     assert "model: tiny, float32, weights abcdef012345 (memit); none (parrot)" in flat(footer(runs))
-    assert "atlas on no model" in drawn(page(runs[1:]))
+    assert "atlas on no model" in drawn(report_page(runs[1:]))
 
 
 def test_a_run_that_is_not_judged_says_so():
@@ -266,7 +266,7 @@ def test_a_run_that_is_not_judged_says_so():
 
 def test_words_of_a_model_are_shown_and_not_obeyed():
     evil = Tally(failures=Counter({"[bold red]x[/] \x1b[2J \u202e": 1}))
-    text = drawn(page([reported(score(0.1), tally=evil, editor="memit")]))
+    text = drawn(report_page([reported(score(0.1), tally=evil, editor="memit")]))
     assert "[bold red]x[/] \\x1b[2J \\u202e" in text
 
 
@@ -274,7 +274,7 @@ def test_a_page_of_ten_columns_and_five_runs_fits_100_columns():
     names = {f"aspect-{n}": f"a heading of words {n}" for n in range(7)}
     scores = [score(1.0, 3000, aspect) for aspect in names]
     runs = [evolve(reported(*scores, editor=editor), columns={"multi": names}) for editor in ("none", "memit", "mello")]
-    text = drawn(page(runs))
+    text = drawn(report_page(runs))
     assert text.count("100.0\n") + text.count("100.0 ") >= 21
     assert text.count("90.0-100") == 21
 
@@ -395,13 +395,13 @@ def test_before_the_first_edit_the_number_of_cases_is_not_known():
 
 
 def test_numbers_are_written_for_people():
-    assert [number(score(value)) for value in (0.0, -0.0001, 0.4567, 1.0)] == ["0.0", "0.0", "45.7", "100.0"]
-    assert number(None) == number(score(None, 0)) == "-"
-    assert [number(score(value, measure="s")) for value in (0.0, 1.0, 12.3456, 1234.5)] == [
+    assert [format_score(score(value)) for value in (0.0, -0.0001, 0.4567, 1.0)] == ["0.0", "0.0", "45.7", "100.0"]
+    assert format_score(None) == format_score(score(None, 0)) == "-"
+    assert [format_score(score(value, measure="s")) for value in (0.0, 1.0, 12.3456, 1234.5)] == [
         "0.000", "1.000", "12.35", "1,234",
     ]  # fmt: skip
-    assert [interval(score(value)) for value in (0.5, 0.05, 0.95)] == ["40.0-60.0", "0-15.0", "85.0-100"]
-    assert interval(score(0.5, interval=None)) == interval(None) == ""
+    assert [format_interval(score(value)) for value in (0.5, 0.05, 0.95)] == ["40.0-60.0", "0-15.0", "85.0-100"]
+    assert format_interval(score(0.5, interval=None)) == format_interval(None) == ""
     assert [duration(s) for s in (0.034, 4.06, 99.9, 200, 7500)] == [
         "0.03 s",
         "4.1 s",
@@ -409,25 +409,25 @@ def test_numbers_are_written_for_people():
         "3 min 20 s",
         "2 h 5 min",
     ]
-    assert [counted(n, "case") for n in (0, 1, 3000)] == ["0 cases", "1 case", "3,000 cases"]
-    assert counted(2, "failed reply", "failed replies") == "2 failed replies"
+    assert [count_noun(n, "case") for n in (0, 1, 3000)] == ["0 cases", "1 case", "3,000 cases"]
+    assert count_noun(2, "failed reply", "failed replies") == "2 failed replies"
 
 
 def test_text_is_cleaned_of_what_a_terminal_would_obey():
-    assert clean("a\tb\nc") == "a\tb\nc"
-    assert clean("\x1b]0;t\x07 \u2066x \ud800 é 中") == "\\x1b]0;t\\x07 \\u2066x \\ud800 é 中"
+    assert sanitize("a\tb\nc") == "a\tb\nc"
+    assert sanitize("\x1b]0;t\x07 \u2066x \ud800 é 中") == "\\x1b]0;t\\x07 \\u2066x \\ud800 é 中"
     assert literal("[link=http://x]y[/link]").plain == "[link=http://x]y[/link]"
     assert one_line("a\n b " + "c" * 100, 10) == "a b ccc..."
 
 
 def test_a_cost_says_for_how_much_of_it_nobody_said_a_price_and_how_much_was_not_counted():
-    priced = Spent(requests=2, prompt_tokens=1_000_000, tokens=500_000, price_in=2.0, price_out=10.0)
-    free = Spent(requests=3, retries=1, prompt_tokens=7, tokens=1, unmetered=1)
+    priced = Usage(requests=2, prompt_tokens=1_000_000, tokens=500_000, price_in=2.0, price_out=10.0)
+    free = Usage(requests=3, retries=1, prompt_tokens=7, tokens=1, unmetered=1)
     assert spent_words([priced]) == (
-        "2 requests, 0 tried again, 1,000,000 prompt tokens and 500,000 generated, which cost 7.0000"
+        "2 requests, 0 retried, 1,000,000 prompt tokens and 500,000 generated, which cost 7.0000"
     )
     assert spent_words([priced, free]) == (
-        "5 requests, 1 tried again, 1,000,007 prompt tokens and 500,001 generated (without 1 answer that came without "
+        "5 requests, 1 retried, 1,000,007 prompt tokens and 500,001 generated (without 1 answer that came without "
         "a count), which cost 7.0000 (without 3 requests made when no price was said)"
     )
     assert "cost" not in spent_words([free])

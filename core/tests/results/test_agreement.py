@@ -4,7 +4,7 @@ import pytest
 
 from ke_core.data.runspec import Component, ModelRef
 from ke_core.errors import DamagedArtifact
-from ke_core.results.agreement import KIND, Check, agreement, keep, kept, warning
+from ke_core.results.agreement import KIND, AgreementCheck, agreement_warning, kept, measure_agreement, save_check
 
 MODEL = ModelRef(source="hf", id="small", digest="0" * 64)
 JUDGE = Component(name="llm", distribution="d", version="1", options={"asks": "both"}, model=MODEL)
@@ -19,7 +19,7 @@ def labels(yes_yes, yes_no, no_yes, no_no):
 
 def test_kappa_of_a_table_worked_by_hand():
     """20, 5, 10, 15 of 50: agreed .7; by chance .5 * .6 + .5 * .4 = .5; kappa (.7 - .5) / (1 - .5) = .4."""
-    found = agreement(*labels(20, 5, 10, 15))
+    found = measure_agreement(*labels(20, 5, 10, 15))
     assert (found.n, found.agreed) == (50, 35)
     assert found.kappa == pytest.approx(0.4)
     assert not found.enough
@@ -27,40 +27,40 @@ def test_kappa_of_a_table_worked_by_hand():
 
 def test_kappa_of_three_labels_worked_by_hand():
     """2 of 2 a, 1 of 2 b, 2 of 2 c: agreed 5/6; chance (2*2 + 2*1 + 2*3) / 36 = 1/3; kappa (1/2) / (2/3) = .75."""
-    found = agreement(["a", "a", "b", "b", "c", "c"], ["a", "a", "b", "c", "c", "c"])
+    found = measure_agreement(["a", "a", "b", "b", "c", "c"], ["a", "a", "b", "c", "c", "c"])
     assert found.kappa == pytest.approx(0.75)
 
 
 def test_perfect_agreement_is_one_and_chance_is_zero():
-    assert agreement(*labels(25, 0, 0, 25)).kappa == 1
-    assert agreement(*labels(10, 10, 10, 10)).kappa == 0
+    assert measure_agreement(*labels(25, 0, 0, 25)).kappa == 1
+    assert measure_agreement(*labels(10, 10, 10, 10)).kappa == 0
 
 
 def test_a_judge_that_always_says_the_same_has_kappa_zero_however_often_it_is_right():
-    found = agreement(*labels(45, 0, 5, 0))
+    found = measure_agreement(*labels(45, 0, 5, 0))
     assert (found.agreed, found.kappa) == (45, 0)
 
 
 def test_with_one_label_alone_kappa_is_undefined_and_not_enough():
-    found = agreement(["yes"] * 50, ["yes"] * 50)
+    found = measure_agreement(["yes"] * 50, ["yes"] * 50)
     assert (found.kappa, found.interval, found.enough) == (None, None, False)
     assert "undefined" in str(found)
 
 
 def test_the_interval_holds_kappa_and_is_the_same_every_time():
-    found = agreement(*labels(20, 5, 10, 15))
+    found = measure_agreement(*labels(20, 5, 10, 15))
     assert found.interval.low < 0.4 < found.interval.high
-    assert found == agreement(*labels(20, 5, 10, 15))
+    assert found == measure_agreement(*labels(20, 5, 10, 15))
     assert 0.05 < found.interval.low < 0.25
     assert 0.55 < found.interval.high < 0.75
 
 
 def check(judge, kappa_of):
-    return Check(judge=judge, items="0" * 64, agreements={"facts": agreement(*kappa_of)})
+    return AgreementCheck(judge=judge, items="0" * 64, agreements={"facts": measure_agreement(*kappa_of)})
 
 
 def test_a_check_is_found_again_by_judge_options_and_model(ke_cache_dir):
-    keep(check(JUDGE, labels(25, 0, 1, 24)))
+    save_check(check(JUDGE, labels(25, 0, 1, 24)))
     assert kept(JUDGE).agreements["facts"].kappa == pytest.approx(0.96, abs=0.01)
     other = ModelRef(source="hf", id="small", digest="1" * 64)
     for changed in ({"options": {"asks": "facts"}}, {"model": other}, {"version": "2"}):
@@ -69,21 +69,23 @@ def test_a_check_is_found_again_by_judge_options_and_model(ke_cache_dir):
 
 
 def test_a_judge_with_a_model_warns_until_it_was_checked_well(ke_cache_dir):
-    assert warning(JUDGE) == "judge llm has not been checked: ke judges check llm --judge-model small"
-    keep(check(JUDGE, labels(20, 5, 10, 15)))
-    assert warning(JUDGE).startswith("judge llm agrees too little with labels written by hand: facts kappa 0.40,")
-    keep(check(JUDGE, labels(25, 0, 1, 24)))
-    assert warning(JUDGE) == ""
+    assert agreement_warning(JUDGE) == "judge llm has not been checked: ke judges check llm --judge-model small"
+    save_check(check(JUDGE, labels(20, 5, 10, 15)))
+    assert agreement_warning(JUDGE).startswith(
+        "judge llm agrees too little with labels written by hand: facts kappa 0.40,"
+    )
+    save_check(check(JUDGE, labels(25, 0, 1, 24)))
+    assert agreement_warning(JUDGE) == ""
 
 
 def test_a_rule_warns_only_where_a_check_went_badly(ke_cache_dir):
-    assert warning(RULE) == ""
-    keep(check(RULE, labels(20, 5, 10, 15)))
-    assert "alias agrees too little" in warning(RULE)
+    assert agreement_warning(RULE) == ""
+    save_check(check(RULE, labels(20, 5, 10, 15)))
+    assert "alias agrees too little" in agreement_warning(RULE)
 
 
 def test_a_damaged_check_is_no_check(ke_cache_dir):
-    keep(check(JUDGE, labels(25, 0, 1, 24))).write_text("{", encoding="utf-8")
+    save_check(check(JUDGE, labels(25, 0, 1, 24))).write_text("{", encoding="utf-8")
     with pytest.warns(DamagedArtifact, match="checksum does not match; check the judge again"):
         assert kept(JUDGE) is None
     assert [path.suffix for path in (ke_cache_dir / "artifacts" / KIND).iterdir()]

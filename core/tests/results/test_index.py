@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
 from ke_core.data.results import Answer, Failure, Judgement, Verdict
 from ke_core.data.runspec import Component
 from ke_core.errors import BadRun
@@ -81,10 +81,10 @@ def test_a_case_has_its_batches_and_is_a_control_or_not(index):
 
 def test_every_record_that_counts_is_read_again(index):
     probed = Probed(batch="batch-1", metric="m", phase="after", replies={"q": Answer(text="a")})
-    spent = Spent(id="s", requests=2)
+    spent = Usage(id="s", requests=2)
     found = index(BATCH, replied("1", "a"), spent, probed, judged("1", ONE), judged("1", OTHER))
     kinds = [type(record) for record in found.records()]
-    assert kinds == [Batch, Spent, Probed, Replied, Judged]
+    assert kinds == [Batch, Usage, Probed, Replied, Judged]
     assert found.probed("batch-1", "m") == probed
     assert found.probed("batch-1", "other") is None
 

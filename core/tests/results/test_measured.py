@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.data.codec import to_json
-from ke_core.data.results import SHARE, Score
+from ke_core.data.results import SHARE, MetricScore
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadRun
 from ke_core.results.folder import RunFolder
@@ -29,7 +29,7 @@ def written(tmp_path):
 
     def scored(**changed):
         folder = RunFolder.create(tmp_path / "run", SPEC)
-        score = to_json(Score(metric="m", aspect="a", value=0.5, n=2)) | changed
+        score = to_json(MetricScore(metric="m", aspect="a", value=0.5, n=2)) | changed
         metric = {"component": to_json(EXACT), "scores": [score]}
         folder.write_scores({"schema": 1, "judge": to_json(EXACT), "metrics": [metric]})
         return read_scores(folder).scores

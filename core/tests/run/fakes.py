@@ -20,7 +20,7 @@ from ke_core.data.prompts import Decoding, Prompt
 from ke_core.data.queries import EFFICACY, Case, Gold, Probe, Query
 from ke_core.data.results import Answer, Failure, Judgement, Value, Verdict
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.errors import EditFailed
 from ke_core.protocols import DatasetInfo, Material
 from ke_core.requests import Generate
@@ -112,7 +112,7 @@ class Overwrite:
             model.hooks.append("trace")
 
     def edited(self, session, edits):
-        return Direct(session, {"norm": len(edits)})
+        return PassthroughModel(session, {"norm": len(edits)})
 
 
 class Notes(Overwrite):
@@ -303,7 +303,7 @@ class Failing:
 
 if __name__ == "__main__":
     from ke_core.results.folder import RunFolder
-    from ke_core.run.evaluation import run
+    from ke_core.run.evaluation import run_job
 
     job = slow_job(0.3)
-    run(job, RunFolder.create(Path(sys.argv[1]), job.spec))
+    run_job(job, RunFolder.create(Path(sys.argv[1]), job.spec))

@@ -1,10 +1,12 @@
 from attrs import evolve
 
-from ke_core.run.asks import Asker, asked, queries
+from ke_core.run.asks import RequestBuilder, in_form, queries_of
 
 
 def asker(fakes, **options):
-    return Asker(dataset=fakes.Towers(made=()), styles=("direct", "cot"), **{"edited_form": "cloze", **options})
+    return RequestBuilder(
+        dataset=fakes.Towers(made=()), styles=("direct", "cot"), **{"edited_form": "cloze", **options}
+    )
 
 
 def of(units, style, query):
@@ -24,15 +26,15 @@ def test_the_fact_of_an_edit_is_asked_as_the_cloze_after_editing_only(fakes):
 
 def test_other_queries_keep_their_form(fakes):
     case = fakes.tower(1)
-    (where, country) = queries(case, "after")
-    assert asked(country, "after", "cloze", edited=True) is country
-    assert asked(evolve(where, cloze=None), "after", "cloze", edited=True).form == "question"
+    (where, country) = queries_of(case, "after")
+    assert in_form(country, "after", "cloze", edited=True) is country
+    assert in_form(evolve(where, cloze=None), "after", "cloze", edited=True).form == "question"
 
 
 def test_a_query_of_two_probes_is_asked_once_and_conditions_are_asked_before(fakes):
     case = fakes.tower(1)
-    assert [query.id for query in queries(case, "after")] == ["where", "country"]
-    assert [query.id for query in queries(case, "before")] == ["known", "where", "country"]
+    assert [query.id for query in queries_of(case, "after")] == ["where", "country"]
+    assert [query.id for query in queries_of(case, "before")] == ["known", "where", "country"]
 
 
 def test_a_style_in_which_a_query_is_not_asked_is_left_out(fakes):

@@ -13,13 +13,13 @@ from attrs import evolve
 from ke_core.data.queries import Probe, Query
 from ke_core.data.results import Answer, Failure, Scored
 from ke_core.data.runspec import Plan
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Likelihood, Material
 from ke_core.results.folder import RunFolder
-from ke_core.run.asks import Asker
+from ke_core.run.asks import RequestBuilder
 from ke_core.run.blinding import Blinder
-from ke_core.run.evaluation import run
+from ke_core.run.evaluation import run_job
 
 WORDS = (" Rome", " Paris", " Oslo", " Lima")
 
@@ -29,7 +29,7 @@ def blinder(fakes, **changes):
 
 
 def asks_of(fakes, job):
-    asker = Asker(dataset=job.dataset, styles=job.spec.styles, edited_form="question", own_prompt=True)
+    asker = RequestBuilder(dataset=job.dataset, styles=job.spec.styles, edited_form="question", own_prompt=True)
     bank = {edit.id: edit for case in job.cases for edit in case.edits}
     return [ask for case in job.cases for unit in asker.after(case, bank, edited=True) for ask in unit.questions]
 
@@ -168,12 +168,12 @@ def test_a_model_that_is_asked_directly_is_asked_everything_at_once_by_the_core(
     job = fakes.make_job(1)
     given = []
 
-    class Spying(Direct):
+    class Spying(PassthroughModel):
         def solve(self, ask):
             given.append(ask.query)
             return super().solve(ask)
 
-    plain = Direct(job.session)
+    plain = PassthroughModel(job.session)
     plain.solve = given.append  # a real one, tampered with: its own methods are not called
     asks = asks_of(fakes, job)
     assert [reply.text for reply in Blinder.of(job).answer(plain, asks)] == ["Paris", "France"]
@@ -210,7 +210,7 @@ def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run(job, folder)
+    run_job(job, folder)
     lines = [line for line in folder.read() if type(line).__name__ == "Replied" and line.phase == "after"]
     assert {line.case: {*line.replies} for line in lines} == {"1": {"where", "country"}, "2": {"where", "country"}}
     assert not {"1", "2", "where", "country"} & {name for ask in seen[0] for name in (ask.id, ask.case, ask.query)}

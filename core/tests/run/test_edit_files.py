@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from ke_core.errors import BadData
-from ke_core.run.edit_files import from_sentence, read_edits
+from ke_core.run.edit_files import edit_from_sentence, read_edits
 
 GOOD = {"prompt": "The mother tongue of Danielle Darrieux is", "subject": "Danielle Darrieux", "target_new": "English"}
 
@@ -180,7 +180,7 @@ def test_s8_ids_follow_the_content_and_not_the_place(tmp_path):
      ("Its capital is => Washington D.C.", "Its", "", "Its capital is", "Washington D.C.")],
 )  # fmt: skip
 def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, prompt, target):
-    found = from_sentence(sentence, subject, object_)
+    found = edit_from_sentence(sentence, subject, object_)
     assert (found.prompt, found.target) == (prompt, target)
     assert found.source == "the command line"
 
@@ -195,7 +195,7 @@ def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, p
 )  # fmt: skip
 def test_a_sentence_that_cannot_be_cut_is_refused(sentence, subject, object_, words):
     with pytest.raises(BadData, match=words):
-        from_sentence(sentence, subject, object_)
+        edit_from_sentence(sentence, subject, object_)
 
 
 def test_a_bare_statement_is_an_edit_without_a_subject(tmp_path):

@@ -9,11 +9,11 @@ from attrs import evolve
 from ke_core.data.runspec import Plan
 from ke_core.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
 from ke_core.plugin import hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import bare
+from ke_core.plugins.catalog import read_catalog
+from ke_core.plugins.manager import empty_manager
 from ke_core.results.folder import RunFolder
-from ke_core.run.estimate import work_of
-from ke_core.run.evaluation import EvalRequest, judge, prepare, resolve, run, score
+from ke_core.run.estimate import workload_of
+from ke_core.run.evaluation import EvalRequest, judge_folder, prepare, resolve_request, run_job, score_folder
 from ke_core.run.session import ModelChoice
 from ke_core.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import finished
@@ -37,9 +37,9 @@ def catalog(fakes, ke_cache_dir):
         ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
         ke_models=hookimpl(lambda: [spec, evolve(spec, name="hf")], specname="ke_models"),
     )
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(plugin, "fakes")
-    found = read(plugins)
+    found = read_catalog(plugins)
     assert not found.broken
     return SimpleNamespace(catalog=found, loaded=loaded)
 
@@ -55,7 +55,7 @@ def prepared(catalog, **changes):
 
 def test_a_whole_run(catalog, tmp_path):
     job = prepared(catalog, plan=Plan(size=2), options={"towers": {"n": "5"}, "overwrite": {"layers": "3,4"}})
-    finished = run(job, RunFolder.create(tmp_path / "run", job.spec))
+    finished = run_job(job, RunFolder.create(tmp_path / "run", job.spec))
     assert (finished.failures, finished.skipped, len(job.cases)) == (0, 0, 5)
     assert all(s.value == 1.0 for s in finished.scores)
     assert job.spec.editor.options == {"gold": False, "layers": [3, 4]}
@@ -68,19 +68,19 @@ def test_a_whole_run(catalog, tmp_path):
 
 
 def test_what_the_unedited_model_is_asked_in_own_prompts_is_counted_beforehand(catalog):
-    found = resolve(request(editor="notes"), catalog.catalog)
+    found = resolve_request(request(editor="notes"), catalog.catalog)
     spec = evolve(found.editor.spec, own_before=True)
     own = evolve(found, editor=evolve(found.editor, spec=spec))
-    assert work_of(own, set()).unedited - work_of(found, set()).unedited == 2 * len(found.cases) > 0
+    assert workload_of(own, set()).unedited - workload_of(found, set()).unedited == 2 * len(found.cases) > 0
 
 
 def test_a_recorded_run_is_judged_and_scored_again_without_the_model(catalog, tmp_path):
     job = prepared(catalog, options={"towers": {"n": "3"}})
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    finished = run(job, folder)
+    finished = run_job(job, folder)
     loaded = len(catalog.loaded)
-    assert judge(folder, catalog.catalog) == 0
-    assert score(folder, catalog.catalog) == list(finished.scores)
+    assert judge_folder(folder, catalog.catalog) == 0
+    assert score_folder(folder, catalog.catalog) == list(finished.scores)
     assert len(catalog.loaded) == loaded
 
 
@@ -168,11 +168,11 @@ def test_one_model_serves_several_editors(catalog):
 def test_a_dataset_that_changed_since_is_noticed(catalog, fakes, tmp_path, monkeypatch):
     job = prepared(catalog)
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run(job, folder)
+    run_job(job, folder)
     info = evolve(job.dataset.info(), sha256="changed")
     monkeypatch.setattr(fakes.Towers, "info", lambda self: info)
     with pytest.raises(BadRun, match="towers is not what"):
-        score(folder, catalog.catalog)
+        score_folder(folder, catalog.catalog)
 
 
 def test_two_cases_of_one_id_are_refused(catalog, fakes, monkeypatch):
@@ -202,7 +202,7 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
             error="HTTPError", message=f"401 for {fakes.tower_of(ask)}: Bearer hf_abcdefghijkl"
         )
         job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
-        run(job, RunFolder.create(tmp_path / "run", job.spec))
+        run_job(job, RunFolder.create(tmp_path / "run", job.spec))
         for file in (tmp_path / "run").iterdir():
             assert b"hf_abcdefghijkl" not in file.read_bytes()
         assert b"Bearer [HF_TOKEN]" in (tmp_path / "run" / "records.jsonl").read_bytes()
@@ -220,8 +220,8 @@ def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tm
     job = prepared(catalog)
     assert job.spec.editor.rests_on == {"encoder": "one"}
     assert prepared(catalog).spec.id == job.spec.id
-    run(job, RunFolder.create(tmp_path / "run", job.spec))
-    assert finished(resolve(request(), catalog.catalog), tmp_path / "run", catalog.catalog)
+    run_job(job, RunFolder.create(tmp_path / "run", job.spec))
+    assert finished(resolve_request(request(), catalog.catalog), tmp_path / "run", catalog.catalog)
     monkeypatch.setattr(fakes.Overwrite, "rests_on", lambda _self, _session: {"encoder": "other"})
     assert prepared(catalog).spec.id != job.spec.id
     with pytest.raises(BadRun, match="another run"):
@@ -231,7 +231,7 @@ def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tm
 def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(catalog, tmp_path, monkeypatch):
     from attrs import field, frozen
 
-    from ke_core.plugins.catalog import Offer
+    from ke_core.plugins.catalog import Registration
     from ke_core.run.components import _chosen
     from ke_core.specs import EditorSpec
 
@@ -241,7 +241,7 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
         prompts: str = field(default="", metadata={"file": True, "words": ("dataset",)})
 
     spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
-    offer = Offer(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
+    offer = Registration(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
     assert _chosen(catalog.catalog, offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
     seen = []
     for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):

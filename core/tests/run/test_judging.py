@@ -11,7 +11,7 @@ from ke_core.errors import KEError
 from ke_core.results.folder import RunFolder
 from ke_core.run import judging
 from ke_core.run.asking import evaluate
-from ke_core.run.judging import held, judge_run, judged
+from ke_core.run.judging import held, judge_items, judge_run
 from ke_testing.fakes import ScriptedModel, make_session
 
 PARIS, ROME, TOWER = Entity(label="Paris"), Entity(label="Rome"), Entity(label="Tower 1")
@@ -112,6 +112,6 @@ def test_log_probabilities_go_to_judges_that_read_them(fakes, scored, seen):
         Item(query=query, reply=Failure(error="NoLikelihood", message="none")),
         Item(query=query, reply=Failure(error="Gone", message="gone")),
     ]
-    found = judged(asker, fakes.component("a"), items, session=make_session(ScriptedModel([])), scored=scored)
+    found = judge_items(asker, fakes.component("a"), items, session=make_session(ScriptedModel([])), scored=scored)
     assert len(asker.seen) == seen
     assert [one.verdict for one in found] == [Verdict.UNSURE, Verdict.UNSURE, Verdict.WRONG]

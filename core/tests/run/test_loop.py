@@ -14,7 +14,7 @@ from ke_core.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooMa
 from ke_core.protocols import Question
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate
-from ke_core.run.loop import BASE
+from ke_core.run.loop import UNEDITED_BATCH
 
 
 def done(job, path):
@@ -39,7 +39,7 @@ def test_v6_base_answers_are_asked_before_the_first_edit(fakes, tmp_path):
     kinds = [kind for kind, _what in job.session.model.log]
     first = kinds.index("edit")
     assert first == len([kind for kind in kinds[:first] if kind == "ask"]) > 0
-    base = replied(records, batch=BASE)
+    base = replied(records, batch=UNEDITED_BATCH)
     assert len(base) == 4 * 2  # a line a case and style
     assert all(reply.text in ("Paris", "France") for line in base for reply in line.replies.values())
     assert all(line.phase == "before" for line in base)
@@ -48,14 +48,14 @@ def test_v6_base_answers_are_asked_before_the_first_edit(fakes, tmp_path):
 def test_v14_v6_base_answers_do_not_depend_on_the_editor(fakes, tmp_path):
     _finished, one = done(fakes.make_job(3), tmp_path / "one")
     _finished, other = done(fakes.make_job(3, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path / "other")
-    assert replied(one, batch=BASE) == replied(other, batch=BASE)
+    assert replied(one, batch=UNEDITED_BATCH) == replied(other, batch=UNEDITED_BATCH)
 
 
 def test_an_editor_that_says_so_is_asked_once_without_edits_before_the_first(fakes, tmp_path):
     """ReCoE compares before and after under the same prompt, which is the editor's own."""
     spec, seen = evolve(fakes.NOTES, own_before=True), []
     _finished, records = done(fakes.make_job(3, fakes.Notes(seen), editor_spec=spec), tmp_path)
-    own = replied(records, batch=BASE, style="own")
+    own = replied(records, batch=UNEDITED_BATCH, style="own")
     assert [(line.case, line.phase, set(line.replies)) for line in own] == [
         (case, "before", {"where", "country"}) for case in "123"
     ]

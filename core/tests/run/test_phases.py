@@ -6,16 +6,16 @@ import warnings
 import pytest
 
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import run
-from ke_core.run.phases import watched
+from ke_core.run.evaluation import run_job
+from ke_core.run.phases import measured_phase
 
 MIB = 2**20
 
 
 def test_a_phase_has_its_seconds_and_the_most_memory_in_use_while_it_lasted():
-    with watched("small") as small:
+    with measured_phase("small") as small:
         pass
-    with watched("large") as large:
+    with measured_phase("large") as large:
         held = bytearray(200 * MIB)
         time.sleep(0.1)
         del held
@@ -27,7 +27,7 @@ def test_a_phase_has_its_seconds_and_the_most_memory_in_use_while_it_lasted():
 
 
 def test_a_phase_says_what_ended_it():
-    with pytest.raises(KeyboardInterrupt), watched("stopped") as phase:
+    with pytest.raises(KeyboardInterrupt), measured_phase("stopped") as phase:
         raise KeyboardInterrupt
     assert phase.ended == "KeyboardInterrupt"
 
@@ -44,7 +44,7 @@ def test_a_device_is_asked_by_the_model():
         def device_meter(self):
             return Device()
 
-    with watched("on it", Model()) as phase:
+    with measured_phase("on it", Model()) as phase:
         pass
     assert phase.device == 7
 
@@ -52,7 +52,7 @@ def test_a_device_is_asked_by_the_model():
 def test_a_run_logs_its_start_versions_phases_and_end(fakes, tmp_path, ke_cache_dir):
     job = fakes.make_job(4)
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run(job, folder)
+    run_job(job, folder)
     lines = folder.logged()
     assert [line.get("phase") or line["event"] for line in lines] == [
         "start", "unedited model", "edited model", "judging", "scoring", "end",
@@ -79,7 +79,7 @@ def test_a_run_that_fails_logs_why_with_its_traceback(fakes, tmp_path, ke_cache_
         warnings.simplefilter("default")
         shown = warnings.showwarning = lambda *_words: None
         with pytest.raises(ZeroDivisionError):
-            run(job, folder)
+            run_job(job, folder)
         assert warnings.showwarning is shown
     by = {line["event"]: line for line in folder.logged()}
     assert (by["warning"]["what"], by["warning"]["message"]) == ("UserWarning", "not like this")
@@ -92,7 +92,7 @@ def test_a_run_that_fails_logs_why_with_its_traceback(fakes, tmp_path, ke_cache_
 def test_what_is_left_out_is_logged_by_reason(fakes, tmp_path, ke_cache_dir):
     job = fakes.make_job(3, fakes.Overwrite(refuses=frozenset({fakes.tower(1).edits[0].id})))
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run(job, folder)
+    run_job(job, folder)
     lines = {line["what"]: line for line in folder.logged() if line["event"] == "warning"}
     assert (lines["edits refused"]["message"], lines["edits refused"]["count"]) == ("no such tower", 1)
     assert lines["cases skipped"]["count"] == 1

@@ -11,14 +11,14 @@ from attrs import evolve
 from ke_core.data.codec import from_json, to_json
 from ke_core.data.queries import Probe
 from ke_core.data.records import Batch, Judged, Probed, Replied
-from ke_core.data.results import Answer, Failure, Passes, Peak, Scored, Value, Verdict
+from ke_core.data.results import Answer, Failure, ForwardCalls, Peak, Scored, Value, Verdict
 from ke_core.data.runspec import DataRef, Plan, RunSpec
 from ke_core.errors import NoLikelihood, PluginBroken, TooManyFailures
 from ke_core.protocols import Likelihood
 from ke_core.report.tally import tally_of
 from ke_core.results.folder import RunFolder
-from ke_core.run.asks import Asker
-from ke_core.run.evaluation import run
+from ke_core.run.asks import RequestBuilder
+from ke_core.run.evaluation import run_job
 from ke_core.run.job import Measure
 from ke_core.run.meter import Meter, resident
 from ke_core.run.probing import asks_of
@@ -80,7 +80,7 @@ def scored_tower(fakes, n):
 
 def finished(job, path):
     folder = RunFolder.create(path, job.spec)
-    return folder, run(job, folder)
+    return folder, run_job(job, folder)
 
 
 def records(folder, kind):
@@ -100,7 +100,7 @@ def replies(folder, query, phase="after", style="direct"):
 
 def test_a_query_with_continuations_is_asked_for_their_log_probabilities(fakes):
     case = scored_tower(fakes, 1)
-    asker = Asker(dataset=fakes.Towers(made=()), styles=("direct", "cot"), edited_form="question")
+    asker = RequestBuilder(dataset=fakes.Towers(made=()), styles=("direct", "cot"), edited_form="question")
     (unit, _cot) = asker.after(case, {edit.id: edit for edit in case.edits}, edited=True)
     (ask,) = [ask for ask in unit.questions if isinstance(ask, Likelihood)]
     assert ask == Likelihood(
@@ -255,7 +255,7 @@ def test_killed_between_any_two_bytes_every_model_is_asked_all_the_same(fakes, t
     for n, at in enumerate(range(0, len(content), len(content) // 25)):
         folder = RunFolder.create(tmp_path / str(n), job().spec)
         (folder.path / "records.jsonl").write_bytes(content[:at])
-        run(job(), folder)
+        run_job(job(), folder)
         assert sorted(map(timeless, folder.read())) == wanted, f"cut at byte {at}"
 
 
@@ -345,9 +345,9 @@ def test_how_often_the_model_was_run_for_an_edit_is_on_record_where_it_can_be_to
     assert {batch.passes for batch in records(folder, Batch)} == {None}
     assert all("passes" not in line for line in (folder.path / "records.jsonl").read_text().splitlines())
     job, counts = fakes.make_job(2), iter(range(0, 1000, 3))
-    job.session.model.passes = lambda: Passes(passes=(at := next(counts)), tokens=10 * at)
+    job.session.model.passes = lambda: ForwardCalls(passes=(at := next(counts)), tokens=10 * at)
     folder, _end = finished(job, tmp_path / "telling")
-    assert {batch.passes for batch in records(folder, Batch)} == {Passes(passes=3, tokens=30)}
+    assert {batch.passes for batch in records(folder, Batch)} == {ForwardCalls(passes=3, tokens=30)}
 
 
 @pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")

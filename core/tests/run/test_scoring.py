@@ -11,14 +11,14 @@ from ke_core.data.runspec import Plan
 from ke_core.errors import BadRun, PluginBroken
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate
-from ke_core.run.evaluation import run
+from ke_core.run.evaluation import run_job
 from ke_core.run.judging import judge_run
 from ke_core.run.scoring import score_run
 
 
 def finished(job, path):
     folder = RunFolder.create(path, job.spec)
-    return folder, run(job, folder)
+    return folder, run_job(job, folder)
 
 
 def verdicts(folder, phase):

@@ -7,11 +7,11 @@ from ke_core.data.records import Batch, Replied
 from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Plan
 from ke_core.errors import EditFailed, TooManyFailures, UnsupportedChange
-from ke_core.report.answers import answers
+from ke_core.report.answers import read_answers
 from ke_core.results.folder import RunFolder
 from ke_core.results.lines import to_line
 from ke_core.run.asking import evaluate
-from ke_core.run.evaluation import run
+from ke_core.run.evaluation import run_job
 from ke_core.run.plan import Group, groups, stages
 from ke_core.run.scoring import records_of
 
@@ -226,11 +226,11 @@ def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_las
 
     job = fakes.make_job(4, growing(fakes, once_down), editor_spec=fakes.NOTES, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
-    assert run(job, folder).failures == 8
+    assert run_job(job, folder).failures == 8
     late = growing(fakes, lambda _ask: Answer(text="Berlin"))
-    again = run(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
+    again = run_job(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
     assert again.failures == 0
-    found = answers(folder, job.judging.component)
+    found = read_answers(folder, job.judging.component)
     shown = [
         reply.text for case in found.values() for (_q, phase, _s), reply in case.replies.items() if phase == "after"
     ]
@@ -249,7 +249,7 @@ def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
 
 def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
     job = fakes.make_job(6, plan=evolve(SEQUENCE, evaluate=1, of="all"))
-    scores = run(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
     found = [score for score in scores if score.phase == "after" and score.style == "direct"]
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
     by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
@@ -268,7 +268,7 @@ def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fa
     plan = evolve(SEQUENCE, evaluate=2, of="new")
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
-    scores = run(job, folder).scores
+    scores = run_job(job, folder).scores
     file = folder.path / "records.jsonl"
     earlier, once = (), []
     for record in folder.read():
@@ -280,5 +280,5 @@ def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fa
     file.write_bytes(b"".join(once))
     (folder.path / "records.seal.json").unlink()
     again = fakes.make_job(8, plan=plan)
-    assert run(again, folder).scores == scores
+    assert run_job(again, folder).scores == scores
     assert again.session.model.log == []  # nothing is edited or asked anew

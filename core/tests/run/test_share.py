@@ -4,14 +4,14 @@ import pytest
 from attrs import evolve
 
 from ke_core.data.queries import Case, Entity, Gold, Probe, Query
-from ke_core.data.records import Batch, Probed, Replied, Spent
+from ke_core.data.records import Batch, Probed, Replied, Usage
 from ke_core.data.results import Answer, Failure
 from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig, BadRun, ProcessLost
 from ke_core.results.folder import DAMAGED, PART, RunFolder
-from ke_core.results.writer import writing
+from ke_core.results.writer import open_writer
 from ke_core.run import asking, evaluation, together
-from ke_core.run.evaluation import run
+from ke_core.run.evaluation import run_job
 from ke_core.run.plan import groups, stages
 from ke_core.run.share import Share
 from ke_core.run.together import shared
@@ -104,7 +104,7 @@ def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_f
             [base[1], base[3], evolve(batch, seconds=9.0), replied(group.id, 1), replied(group.id, 3)],
         ]
     ):
-        with writing(run_folder.path / PART.format(rank=rank)) as writer:
+        with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append(records)
     with shared(run_folder, World(), to_do, "base"):
         assert list(run_folder.read()) == [*base, batch, *(replied(group.id, n) for n in range(4)), probed]
@@ -116,7 +116,7 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
     to_do = made(2, size=None)
     with run_folder.writing() as writer:
         writer.append([replied("batch-1", 0)])
-    with writing(run_folder.path / PART.format(rank=1)) as writer:
+    with open_writer(run_folder.path / PART.format(rank=1)) as writer:
         writer.append([replied("batch-1", 0, "Other"), replied("batch-1", 1)])
     with shared(run_folder, World(), to_do, "base"):
         pass
@@ -131,13 +131,13 @@ def test_what_was_asked_again_after_a_failure_that_passes_is_taken_in_once(run_f
     with run_folder.writing() as writer:
         writer.append([sick, probed_sick, replied("batch-1", 1)])
     for _start in range(2):
-        with writing(run_folder.path / PART.format(rank=1)) as writer:
+        with open_writer(run_folder.path / PART.format(rank=1)) as writer:
             writer.append([sick, replied("batch-1", 1, "Other")])  # of the start before
         with shared(run_folder, World(), made(2, size=None), "base"):
             pass
         assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
     for _start in range(2):
-        with writing(run_folder.path / PART.format(rank=1)) as writer:
+        with open_writer(run_folder.path / PART.format(rank=1)) as writer:
             writer.append([replied("batch-1", 0), probed({})])
         with shared(run_folder, World(), made(2, size=None), "base"):
             pass
@@ -149,11 +149,11 @@ def probed(replies):
 
 
 def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
-    paid = [Spent(id=name, requests=1, prompt_tokens=7) for name in ("", "a", "b")]
+    paid = [Usage(id=name, requests=1, prompt_tokens=7) for name in ("", "a", "b")]
     with run_folder.writing() as writer:
         writer.append(paid[1:2])  # killed between the writing and the deleting
     for rank, one in enumerate(paid):
-        with writing(run_folder.path / PART.format(rank=rank)) as writer:
+        with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append([one])
     with shared(run_folder, World(), made(2, size=None), "base"):
         pass
@@ -162,7 +162,7 @@ def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
 
 def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
     part = run_folder.path / PART.format(rank=1)
-    with writing(part) as writer:
+    with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"replied","ba')
@@ -197,7 +197,7 @@ def test_a_launcher_that_says_no_number_is_refused(told):
 
 def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
     part = run_folder.path / PART.format(rank=1)
-    with writing(part) as writer:
+    with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"repl\x00\x00"}\n')
@@ -209,7 +209,7 @@ def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
 
 def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
     part = run_folder.path / PART.format(rank=1)
-    with writing(part) as writer:
+    with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
         with pytest.raises(BadRun, match="another process is writing"), shared(run_folder, World(), made(2), "base"):
             pass
@@ -224,11 +224,11 @@ def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tm
     monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
     monkeypatch.setattr(evaluation, "world", lambda: World(rank=0, size=2))
     with pytest.raises(BadRun, match=r"all that was to be asked: \d+ are not there, the first of them base"):
-        run(whole, folder)
+        run_job(whole, folder)
     assert not (folder.path / "scores.json").exists()
     assert not folder.finished
     monkeypatch.undo()
-    run(fakes.make_job(6, plan=plan), folder)
+    run_job(fakes.make_job(6, plan=plan), folder)
     assert folder.finished
     monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
     asking.evaluate(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing

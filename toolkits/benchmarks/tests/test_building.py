@@ -6,9 +6,8 @@ import pytest
 
 from ke_benchmarks.building import named_first, phrase_with, recall_with, sound
 from ke_benchmarks.graph import Asked
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Gold
-from ke_core.engine.engine import Engine
+from ke_core.app import BatchingEngine
+from ke_core.plugin import Entity, Gold
 from ke_testing.fakes import ScriptedModel
 
 PARIS = Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),), require="any")
@@ -33,7 +32,7 @@ def test_the_first_words_decide(answer: str, *, right: bool) -> None:
 def test_a_fact_is_known_if_question_or_cloze_is_answered() -> None:
     model = ScriptedModel(lambda prompt: " Paris." if prompt.startswith("The capital") else " I do not know")
     other = Asked(question="What is the capital of Peru?", cloze="Of Peru", gold=Gold(entities=(Entity(label="Lima"),)))
-    assert recall_with(Engine(model))([ASKED, other]) == [True, False]
+    assert recall_with(BatchingEngine(model))([ASKED, other]) == [True, False]
     assert all("Paris" not in prompt for prompt in model.prompts)
 
 
@@ -55,7 +54,7 @@ def test_a_rewriting_is_a_question_with_the_same_names(new: str, *, good: bool) 
 def test_a_question_that_is_not_rewritten_well_stays_and_is_counted() -> None:
     kept: list[int] = []
     model = ScriptedModel([" Which city is the capital of France?", " Paris!"])
-    phrase = phrase_with(Engine(model), lambda: kept.append(1))
+    phrase = phrase_with(BatchingEngine(model), lambda: kept.append(1))
     texts = ("What is the capital of France?", "What is the capital of Peru?")
     assert phrase(texts) == ["Which city is the capital of France?", "What is the capital of Peru?"]
     assert kept == [1]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import Answer, Failure, Step
-from ke_core.protocols import Likelihood
-from ke_memory import InContext, Shown, before_prompt, sentence
+from ke_core.plugin import Answer, Failure, Likelihood, Step
+from ke_memory.plugin import InContext, Shown, before_prompt, sentence
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, make_session
 

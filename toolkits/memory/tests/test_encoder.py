@@ -10,12 +10,12 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast, T5Config, T5Model
 
-import ke_memory
-from ke_core.errors import KEError, ModelUnavailable
-from ke_core.run.session import open_session
+import ke_memory.plugin
+from ke_core.app import open_session
+from ke_core.plugin import KEError, ModelUnavailable
 from ke_core.runner.world import World
-from ke_memory import FactMemory, SentenceEncoder, load_encoder
 from ke_memory import encoder as encoder_module
+from ke_memory.plugin import FactMemory, SentenceEncoder, load_encoder
 from ke_testing.fakes import Silence
 
 WORDS = ["[PAD]", "[UNK]", "the", "capital", "of", "france", "is", "paris", "lyon", "and", "a", "longer", "sentence",
@@ -190,7 +190,7 @@ def test_out_of_memory_halves_a_batch(folder, monkeypatch):
 def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     given = []
-    monkeypatch.setattr("ke_memory.load_encoder", lambda name, *, device: given.append((name, device)))
+    monkeypatch.setattr("ke_memory.plugin.load_encoder", lambda name, *, device: given.append((name, device)))
     for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
         open_session(model, seed=0, progress=Silence(), material={}, remember=False).encoder("some")
     assert given == [("some", "cuda:1"), ("some", "")]
@@ -221,7 +221,7 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path):
 
 def test_the_module_offers_nothing_else():
     with pytest.raises(AttributeError):
-        _ = ke_memory.Nothing
+        _ = ke_memory.plugin.Nothing
 
 
 @pytest.mark.model

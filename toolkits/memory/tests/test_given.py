@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import Answer, Failure, Step
-from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
-from ke_core.errors import BadConfig
-from ke_core.protocols import Likelihood, Material
-from ke_memory import Given, Hop, given_hops
+from ke_core.plugin import SUB_QUESTIONS, Answer, BadConfig, Failure, Likelihood, Material, Step, SubQuestion
+from ke_memory.plugin import Given, Hop, given_hops
 from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, make_session
 

@@ -6,9 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from ke_core.errors import BadData
-from ke_core.requests import Hit
-from ke_memory import FactMemory, best_rows
+from ke_core.plugin import BadData, Hit
+from ke_memory.plugin import FactMemory, best_rows
 from ke_testing.fakes import WordEncoder
 
 FACTS = [(f"e{i}", f"The {what} of {where} is {value}") for i, (what, where, value) in enumerate(
@@ -57,7 +56,7 @@ def test_questions_together_and_one_by_one_agree():
 
 
 def test_more_questions_than_fit_one_product_agree(monkeypatch):
-    from ke_memory import memory as module
+    from ke_memory.plugin import memory as module
 
     questions = [text for _, text in FACTS]
     whole = memory().search(questions, k=2, hidden=[NOTHING] * 20)
@@ -136,7 +135,7 @@ def test_m3_ties_are_not_decided_by_the_last_bits_of_a_sum():
 
 def test_m3_two_hash_seeds_agree():
     code = (
-        "from ke_memory import FactMemory; from ke_testing.fakes import WordEncoder\n"
+        "from ke_memory.plugin import FactMemory; from ke_testing.fakes import WordEncoder\n"
         "facts = [(f'e{i}', f'fact about {i % 4}') for i in range(40)]\n"
         "hidden = [frozenset({f'e{i}', f'e{i + 4}'}) for i in range(8)]\n"
         "found = FactMemory(WordEncoder(), facts).search([f'about {i}' for i in range(8)], k=6, hidden=hidden)\n"
@@ -264,6 +263,6 @@ def test_a_memory_of_another_encoder_or_a_damaged_one_is_refused(tmp_path):
 
 
 def test_a_memory_alone_loads_no_torch():
-    code = "import sys; from ke_memory import FactMemory; "
+    code = "import sys; from ke_memory.plugin import FactMemory; "
     code += "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_memory import without_period
+from ke_memory.plugin import without_period
 
 
 @pytest.mark.parametrize("name", ["W. G.", "Liverpool F.C.", "Fiat S.p.A.", "Apple Inc.", "M. L. King Jr.", "Q"])

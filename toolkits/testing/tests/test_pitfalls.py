@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from attrs import evolve, field, frozen, validators
 
-from ke_core.plugin import Answer, Direct, EditorSpec, UnsupportedEdit
+from ke_core.plugin import Answer, EditorSpec, PassthroughModel, UnsupportedEdit
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
@@ -27,7 +27,7 @@ class CheckedConfig:
     width: int = field(default=1, validator=validators.gt(0), metadata={"help": "what something is divided by"})
 
 
-class Edited(Direct):
+class Edited(PassthroughModel):
     """Answers with the statements it knows; subclasses do it wrongly."""
 
     def __init__(self, session, edits):
@@ -65,7 +65,7 @@ class LooksAtHidden(Right):
 class SwallowsErrors(Right):
     class edited(Edited):  # noqa: N801
         def answer(self, asks):
-            replies = Direct.answer(self, asks)
+            replies = PassthroughModel.answer(self, asks)
             return [reply if isinstance(reply, Answer) else Answer(text="Paris") for reply in replies]
 
 

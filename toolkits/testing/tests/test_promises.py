@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ke_core.plugin import Answer, Direct, Generate, UnsupportedChange, Value, Verdict
+from ke_core.plugin import Answer, Generate, PassthroughModel, UnsupportedChange, Value, Verdict
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.contract import MACHINE
 from ke_testing.editor import EditorContract
@@ -17,7 +17,7 @@ from ke_testing.toy import toy_record
 from ke_weights.plugin import LowRank, find_parts
 
 
-class Told(Direct):
+class Told(PassthroughModel):
     """Answers with the statements it was given."""
 
     def __init__(self, session, edits):
@@ -77,7 +77,7 @@ class Writes:
                 rows, columns = place.matrix.shape
                 ones = place.matrix.new_ones
                 weights.add(place.weight_name, LowRank(left=ones(rows, 1), right=ones(1, columns)))
-            yield Direct(session)
+            yield PassthroughModel(session)
 
 
 def contract(*, needs_weights=False):
@@ -86,7 +86,7 @@ def contract(*, needs_weights=False):
     return made
 
 
-@pytest.mark.parametrize("edited", [Told, Declines, Direct])
+@pytest.mark.parametrize("edited", [Told, Declines, PassthroughModel])
 def test_taking_edits_off_and_on_is_tried(edited, tmp_path):
     session = make_session(EchoModel(), root=tmp_path)
     contract().test_what_is_added_and_taken_off_again_was_never_there(Editor(edited), session)

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from attrs import field, frozen
 
-from ke_core.plugin import BadConfig, Direct, EditorSpec, JudgeSpec, MetricSpec, UnsupportedEdit
-from ke_core.plugins.catalog import Offer
-from ke_core.plugins.manager import Installed
+from ke_core.app import Installed, Registration
+from ke_core.plugin import BadConfig, EditorSpec, JudgeSpec, MetricSpec, PassthroughModel, UnsupportedEdit
 from ke_plugin_hf.spec import hf_spec
 from ke_testing.trial import contract_of
 
@@ -35,7 +34,7 @@ class Edits:
     def edit(self, session, edits):
         if self.error:
             raise self.error
-        yield Direct(session)
+        yield PassthroughModel(session)
 
 
 class Wants(Edits):
@@ -43,7 +42,7 @@ class Wants(Edits):
     def edit(self, session, edits):
         if "answers" not in session.material:
             raise BadConfig("no answers")
-        yield Direct(session)
+        yield PassthroughModel(session)
 
 
 class Judges:
@@ -58,7 +57,7 @@ class Whole:
 
 def find(kind, spec_class, build, **more):
     spec = spec_class(name="mine", summary="s", config=Config, build=build, **more)
-    return contract_of(kind, Offer(spec=spec, plugin=Installed(name="ke-plugin-mine", module="m")), {}, HERE)
+    return contract_of(kind, Registration(spec=spec, plugin=Installed(name="ke-plugin-mine", module="m")), {}, HERE)
 
 
 def failing(error):
@@ -121,6 +120,6 @@ def test_the_line_of_the_plugins_own_code_is_named():
 
 
 def test_a_model_source_is_not_built():
-    found = contract_of("model", Offer(spec=hf_spec, plugin=Installed(name="ke-core", module="m")), {}, HERE)
+    found = contract_of("model", Registration(spec=hf_spec, plugin=Installed(name="ke-core", module="m")), {}, HERE)
     assert found.base == "RegisteredContract"
     assert found.first[0].outcome == "untried"

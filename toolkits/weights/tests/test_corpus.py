@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 from ke_weights.corpus import read_corpus
 
 

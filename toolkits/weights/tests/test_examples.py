@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from ke_core.errors import BadData, UnknownComponent
-from ke_core.plugin import hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import bare
+from ke_core.app import empty_manager, read_catalog
+from ke_core.plugin import BadData, UnknownComponent, hookimpl
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.toy import toy_spec
 from ke_weights.examples import read_examples, usable
@@ -28,9 +26,9 @@ class Toys:
 
 @pytest.fixture
 def catalog():
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(Toys(), "toys")
-    return read(plugins)
+    return read_catalog(plugins)
 
 
 def write(path, records, *, lines=True):

@@ -10,21 +10,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from ke_core.errors import EditFailed, UnsupportedEdit
-from ke_core.hyper import ModelFacts, Setting
+from ke_core.plugin import EditFailed, ModelFacts, Setting, UnsupportedEdit
 from ke_plugin_hf.guard import LowRank
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
 from ke_weights import locate
-from ke_weights.hyperparameters import SpreadConfig, spread_settings
+from ke_weights.hyperparameters import MultiLayerConfig, spread_settings
 from ke_weights.keys import average_keys, subject_states
 from ke_weights.locate import Ground, Grounds, frobenius, spread, write
 from ke_weights.solve import ridge_update
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-CONFIG = SpreadConfig(
+CONFIG = MultiLayerConfig(
     layers=(1, 2), steps=4, lr=0.5, weight_decay=0.5, clamp=0.5, tokens=800, document_length=64, templates=("So. {}",)
 )
 

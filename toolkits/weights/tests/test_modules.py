@@ -27,7 +27,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from ke_core.errors import KEError
+from ke_core.plugin import KEError
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomise, tiny_model
 from ke_weights.hooks import Hooks, first, forward, frozen_module

@@ -10,9 +10,8 @@ import torch
 from attrs import evolve
 from safetensors import safe_open
 
-from ke_core.checksums import damage
-from ke_core.errors import DamagedArtifact, EditFailed, KEError
-from ke_core.files import locked
+from ke_core.errors import DamagedArtifact
+from ke_core.plugin import EditFailed, KEError, damage, locked
 from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
 from ke_weights import gram, moment_files

@@ -10,7 +10,7 @@ import torch
 from attrs import evolve
 from torch import Tensor, nn
 
-from ke_core.errors import EditFailed
+from ke_core.plugin import EditFailed
 from ke_plugin_hf.testing import Family, tiny_model, tiny_tokenizer
 from ke_weights import tail
 from ke_weights.modules import module_map

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact
-from ke_core.errors import UnsupportedEdit
+from ke_core.plugin import Cloze, Edit, Entity, Fact, UnsupportedEdit
 from ke_plugin_hf.testing import tiny_tokenizer
 from ke_testing.examples import CITY, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
 from ke_weights.rewrites import rewrite, unmakeable

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ke_core.errors import EditFailed
+from ke_core.plugin import EditFailed
 from ke_weights.moments import Moment
 from ke_weights.solve import cholesky, ridge_update, weighed
 from ke_weights.testing.drawn import D, F, drawn_moment, drawn_problem

@@ -10,8 +10,7 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from ke_core.data.facts import Cloze
-from ke_core.errors import KEError
+from ke_core.plugin import Cloze, KEError
 from ke_plugin_hf.testing import TEXT, tiny_tokenizer
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import batches, encode, locate, padded, target_ids

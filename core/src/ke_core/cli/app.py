@@ -10,7 +10,7 @@ import click
 from ke_core.cli.lazy import LazyCommand
 from ke_core.cli.once import once
 from ke_core.errors import PluginBroken
-from ke_core.plugins.faults import taken
+from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Plugins
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ class App:
     @cached_property
     def catalog(self) -> Catalog:
         """Every component; read when a command first asks, because ``ke --help`` does not need it."""
-        from ke_core.plugins.catalog import read  # noqa: PLC0415  the specs import the whole data model
+        from ke_core.plugins.catalog import read_catalog  # noqa: PLC0415  the specs import the whole data model
 
-        return read(self.plugins)
+        return read_catalog(self.plugins)
 
     @cached_property
     def report_formats(self) -> dict[str, ReportFormat]:
         """The file formats of ``ke report`` by name; on a name clash the first one wins."""
-        from ke_core.plugins.offers import offered  # noqa: PLC0415  as above
+        from ke_core.plugins.offers import registered_specs  # noqa: PLC0415  as above
         from ke_core.specs import ReportFormat  # noqa: PLC0415  as above
 
         found: dict[str, ReportFormat] = {}
-        for _plugin, formats in offered(self.plugins, "ke_report_formats", ReportFormat):
+        for _plugin, formats in registered_specs(self.plugins, "ke_report_formats", ReportFormat):
             for one in formats:
                 found.setdefault(one.name, one)
         return found
@@ -75,7 +75,7 @@ class App:
                     hint="add what @click.command() or @click.group() makes of a function",
                 )
             if name in self._owners:
-                raise taken(f"command {name!r}", self._owners[name], plugin)
+                raise name_conflict(f"command {name!r}", self._owners[name], plugin)
 
     def _parent(self, root: click.Group, name: str) -> LazyCommand:
         """The core's command that a plugin's ``PARENT CHILD`` is added to."""

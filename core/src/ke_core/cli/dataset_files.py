@@ -14,20 +14,20 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case
 from ke_core.errors import BadData
-from ke_core.plugins.options import reject_unused, split
+from ke_core.plugins.options import reject_unused, split_options
 from ke_core.protocols import Dataset
-from ke_core.run.components import DATA_DIR, Chosen, choose, with_flag
+from ke_core.run.components import DATA_DIR, ResolvedComponent, resolve_component, with_flag
 from ke_core.specs import DatasetSpec
 
 
-def chosen(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Chosen:
+def chosen(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent:
     """A dataset by its name, with its options."""
-    spec, options = app.catalog.spec("dataset", name), split(given)
+    spec, options = app.catalog.spec("dataset", name), split_options(given)
     reject_unused(options, [spec])
-    return choose(app.catalog, "dataset", name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
+    return resolve_component(app.catalog, "dataset", name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
 
 
-def data_folder(source: Chosen) -> Path | None:
+def data_folder(source: ResolvedComponent) -> Path | None:
     """The dataset's option ``data_dir``, however it was given."""
     found: str | None = getattr(source.config, DATA_DIR, None)
     return Path(found).expanduser() if found else None
@@ -89,14 +89,14 @@ def export(app: App, name: str, *, to: Path, force: bool, options: tuple[str, ..
     Example: ke datasets export atlas --out atlas.jsonl
     """  # fmt: skip
     from ke_core.datasets.handling import export as write  # noqa: PLC0415  only here
-    from ke_core.report.numbers import counted  # noqa: PLC0415
+    from ke_core.report.numbers import count_noun  # noqa: PLC0415
 
     if to.exists() and not force:
         raise click.UsageError(f"{to} exists: say --force to write over it")
     source = chosen(app, name, options, data_dir)
     assert isinstance(source.spec, DatasetSpec)
     header = write(source.build(), source.spec.for_config(source.config), to)
-    out().print(f"{to}: {counted(header.cases or 0, 'case')} of {name}", markup=False, soft_wrap=True)
+    out().print(f"{to}: {count_noun(header.cases or 0, 'case')} of {name}", markup=False, soft_wrap=True)
 
 
 @click.command("validate")

@@ -16,7 +16,7 @@ from ke_core.data.drawing import draw
 from ke_core.plugins.manager import Installed
 from ke_core.protocols import Dataset
 from ke_core.report.cases import case_sheet
-from ke_core.report.numbers import counted
+from ke_core.report.numbers import count_noun
 from ke_core.report.text import literal, plain_table
 
 
@@ -86,10 +86,10 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
     \b
     Example: ke datasets stats mquake-cf-3k --data-dir ~/data
     """
-    from ke_core.data.statistics import count  # noqa: PLC0415  only here
+    from ke_core.data.statistics import count_cases  # noqa: PLC0415  only here
 
     dataset = _build(app, name, options, data_dir)
-    here, published = count(dataset.cases()), dataset.info().published
+    here, published = count_cases(dataset.cases()), dataset.info().published
     table = plain_table("count", "here", "published", "")
     table.columns[1].justify = table.columns[2].justify = "right"
     differ = 0
@@ -101,7 +101,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
     shown: list[RenderableType] = [literal(f"{name}: {dataset.info().title}", "bold"), table]
     if published:
         shown.append(
-            literal(f"not met: {counted(differ, 'published count')}" if differ else "every published count is met")
+            literal(f"not met: {count_noun(differ, 'published count')}" if differ else "every published count is met")
         )
     out().print(Group(*shown))
     return int(differ > 0)

@@ -12,7 +12,7 @@ from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.data.reading import loads
 from ke_core.errors import UnknownComponent
-from ke_core.plugins.directory import known
+from ke_core.plugins.directory import directory_entries
 
 CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
 FOLDER = Path("runs/demo")
@@ -60,15 +60,15 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, 
     \b
     Example: ke demo --cases 50
     """  # fmt: skip
-    from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
+    from ke_core.cli.running import EvalCommand, evaluate  # noqa: PLC0415  the runner imports numpy
 
     _require_all(app, editors, dataset)
-    return evaluate(app, Asked.of(editors, dataset, None, given, root=root))
+    return evaluate(app, EvalCommand.of(editors, dataset, None, given, root=root))
 
 
 def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:
     """Everything the demo needs in one pip command, not one at a time."""
-    carriers = {(entry.kind, entry.name): entry.distribution for entry in known()}
+    carriers = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
     wanted = [("dataset", dataset), *(("editor", name) for name in editors)]
     missing = [part for part in wanted if part in carriers and part[1] not in app.catalog.offers[part[0]]]
     broken = set(app.catalog.broken)

@@ -34,7 +34,7 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
     """  # fmt: skip
     from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
     from ke_core.data.codec import to_json  # noqa: PLC0415  the data model
-    from ke_core.report.numbers import counted  # noqa: PLC0415  as above
+    from ke_core.report.numbers import count_noun  # noqa: PLC0415  as above
     from ke_core.report.text import literal, plain_table  # noqa: PLC0415
     from ke_core.run.health import examine  # noqa: PLC0415
 
@@ -52,6 +52,8 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
         if finding.advice:
             words.append(f"\nwhat to do: {finding.advice}", style="bold")
         table.add_row(shown, literal(finding.state, COLOURS[finding.state]), words)
-    verdict = literal("all is well" if not wrong else f"{counted(wrong, 'thing')} wrong", "red" if wrong else "green")
+    verdict = literal(
+        "all is well" if not wrong else f"{count_noun(wrong, 'thing')} wrong", "red" if wrong else "green"
+    )
     out().print(table, verdict, sep="\n")
     return FAILED if wrong else DONE

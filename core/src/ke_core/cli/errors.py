@@ -17,7 +17,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from ke_core.errors import DamagedArtifact, KEError, ToldToEnd
 from ke_core.files import FULL
-from ke_core.report.clean import clean
+from ke_core.report.clean import sanitize
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory: you tried to allocate"
@@ -60,7 +60,7 @@ def _short_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, DamagedArtifact):
-            _say("warning", clean(str(message)))
+            _say("warning", sanitize(str(message)))
         else:
             shown(message, category, *where, **more)
 
@@ -88,13 +88,13 @@ def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
         traceback.print_exception(error)
     if lines is None:
         # `clean`, because the words of an exception may come from a file or a model
-        _say("error", f"{type(error).__name__}: {clean(str(error))}")
+        _say("error", f"{type(error).__name__}: {sanitize(str(error))}")
         _say("hint", "this is a bug in ke or in a plugin: please report it with the traceback above")
         return FAILED
     message, hint = lines
-    _say("error", clean(message))
+    _say("error", sanitize(message))
     if hint:
-        _say("hint", clean(hint))
+        _say("hint", sanitize(hint))
     return MENDABLE
 
 
@@ -140,7 +140,7 @@ def _interrupted(error: BaseException) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
     click.echo("\ninterrupted; what is on record stays: start the same command again and it goes on", err=True)
     for note in getattr(error, "__notes__", ()):
-        _say("note", clean(note))
+        _say("note", sanitize(note))
     return INTERRUPTED
 
 

@@ -99,10 +99,10 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
       ke eval --editor memit --dataset atlas -o memit.layers=4,5,6 --model ./my-model
       ke eval --editor memit --dataset atlas --batch 10 --sequential --evaluate every:5
     """  # fmt: skip
-    from ke_core.cli.running import Asked, evaluate  # noqa: PLC0415  the runner imports numpy
+    from ke_core.cli.running import EvalCommand, evaluate  # noqa: PLC0415  the runner imports numpy
     from ke_core.runner.world import expect  # noqa: PLC0415  light, but for evaluations alone
 
     shared.require(app, "editor", editors)
     shared.require(app, "dataset", dataset)
     expect(given["processes"])
-    return evaluate(app, Asked.of(editors, dataset, data_dir, given))
+    return evaluate(app, EvalCommand.of(editors, dataset, data_dir, given))

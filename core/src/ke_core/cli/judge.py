@@ -40,37 +40,39 @@ def command(
       ke judge runs/memit-recoe-1a2b3c4d --judge llm --judge-model smollm2-135m
     """  # fmt: skip
     from ke_core.cli.console import err, out, progress  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split  # noqa: PLC0415
-    from ke_core.report.load import load  # noqa: PLC0415
-    from ke_core.report.numbers import counted  # noqa: PLC0415
-    from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.plugins.options import split_options  # noqa: PLC0415
+    from ke_core.report.load import load_report  # noqa: PLC0415
+    from ke_core.report.numbers import count_noun  # noqa: PLC0415
+    from ke_core.report.page import report_page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import judge, score  # noqa: PLC0415
+    from ke_core.run.evaluation import judge_folder, score_folder  # noqa: PLC0415
     from ke_core.run.measures import measures_of  # noqa: PLC0415
-    from ke_core.run.recorded import recorded  # noqa: PLC0415
+    from ke_core.run.recorded import recorded_run  # noqa: PLC0415
 
     folder = RunFolder.open(run)
-    known = recorded(folder, app.catalog, str(data_dir) if data_dir else "")
+    known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
     measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=name)  # one that is missing is told of now
     with progress(err()) as shown:
         asking = judge_model(given, shown)
-        written = judge(folder, app.catalog, name=name, options=split(options), asking=asking, known=known)
-    err().print(f"{counted(written, 'line')} of judgements written")
+        written = judge_folder(
+            folder, app.catalog, name=name, options=split_options(options), asking=asking, known=known
+        )
+    err().print(f"{count_noun(written, 'line')} of judgements written")
     say_spent(asking)
-    score(folder, app.catalog, judge=name, metrics=metrics, known=known)
-    out().print(page([load(folder, app.catalog)]))
+    score_folder(folder, app.catalog, judge=name, metrics=metrics, known=known)
+    out().print(report_page([load_report(folder, app.catalog)]))
 
 
 def judge_model(given: dict[str, Any], shown: Any) -> Any:
     """What ``--judge-model`` says; None without it."""
     from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.run.judges import Asking  # noqa: PLC0415  as above
+    from ke_core.run.judges import JudgeModel  # noqa: PLC0415  as above
     from ke_core.run.spending import Prices  # noqa: PLC0415  as above
 
     if not given["model"]:
         return None
     prices = Prices(prompt=given["price_in"], generated=given["price_out"])
-    return Asking(model=model_choice(given), progress=shown, prices=prices)
+    return JudgeModel(model=model_choice(given), progress=shown, prices=prices)
 
 
 def say_spent(asking: Any) -> None:

@@ -14,7 +14,7 @@ from ke_core.cli.app import App
 from ke_core.cli.errors import guarded
 from ke_core.errors import BadConfig
 from ke_core.plugins.manager import Plugins, discover
-from ke_core.report.clean import clean
+from ke_core.report.clean import sanitize
 from ke_core.runner.world import started
 
 TRACEBACK = "--traceback"
@@ -75,7 +75,9 @@ def build(app: App) -> click.Group:
 
     app.add_commands(root)
     for plugin in app.plugins.broken.values():
-        epilog = f"Broken plugin: {plugin.name}, after {plugin.seconds:.1f} s: {clean(plugin.broken)}. See ke plugins."
+        epilog = (
+            f"Broken plugin: {plugin.name}, after {plugin.seconds:.1f} s: {sanitize(plugin.broken)}. See ke plugins."
+        )
         root.epilog = f"{root.epilog}\n\n{epilog}"
     return root
 

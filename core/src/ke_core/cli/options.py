@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ke_core.plugins.directory import known
+from ke_core.plugins.directory import directory_entries
 
 if TYPE_CHECKING:
     from ke_core.cli.app import App
@@ -123,7 +123,7 @@ def require_some(app: App, kind: str) -> None:
 def _offers(app: App, kind: str) -> str:
     have = app.catalog.names(kind)
     carriers: dict[str, list[str]] = {}
-    for entry in known(kind):
+    for entry in directory_entries(kind):
         if entry.name not in have:
             carriers.setdefault(entry.distribution, []).append(entry.name)
     lines = [f"  installed: {', '.join(have)}"] if have else []

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, MENDABLE
-from ke_core.plugins.directory import distribution_of, elsewhere, known, matching
+from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.report.text import literal, plain_table
 
@@ -48,7 +48,9 @@ def command(context: click.Context, *, everything: bool) -> None:
 
 @command.command("search")
 @click.argument("words", nargs=-1)
-@click.option("--kind", type=click.Choice(sorted({entry.kind for entry in known()})), help="Of this kind only.")
+@click.option(
+    "--kind", type=click.Choice(sorted({entry.kind for entry in directory_entries()})), help="Of this kind only."
+)
 @click.option("--directory", metavar="FILE|URL", default="", help="Search this list in place of the one in ke.")
 @click.pass_obj
 def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) -> int:
@@ -147,7 +149,7 @@ def _remarks(plugin: Installed) -> Iterator[str]:
 
 def _missing(app: App) -> RenderableType:
     table = plain_table("to be had", "kind", "brings", "install with")
-    for entry in known():
+    for entry in directory_entries():
         if entry.name not in app.catalog.names(entry.kind):
             table.add_row(entry.name, entry.kind, entry.summary, f"pip install {entry.distribution}")
     return table if table.row_count else literal("everything that is known is installed")

@@ -52,7 +52,7 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
     from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
     from ke_core.files import write_atomic  # noqa: PLC0415  only here
     from ke_core.report.load import load_runs  # noqa: PLC0415  as above
-    from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.report.page import report_page  # noqa: PLC0415
     from ke_core.report.text import literal  # noqa: PLC0415
 
     wanted = {kind: path for kind, path in files.items() if path is not None}
@@ -69,7 +69,7 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
             write_atomic(path, content)
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
-        out().print(page(found.reported, slices=not short))
+        out().print(report_page(found.reported, slices=not short))
 
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:

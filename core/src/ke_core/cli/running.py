@@ -13,20 +13,20 @@ from attrs import evolve, frozen
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
-from ke_core.data.records import Spent
+from ke_core.data.records import Usage
 from ke_core.data.runspec import Plan, RunSpec
 from ke_core.errors import BadRun
-from ke_core.plugins.options import split
+from ke_core.plugins.options import split_options
 from ke_core.protocols import Progress
-from ke_core.report.load import load
-from ke_core.report.numbers import counted, duration
-from ke_core.report.page import page
+from ke_core.report.load import load_report
+from ke_core.report.numbers import count_noun, duration
+from ke_core.report.page import report_page
 from ke_core.report.run import plan_words, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
 from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run
+from ke_core.run.evaluation import EvalRequest, prepare, run_job
 from ke_core.run.job import Finished, Job
 from ke_core.run.session import ModelChoice
 from ke_core.run.spending import FREE, Prices
@@ -37,7 +37,7 @@ ROOT = Path("runs")
 
 
 @frozen(kw_only=True)
-class Asked:
+class EvalCommand:
     """A command line: the editors, what they share, and where the runs go.
 
     ``out`` is the folder of the one run; else each run has a folder of its own in ``root``.
@@ -67,7 +67,7 @@ class Asked:
             editor=editors[0],
             dataset=dataset,
             model=model_choice(given),
-            options=split(given["options"]),
+            options=split_options(given["options"]),
             plan=_plan(given),
             styles=given.get("styles", ()),
             edited_form=given.get("edited_form"),
@@ -94,7 +94,7 @@ class Asked:
         return self.root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
 
 
-def evaluate(app: App, asked: Asked) -> int:
+def evaluate(app: App, asked: EvalCommand) -> int:
     """Run all, print the report, return the exit status: 1 if any reply is a failure.
 
     Where several processes share the runs, the first of them prints, and its status is theirs.
@@ -109,17 +109,17 @@ def evaluate(app: App, asked: Asked) -> int:
             for words in _other_code(folder) if asked.out is None else ():
                 console.print(literal(words, "yellow"), soft_wrap=True)
             here = RunFolder.create(folder.path, job.spec, job.files)  # while others ran, somebody may have pruned it
-            finished.append(run(job, here, prices=asked.prices))
+            finished.append(run_job(job, here, prices=asked.prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
         if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):
             console.print(literal(f"  asked of the server now: {_words(usage, asked.prices)}", "dim"), soft_wrap=True)
     if world().leads:
-        out().print(page([load(folder, app.catalog) for folder in folders]))
+        out().print(report_page([load_report(folder, app.catalog) for folder in folders]))
     world().meet()  # a launcher ends all processes when one has ended with another status than 0
     return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 
 
-def _prepare(app: App, asked: Asked, shown: Progress) -> list[Job]:
+def _prepare(app: App, asked: EvalCommand, shown: Progress) -> list[Job]:
     """Every job before the first is run, so that a mistake in the last costs nothing. One model for all."""
     specs = {name: app.catalog.spec("editor", name) for name in asked.editors}
     prefixes = {spec.prefix for spec in specs.values()}
@@ -138,14 +138,14 @@ def _usage(job: Job) -> Any:
 
 
 def _words(usage: Any, prices: Prices) -> str:
-    return spent_words([Spent(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)])
+    return spent_words([Usage(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)])
 
 
 def _intention(job: Job, folder: RunFolder) -> str:
     """What is going to be done, in a line."""
     spec = job.spec
     begun = any(True for _record in folder.read())
-    what = f"{spec.editor.name} on {counted(len(job.cases), 'case')} of {spec.dataset.component.name}"
+    what = f"{spec.editor.name} on {count_noun(len(job.cases), 'case')} of {spec.dataset.component.name}"
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
     how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, {model}"
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")

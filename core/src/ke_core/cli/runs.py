@@ -117,7 +117,7 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     """  # fmt: skip
     from ke_core.cli.console import err, out  # noqa: PLC0415  as above
     from ke_core.errors import BadRun  # noqa: PLC0415
-    from ke_core.report.numbers import counted  # noqa: PLC0415
+    from ke_core.report.numbers import count_noun  # noqa: PLC0415
     from ke_core.report.text import literal, plain_table  # noqa: PLC0415
     from ke_core.results.pruning import named_runs, removable, unreadable  # noqa: PLC0415
 
@@ -137,7 +137,7 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     out().print(table)
     if not yes:
         what = " ".join(f"--run {path}" for path in named) or str(folder)
-        err().print(literal(f"{counted(len(found), 'run')} would go: ke runs prune {what} --yes"), soft_wrap=True)
+        err().print(literal(f"{count_noun(len(found), 'run')} would go: ke runs prune {what} --yes"), soft_wrap=True)
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
@@ -162,19 +162,19 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
 
 def _scores(app: App, folder: RunFolder) -> str:
     """The first three columns of its metrics, after editing, in the first style that has them."""
-    from ke_core.report.load import load  # noqa: PLC0415
-    from ke_core.report.numbers import number  # noqa: PLC0415
-    from ke_core.report.run import columns  # noqa: PLC0415
+    from ke_core.report.load import load_report  # noqa: PLC0415
+    from ke_core.report.numbers import format_score  # noqa: PLC0415
+    from ke_core.report.run import metric_columns  # noqa: PLC0415
     from ke_core.results.folder import SCORES  # noqa: PLC0415
 
     if not (folder.path / SCORES).exists():
         return "not scored"
-    run = load(folder, app.catalog)
+    run = load_report(folder, app.catalog)
     found = []
-    for column in columns([run])[:3]:
+    for column in metric_columns([run])[:3]:
         for style in run.styles("after"):
             score = run.score(column, "after", style)
             if score is not None and score.n:
-                found.append(f"{column.heading} {number(score)} ({score.n:,})")
+                found.append(f"{column.heading} {format_score(score)} ({score.n:,})")
                 break
     return "\n".join(found)

@@ -26,12 +26,12 @@ def command(
     Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
     """
     from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split  # noqa: PLC0415
-    from ke_core.report.load import load  # noqa: PLC0415
-    from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.plugins.options import split_options  # noqa: PLC0415
+    from ke_core.report.load import load_report  # noqa: PLC0415
+    from ke_core.report.page import report_page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import score  # noqa: PLC0415
+    from ke_core.run.evaluation import score_folder  # noqa: PLC0415
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
-    score(folder, app.catalog, metrics=metrics, judge=judge, options=split(options), data_dir=where)
-    out().print(page([load(folder, app.catalog)]))
+    score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
+    out().print(report_page([load_report(folder, app.catalog)]))

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.options import component_options
-from ke_core.plugins.catalog import KINDS, Offer
-from ke_core.plugins.options import describe, reject_unused, split
+from ke_core.plugins.catalog import KINDS, Registration
+from ke_core.plugins.options import describe, reject_unused, split_options
 from ke_core.report.text import literal, plain_table, titled
 from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -44,12 +44,12 @@ def command(app: App, kind: str, name: str, model: str, options: tuple[str, ...]
 
 
 def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) -> list[RenderableType]:
-    from ke_core.run.components import choose  # noqa: PLC0415  the run's machinery is for this one flag
+    from ke_core.run.components import resolve_component  # noqa: PLC0415  the run's machinery is for this one flag
     from ke_core.run.session import ModelChoice  # noqa: PLC0415  as above
     from ke_core.run.settings import settings_for  # noqa: PLC0415  as above
 
-    given = split(options)
-    editor = choose(app.catalog, "editor", name, given)
+    given = split_options(options)
+    editor = resolve_component(app.catalog, "editor", name, given)
     reject_unused(given, [editor.spec])
     with progress(err()) as shown:
         found = settings_for(
@@ -75,7 +75,7 @@ def _told(value: object) -> str:
     return "by layer" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _description(kind: str, offer: Offer) -> list[RenderableType]:
+def _description(kind: str, offer: Registration) -> list[RenderableType]:
     spec, plugin = offer.spec, offer.plugin
     origin = f"from {plugin.distribution or plugin.name} {plugin.version}".rstrip()
     shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{kind}, {origin}")]

@@ -17,7 +17,7 @@ from ke_core.errors import BadData, KEError
 
 DEPTH = 100
 """Levels of nesting. Fixed, so that what can be read does not depend on how deep the stack is at that moment."""
-TOO_DEEP = f"it is nested more than {DEPTH} levels deep"
+TOO_DEEPLY_NESTED = f"it is nested more than {DEPTH} levels deep"
 
 
 def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
@@ -30,7 +30,7 @@ def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
     try:
         value = DECODER.decode(content)
     except RecursionError as error:
-        raise ValueError(TOO_DEEP) from error
+        raise ValueError(TOO_DEEPLY_NESTED) from error
     check(value, content, surrogates=surrogates)
     return value
 
@@ -41,7 +41,7 @@ def check(value: Any, text: str, *, surrogates: bool = False) -> None:
     Raises ValueError if it is nested too deeply, UnicodeEncodeError (one too) if it holds half of a surrogate pair.
     """
     if text.count("[") + text.count("{") > DEPTH and _too_deep(value):
-        raise ValueError(TOO_DEEP)
+        raise ValueError(TOO_DEEPLY_NESTED)
     if not surrogates and ("\\ud" in text or "\\uD" in text):
         json.dumps(value, ensure_ascii=False).encode()
 
@@ -90,9 +90,9 @@ def parse_toml(
     try:
         value = tomllib.loads(content.decode() if isinstance(content, bytes) else content)
         if _too_deep(value):
-            raise ValueError(TOO_DEEP)  # noqa: TRY301  caught with what the parser raises
+            raise ValueError(TOO_DEEPLY_NESTED)  # noqa: TRY301  caught with what the parser raises
     except (ValueError, RecursionError) as wrong:
-        reason = TOO_DEEP if isinstance(wrong, RecursionError) else why(wrong)
+        reason = TOO_DEEPLY_NESTED if isinstance(wrong, RecursionError) else error_line(wrong)
         raise error(f"{of} is not TOML: {reason}", hint=hint) from wrong
     return value
 
@@ -109,10 +109,10 @@ def problem(error: ValueError) -> str:
             return "is empty"
         if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
             return f"is cut off ({_place(error)})"
-    return f"is not JSON: {why(error)}"
+    return f"is not JSON: {error_line(error)}"
 
 
-def why(error: ValueError) -> str:
+def error_line(error: ValueError) -> str:
     """Return the reason in one line, with line and column where they are known."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg.lower()} ({_place(error)})"

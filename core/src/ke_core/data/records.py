@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from ke_core.data.omitted import OMITTED
 from ke_core.data.queries import Phase
-from ke_core.data.results import Failure, Judgement, Passes, Peak, Reply
+from ke_core.data.results import Failure, ForwardCalls, Judgement, Peak, Reply
 from ke_core.data.runspec import SCHEMA, Component
 
 OWN = "own"
@@ -43,7 +43,7 @@ class Batch:
     seconds: float = 0.0
     first: bool = False
     memory: Peak = field(factory=Peak)
-    passes: Passes | None = field(default=None, metadata=OMITTED)
+    passes: ForwardCalls | None = field(default=None, metadata=OMITTED)
     failed: str = ""
     details: Mapping[str, Any] = field(factory=dict)
 
@@ -113,7 +113,7 @@ class Probed:
 
 
 @frozen(kw_only=True)
-class Spent:
+class Usage:
     """What a model's server was asked since the last such line, by the server's own count: what is paid for.
 
     ``id`` is of this line alone, so that a copy of it does not count twice. What came out of the cache is not in it.
@@ -142,7 +142,7 @@ class Spent:
         return (self.prompt_tokens * self.price_in + self.tokens * self.price_out) / 1e6
 
 
-Record = Batch | Replied | Judged | Probed | Spent
+Record = Batch | Replied | Judged | Probed | Usage
 
 
 def unanswered(record: Replied | Probed) -> bool:

@@ -186,7 +186,7 @@ class Peak:
 
 
 @frozen(kw_only=True)
-class Passes:
+class ForwardCalls:
     """How often a model of this process was run forward, be it through its last layers alone, and over how many tokens.
 
     Rows of a batch are one pass together; padding counts as tokens.
@@ -195,8 +195,8 @@ class Passes:
     passes: int = 0
     tokens: int = 0
 
-    def __sub__(self, before: Passes) -> Passes:
-        return Passes(passes=self.passes - before.passes, tokens=self.tokens - before.tokens)
+    def __sub__(self, before: ForwardCalls) -> ForwardCalls:
+        return ForwardCalls(passes=self.passes - before.passes, tokens=self.tokens - before.tokens)
 
 
 @frozen(kw_only=True)
@@ -215,7 +215,7 @@ class ModelRecord:
     seconds: float = 0.0
     first: bool = False
     memory: Peak = Peak()
-    passes: Passes | None = None
+    passes: ForwardCalls | None = None
     answering: Peak = Peak()
     replies: Mapping[str, Reply] = field(factory=dict)
     unedited: Mapping[str, Reply] = field(factory=dict)
@@ -258,7 +258,7 @@ def no_percentage(_instance: object, attribute: Attribute[Any], value: str) -> N
 
 
 @frozen(kw_only=True)
-class Score:
+class MetricScore:
     """A metric's value over n observations. ``tags`` names the slice; empty for all.
 
     ``measure``: the unit of the value and of its interval (``s``, ``MiB``, ``fraction``); empty for a plain number.

@@ -10,7 +10,7 @@ from ke_core.data.queries import Case
 NOT_EDITABLE = "cannot be edited"
 
 
-def count(cases: Iterable[Case]) -> dict[str, int]:
+def count_cases(cases: Iterable[Case]) -> dict[str, int]:
     """Counts by name, in the order of a table.
 
     ``cases``, the cases that cannot be edited and their reasons (if there are any), ``edit mentions`` (edits of all

@@ -109,24 +109,24 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _header(line: bytes, path: Path) -> CaseHeader:
-    from ke_core.datasets.reading import fitted  # noqa: PLC0415  cattrs is late
+    from ke_core.datasets.reading import structure_record  # noqa: PLC0415  cattrs is late
 
     if not line.strip():
         raise BadData(f"{path} is empty, or begins with an empty line", hint=HINT)
     raw = _parsed(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1", hint=HINT)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise BadData(f"{path} is no file of cases: its first line is no header", hint=HINT)
-    return fitted(raw, CaseHeader, where=f"{path}, line 1", hint=HINT)
+    return structure_record(raw, CaseHeader, where=f"{path}, line 1", hint=HINT)
 
 
 def _case(line: bytes, where: str) -> Case | BadData:
-    from ke_core.datasets.reading import fitted  # noqa: PLC0415  as above
+    from ke_core.datasets.reading import structure_record  # noqa: PLC0415  as above
 
     try:
         raw = _parsed(line, where)
         name = raw.get("id") if isinstance(raw, dict) else None
         named = f"{where} (case {name})" if isinstance(name, str) and name.strip() else where
-        return fitted(raw, Case, where=named, hint="mend that line, or export the file again")
+        return structure_record(raw, Case, where=named, hint="mend that line, or export the file again")
     except BadData as wrong:
         return wrong
 

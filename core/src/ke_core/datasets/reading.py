@@ -48,7 +48,7 @@ def _name(item: Any, into: type[Any], key: str, index: int) -> str:
     return f"case {case}" if usable else f"record {index}"
 
 
-def fitted(item: Any, into: type[T], *, where: str, hint: str) -> T:
+def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
     """A JSON value as an ``into``, which knows all its fields. Raises BadData: ``where``, the field, what is wrong."""
     try:
         return strict_converter(detailed=False, extra=False).structure(item, into)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ke_core.data.reading import DECODER, TOO_DEEP, check, why
+from ke_core.data.reading import DECODER, TOO_DEEPLY_NESTED, check, error_line
 from ke_core.data.strict import noun
 from ke_core.errors import BadData
 
@@ -30,7 +30,7 @@ def json_values(path: Path, *, lines: bool = False) -> Iterator[Any]:
     """
     try:
         with path.open("rb") as stream:
-            tape = Tape(stream)
+            tape = JsonStreamReader(stream)
             try:
                 yield from _items(tape, path, lines=lines)
             except ValueError as wrong:  # UnicodeError and JSONDecodeError are ValueErrors
@@ -39,7 +39,7 @@ def json_values(path: Path, *, lines: bool = False) -> Iterator[Any]:
         raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its rights") from wrong
 
 
-class Tape:
+class JsonStreamReader:
     """The text of a file: what was read and not yet taken, from ``at`` on, and where in the file it stands."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -73,7 +73,7 @@ class Tape:
             try:
                 found, end = DECODER.raw_decode(self.text, self.at)
             except RecursionError as wrong:
-                raise ValueError(TOO_DEEP) from wrong
+                raise ValueError(TOO_DEEPLY_NESTED) from wrong
             except json.JSONDecodeError as wrong:
                 if self._ended or not self._unfinished(wrong):
                     raise
@@ -88,7 +88,7 @@ class Tape:
         """Line and column of a JSON error; of another one, of the value that it is in, and the reason."""
         if not isinstance(wrong, json.JSONDecodeError):
             line, column = self._moved(self.at)
-            return f"line {line}, column {column}: {why(wrong)}"
+            return f"line {line}, column {column}: {error_line(wrong)}"
         line, column = self._moved(wrong.pos)
         return f"line {line}, column {column}"
 
@@ -110,7 +110,7 @@ class Tape:
         return self._line + newlines, to - start + 1 if newlines else self._column + to
 
 
-def _items(tape: Tape, path: Path, *, lines: bool) -> Iterator[Any]:
+def _items(tape: JsonStreamReader, path: Path, *, lines: bool) -> Iterator[Any]:
     first = tape.peek()
     if lines and first == "{":
         while tape.peek():

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.data.codec import canonical, digest
-from ke_core.files import explained, write_atomic
+from ke_core.files import file_errors, write_atomic
 
 
 @frozen
@@ -25,7 +25,7 @@ class ArtifactStore:
     def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
         """Where that artifact lives. Raises TypeError for a key that is not JSON, KEError for a full disk."""
         folder = self.root / kind
-        with explained(f"cannot write {folder}"):
+        with file_errors(f"cannot write {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
         name = digest(key)[:32]
         beside = folder / f"{name}.key.json"

@@ -18,7 +18,7 @@ from ke_core.data.codec import canonical, digest, from_json, to_json
 from ke_core.data.reading import loads
 from ke_core.data.results import Scored
 from ke_core.errors import ContentRefused, KEError
-from ke_core.files import explained, locked
+from ke_core.files import file_errors, locked
 from ke_core.requests import Generate, Generated, Score
 
 SCHEMA = 1
@@ -81,7 +81,7 @@ class CompletionCache:
 
     def _open(self) -> None:
         if self._path is not None:
-            with explained(f"cannot write {self._path}"):
+            with file_errors(f"cannot write {self._path}"):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
         self._base = sqlite3.connect(self._path or ":memory:", timeout=PATIENCE)
         self._inode = self._path.stat().st_ino if self._path else 0

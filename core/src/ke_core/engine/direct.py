@@ -13,7 +13,7 @@ from ke_core.protocols import Ask, Edited, Likelihood, Question, Session
 from ke_core.requests import Generate, Generated, Procedure, Score
 
 
-class Direct:
+class PassthroughModel:
     """Puts each ask's own prompt to the session's model."""
 
     def __init__(self, session: Session[Any], details: Details | None = None) -> None:
@@ -43,10 +43,10 @@ class Direct:
 
 def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
     """Whether ``edited`` does nothing but put each prompt to the model of ``session``, so that ``Direct`` can."""
-    if not isinstance(edited, Direct) or edited.engine is not session.engine:
+    if not isinstance(edited, PassthroughModel) or edited.engine is not session.engine:
         return False
     kind = type(edited)
-    return kind.answer is Direct.answer and kind.solve is Direct.solve
+    return kind.answer is PassthroughModel.answer and kind.solve is PassthroughModel.solve
 
 
 def put(ask: Ask) -> Procedure[Reply]:

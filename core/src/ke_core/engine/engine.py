@@ -18,7 +18,7 @@ from ke_core.requests import Procedure
 T = TypeVar("T")
 
 
-class Engine:
+class BatchingEngine:
     """Advances procedures together over one model.
 
     ``seed`` is the run's; with a procedure's id and its call number it seeds sampled requests. ``stats`` says

@@ -8,7 +8,7 @@ from unicodedata import category
 
 from ke_core.requests import Generate
 
-READING = "joined to the prompt, stopped behind an echo, without thoughts"
+CONTINUATION_FORMAT = "joined to the prompt, stopped behind an echo, without thoughts"
 """Part of the digest of a chat model: completions that were read in another way are not taken for these."""
 LINE = re.compile(r"(?m)^\s*(\S)")
 THOUGHT, SPOKEN = "<think>", "</think>"
@@ -17,20 +17,20 @@ GOING_ON = ".,-_'\u2019"
 """Behind these a word or a number may go on."""
 
 
-def continued(text: str, request: Generate, *, ended: bool = True) -> tuple[str, bool]:
+def continuation(text: str, request: Generate, *, ended: bool = True) -> tuple[str, bool]:
     """A message as the continuation of the prompt, and whether a stop string ended it.
 
     ``ended``: not by the limit of tokens, so that line ends behind it say nothing.
     """
     joint, rest = _joined(request.prompt, _spoken(text))
-    rest, stopped = cut(rest, request.stop)
+    rest, stopped = cut_at_stops(rest, request.stop)
     # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
-    whole, again = cut(joint + rest, [stop for stop in request.stop if stop.strip()])
+    whole, again = cut_at_stops(joint + rest, [stop for stop in request.stop if stop.strip()])
     stopped |= again
     return whole.rstrip("\n") if ended and not stopped else whole, stopped
 
 
-def begun(text: str, request: Generate) -> bool:
+def has_content(text: str, request: Generate) -> bool:
     """Whether what is written so far of a message is past line ends and what may still become an echo of the prompt.
 
     "A: Oslo" behind the prompt's last line, "A:", has begun, though an example in the prompt is answered so as well.
@@ -113,7 +113,7 @@ def _over(echo: str, rest: str) -> bool:
     return category(echo[-1])[0] not in "LMN" and echo[-1] not in GOING_ON
 
 
-def cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+def cut_at_stops(text: str, stops: Sequence[str]) -> tuple[str, bool]:
     """``text`` up to the earliest stop string, and whether there was one."""
     ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ke_core.errors import KEError, PluginBroken
-from ke_core.plugins.faults import reason
+from ke_core.plugins.faults import one_line_reason
 from ke_core.plugins.options import kind_of
 from ke_core.protocols import Dataset, Editor, Judge, Metric, ModelMetric
 from ke_core.specs import Spec
@@ -19,7 +19,7 @@ BUILDS: Mapping[str, tuple[type[Any], ...]] = {
 }
 
 
-def built(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
+def build_component(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
     """What ``spec.build`` makes of ``config``. Raises PluginBroken where it raises, or makes something else."""
     kind = kind_of(spec)
     try:
@@ -28,7 +28,7 @@ def built(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
         raise
     except Exception as error:
         raise PluginBroken(
-            f"{kind} {spec.name} of {plugin} fails while it is built: {reason(error)}",
+            f"{kind} {spec.name} of {plugin} fails while it is built: {one_line_reason(error)}",
             hint="--traceback shows where; its author catches what options can cause and raises BadConfig",
         ) from error
     wanted = BUILDS[kind]

@@ -36,7 +36,7 @@ class Known:
     summary: str
 
 
-def known(kind: str = "") -> tuple[Known, ...]:
+def directory_entries(kind: str = "") -> tuple[Known, ...]:
     """The directory, or its entries of one kind, as ``directory.json`` lists them."""
     return tuple(entry for entry in _directory() if kind in ("", entry.kind))
 
@@ -57,7 +57,7 @@ def matching(words: Sequence[str], kind: str = "", among: Sequence[Known] | None
     """Those entries in which every word occurs, in any case: in the kind, the name, the distribution, the summary."""
     return tuple(
         entry
-        for entry in (known() if among is None else among)
+        for entry in (directory_entries() if among is None else among)
         if kind in ("", entry.kind)
         and all(
             word.lower() in f"{entry.kind} {entry.name} {entry.distribution} {entry.summary}".lower() for word in words
@@ -71,11 +71,11 @@ def distribution_of(name: str) -> str:
     Raises UnknownComponent for what the directory does not know, BadConfig where several distributions bring it.
     """
     carriers = dict.fromkeys(
-        entry.distribution for entry in known() if entry.distribution in (name, f"ke-plugin-{name}")
+        entry.distribution for entry in directory_entries() if entry.distribution in (name, f"ke-plugin-{name}")
     )
-    carriers = carriers or dict.fromkeys(entry.distribution for entry in known() if entry.name == name)
+    carriers = carriers or dict.fromkeys(entry.distribution for entry in directory_entries() if entry.name == name)
     if not carriers:
-        near = get_close_matches(name, [entry.name for entry in known()], n=1)
+        near = get_close_matches(name, [entry.name for entry in directory_entries()], n=1)
         raise UnknownComponent(
             f"no plugin called {name!r} is known",
             hint=f"did you mean {near[0]!r}?"

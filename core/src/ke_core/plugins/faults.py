@@ -14,10 +14,10 @@ from pluggy import PluginValidationError
 
 from ke_core.errors import KEError, PluginBroken, PluginConflict
 
-CORE = "ke-core"
+CORE_DISTRIBUTION = "ke-core"
 
 
-def reason(error: BaseException) -> str:
+def one_line_reason(error: BaseException) -> str:
     """An exception in one line. What attrs' validators raise has the attribute behind its words: they alone count."""
     if isinstance(error, KEError):
         return " ".join(error.message.split())
@@ -45,7 +45,7 @@ def step(error: BaseException, module: str) -> str:
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
 
 
-def taken(what: str, owner: str, newcomer: str) -> PluginConflict:
+def name_conflict(what: str, owner: str, newcomer: str) -> PluginConflict:
     """Why ``newcomer`` is broken: it offers ``what``, which ``owner`` has offered before it."""
     if owner == newcomer:
         return PluginConflict(f"{what} is offered twice by {owner}", hint="its author offers it once")
@@ -62,7 +62,7 @@ def must_fit(requires: Iterable[str]) -> None:
     for wanted in map(_core_range, requires):
         if wanted is not None and not wanted.specifier.contains(here, prereleases=True):
             raise PluginBroken(
-                f"it was built for {CORE} {wanted.specifier}, and this is {here}",
+                f"it was built for {CORE_DISTRIBUTION} {wanted.specifier}, and this is {here}",
                 hint="run its tests with this ke-core, then widen the range in its pyproject.toml and publish that",
             )
 
@@ -75,7 +75,7 @@ def declares_core(requires: Iterable[str]) -> bool:
 @cache
 def _own_version() -> str:
     """Looked up once a process: every look-up lists all folders of the path, and every plugin is compared with it."""
-    return version(CORE)
+    return version(CORE_DISTRIBUTION)
 
 
 @cache
@@ -86,4 +86,4 @@ def _core_range(text: str) -> Requirement | None:
         holds = found.marker is None or found.marker.evaluate({"extra": ""})
     except (InvalidRequirement, UndefinedEnvironmentName):
         return None  # pip has refused it, or will
-    return found if holds and canonicalize_name(found.name) == CORE else None
+    return found if holds and canonicalize_name(found.name) == CORE_DISTRIBUTION else None

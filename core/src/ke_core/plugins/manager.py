@@ -20,8 +20,8 @@ from pluggy import HookImpl
 
 from ke_core import hookspecs
 from ke_core.errors import PluginBroken, PluginConflict
-from ke_core.plugins.directory import known
-from ke_core.plugins.faults import CORE, must_fit, reason, step
+from ke_core.plugins.directory import directory_entries
+from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, step
 from ke_core.plugins.watch import TIMEOUT, OutOfTime, Watch, timeout, watched
 
 GROUP = "ke"
@@ -67,10 +67,10 @@ class Plugins:
 
         So a name belongs to whoever is known for it, and who claims it too is the newcomer.
         """
-        listed = {entry.distribution for entry in known()}
+        listed = {entry.distribution for entry in directory_entries()}
 
         def rank(impl: HookImpl) -> tuple[bool, bool]:
-            return impl.plugin_name != CORE, self.installed[impl.plugin_name].distribution not in listed
+            return impl.plugin_name != CORE_DISTRIBUTION, self.installed[impl.plugin_name].distribution not in listed
 
         return sorted(getattr(self.manager.hook, hook).get_hookimpls(), key=rank)
 
@@ -99,7 +99,7 @@ class Plugins:
         if self.manager.has_plugin(name):
             self.manager.unregister(name=name)
         old = self.installed[name]
-        self.installed[name] = evolve(old, broken=reason(error), step=step(error, old.module))
+        self.installed[name] = evolve(old, broken=one_line_reason(error), step=step(error, old.module))
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -107,7 +107,7 @@ class Plugins:
 
         Raises KeyboardInterrupt for Ctrl-C, with a note that names the plugin, and BadConfig for a wrong timeout.
         """
-        limit, watch = 0.0 if name == CORE else timeout(), Watch()
+        limit, watch = 0.0 if name == CORE_DISTRIBUTION else timeout(), Watch()
         try:
             with watched(watch, limit), self.listening(name):
                 yield
@@ -155,7 +155,7 @@ class Plugins:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
-def bare() -> Plugins:
+def empty_manager() -> Plugins:
     """A manager with the hook specifications and no plugin."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -172,7 +172,7 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
 
     Raises PluginConflict where one is called as the core is: nothing works without that.
     """
-    plugins = bare()
+    plugins = empty_manager()
     skip = disabled_by_environment() if disabled is None else disabled
     for point in entry_points(group=GROUP) if found is None else found:
         if point.name in skip:
@@ -185,7 +185,7 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
                 f"two installed plugins are called {point.name!r}: {other.module} and {point.value}",
                 hint="uninstall one; its author calls the entry point like the distribution",
             )
-            if point.name == CORE:
+            if point.name == CORE_DISTRIBUTION:
                 raise conflict
             plugins.mark_broken(point.name, conflict)
             continue

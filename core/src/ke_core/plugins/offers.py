@@ -18,7 +18,7 @@ SHOWN = 80  # characters of a value that does not belong there
 READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and None"
 
 
-def offered(plugins: Plugins, hook: str, expected: type[S]) -> Iterator[tuple[str, list[S]]]:
+def registered_specs(plugins: Plugins, hook: str, expected: type[S]) -> Iterator[tuple[str, list[S]]]:
     """(plugin, its specs) of every plugin with that hook. One that fails or returns a wrong type is marked broken."""
     for impl in plugins.implementations(hook):
         specs: list[S] | None = None

@@ -27,7 +27,7 @@ class Option:
     help: str
 
 
-def split(given: Iterable[str]) -> dict[str, dict[str, str]]:
+def split_options(given: Iterable[str]) -> dict[str, dict[str, str]]:
     """``prefix.field=value`` strings to ``{prefix: {field: value}}``; the same option twice is an error."""
     found: dict[str, dict[str, str]] = {}
     for text in given:

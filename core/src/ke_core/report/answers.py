@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field, frozen
 
 from ke_core.data.queries import Case, Phase
-from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
+from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
 from ke_core.data.results import Judgement, Reply
 from ke_core.data.runspec import Component
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.results.folder import RunFolder
-from ke_core.run.recorded import recorded
+from ke_core.run.recorded import recorded_run
 
-Place = tuple[str, Phase, str]
+QueryKey = tuple[str, Phase, str]
 """Query, phase, style: where a reply stands within its case."""
 
 
 @define(kw_only=True)
-class Answered:
+class AnsweredCase:
     """One case of a run. ``rounds``: how often a sequential run has asked it; the last time counts.
 
     ``problems``: whole lines for people, such as why it was skipped. ``refused``: edits of its batch, to the reason.
@@ -30,12 +30,12 @@ class Answered:
     rounds: int = 0
     problems: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(factory=dict)
-    replies: dict[Place, Reply] = field(factory=dict)
-    judgements: dict[Place, Judgement] = field(factory=dict)
+    replies: dict[QueryKey, Reply] = field(factory=dict)
+    judgements: dict[QueryKey, Judgement] = field(factory=dict)
 
 
 @frozen(kw_only=True)
-class Material:
+class RunDataset:
     """The benchmark that a run was made on, where it is at hand; else the reason why it is not."""
 
     dataset: Dataset | None = None
@@ -43,13 +43,13 @@ class Material:
     why_not: str = ""
 
 
-def material(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Material:
+def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> RunDataset:
     """The dataset of a run as it was then. Raises KEErrors: it is not installed, its files are not here or differ."""
-    known = recorded(folder, catalog, data_dir)
-    return Material(dataset=known.dataset, cases=tuple(known.cases))
+    known = recorded_run(folder, catalog, data_dir)
+    return RunDataset(dataset=known.dataset, cases=tuple(known.cases))
 
 
-def answers(folder: RunFolder, judge: Component | None) -> dict[str, Answered]:
+def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
     """Case to what is on record of it, in the order of the record; judgements are those of ``judge``.
 
     As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
@@ -67,17 +67,17 @@ def answers(folder: RunFolder, judge: Component | None) -> dict[str, Answered]:
             case Judged():
                 if record.judge == judge:
                     judged[record.place] = record
-            case Probed() | Spent():
+            case Probed() | Usage():
                 continue
-    found: dict[str, Answered] = {}
+    found: dict[str, AnsweredCase] = {}
     for place, line in lines.items():
-        case = found.setdefault(line.case, Answered())
+        case = found.setdefault(line.case, AnsweredCase())
         case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
         said = judged[place].judgements if place in judged else {}
         case.judgements |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
     for batch in batches.values():
         for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
-            case = found.setdefault(name, Answered())
+            case = found.setdefault(name, AnsweredCase())
             case.edited = name not in batch.controls
             case.rounds += 1
             case.problems, case.refused = tuple(_problems(batch, name)), batch.refused

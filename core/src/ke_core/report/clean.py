@@ -10,14 +10,14 @@ TURNING = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # text directio
 UNSEEN = re.compile(f"[{HIDDEN}{TURNING}]")
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """``text`` with its control and direction characters made visible; line breaks and tabs stay."""
     return UNSEEN.sub(_escape, text)
 
 
 def one_line(text: str, most: int = 80) -> str:
     """``text`` cleaned, in one line of at most ``most`` characters."""
-    flat = " ".join(clean(text).split())
+    flat = " ".join(sanitize(text).split())
     return flat if len(flat) <= most else flat[: most - 3] + "..."
 
 

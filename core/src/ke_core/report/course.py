@@ -12,7 +12,7 @@ from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.report.clean import one_line
 from ke_core.report.footer import component_words, model_words
-from ke_core.report.load import load
+from ke_core.report.load import load_report
 from ke_core.report.numbers import duration
 from ke_core.report.run import Reported, plan_words, without_model
 from ke_core.report.spent import spent_words
@@ -67,7 +67,7 @@ def _scores(folder: RunFolder, catalog: Catalog) -> tuple[Reported | None, list[
     if not (folder.path / SCORES).exists():
         return None, []
     try:
-        run = load(folder, catalog)
+        run = load_report(folder, catalog)
     except BadRun as error:
         return None, [literal(f"scores: {error.message}", "red")]
     return run, [*score_tables([run])[:1]]

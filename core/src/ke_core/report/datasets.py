@@ -12,7 +12,7 @@ from ke_core.data.files import DataFile
 from ke_core.data.soundness import Problem
 from ke_core.datasets.handling import Here, Validated
 from ke_core.protocols import DatasetInfo
-from ke_core.report.numbers import counted
+from ke_core.report.numbers import count_noun
 from ke_core.report.text import literal, plain_table
 
 ROWS = 60
@@ -55,7 +55,7 @@ def fetched(file: DataFile, found: Here) -> Text:
 def validated(name: str, found: Validated) -> Group:
     """The table of problems, and one line that sums it up."""
     warnings = len(found.problems) - found.errors
-    cases = counted(found.cases, "case")
+    cases = count_noun(found.cases, "case")
     if not found.problems:
         return Group(literal(f"{name}: {cases}, nothing to report", "bold"))
     table = plain_table("", "rule", "what is wrong", "cases", "which")
@@ -68,7 +68,7 @@ def validated(name: str, found: Validated) -> Group:
     shown: list[RenderableType] = [table]
     if len(found.problems) > ROWS:
         shown.append(literal(f"and {len(found.problems) - ROWS:,} more lines: --json lists them all"))
-    ends = (counted(found.errors, "error"), counted(warnings, "warning"))
+    ends = (count_noun(found.errors, "error"), count_noun(warnings, "warning"))
     shown.append(literal(f"{name}: {cases}, {', '.join(ends)}", "bold"))
     return Group(*shown)
 
@@ -89,7 +89,7 @@ def _state(file: DataFile, found: Here | None) -> str:
 
 
 def _bytes(size: int) -> str:
-    return counted(size, "byte")
+    return count_noun(size, "byte")
 
 
 def _which(problem: Problem) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from attrs import define
 
 from ke_core.data.records import Replied
-from ke_core.data.results import SHARE, Answer, Failure, Score
+from ke_core.data.results import SHARE, Answer, Failure, MetricScore
 
-CORE = ""
+NO_METRIC = ""
 """What stands in place of a metric's name: no metric computes these."""
-TITLE = "answers"
+ANSWERS_TITLE = "answers"
 HEADINGS = {
     "unparsed": "unparsed",
     "cut-off": "cut off",
@@ -55,7 +55,7 @@ class Effort:
             self.seconds += replied.seconds / len(replied.replies)
 
 
-def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[Score]:
+def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
     """A mean over the questions for each style and each of ``HEADINGS``; shares of all replies, the rest of answers."""
     for style, effort in efforts.items():
         sums: dict[str, tuple[float, int, str]] = {
@@ -68,4 +68,4 @@ def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[Score]:
         }
         for aspect, (total, n, measure) in sums.items():
             if n:
-                yield Score(metric=CORE, aspect=aspect, value=total / n, n=n, style=style, measure=measure)
+                yield MetricScore(metric=NO_METRIC, aspect=aspect, value=total / n, n=n, style=style, measure=measure)

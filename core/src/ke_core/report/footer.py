@@ -9,12 +9,12 @@ from statistics import median
 from rich.console import Group
 
 from ke_core.data.runspec import IMPORTED, Component, ModelRef
-from ke_core.report.numbers import counted, duration
+from ke_core.report.numbers import count_noun, duration
 from ke_core.report.reasons import alike
-from ke_core.report.run import Reported, headings, labels, plan_words, without_model
+from ke_core.report.run import Reported, headings, plan_words, run_labels, without_model
 from ke_core.report.spent import spent_words
 from ke_core.report.text import literal
-from ke_core.results.agreement import kept, warning
+from ke_core.results.agreement import agreement_warning, kept
 
 WARNING = "warning"
 OWN_EDITS = "each question names its case's own edits to the editor"
@@ -23,17 +23,19 @@ SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 def footer(runs: Sequence[Reported]) -> Group:
     """The lines under the tables: what all runs share once, the rest for each run."""
-    lines = [literal(f"{what}: {words}", "bold red" if what == WARNING else "") for what, words in shared(runs)]
-    for label, run in zip(labels(runs), runs, strict=True):
-        first, *rest = course(run)
+    lines = [
+        literal(f"{what}: {words}", "bold red" if what == WARNING else "") for what, words in shared_settings(runs)
+    ]
+    for label, run in zip(run_labels(runs), runs, strict=True):
+        first, *rest = run_summary(run)
         lines += [literal(f"{label}: {first}"), *(literal(f"  {words}") for words in rest)]
-        lines += [literal(f"  {words}", style) for words, style in losses(run)]
+        lines += [literal(f"  {words}", style) for words, style in missing_answers(run)]
     return Group(*lines)
 
 
-def shared(runs: Sequence[Reported]) -> list[tuple[str, str]]:
+def shared_settings(runs: Sequence[Reported]) -> list[tuple[str, str]]:
     """What the specifications say, by name: once where the runs agree, else with the names of those it is of."""
-    facts = {label: dict(_facts(run)) for label, run in zip(labels(runs), runs, strict=True)}
+    facts = {label: dict(_facts(run)) for label, run in zip(run_labels(runs), runs, strict=True)}
     lines = []
     for what in dict.fromkeys(name for known in facts.values() for name in known):
         said: dict[str, list[str]] = {}
@@ -45,9 +47,9 @@ def shared(runs: Sequence[Reported]) -> list[tuple[str, str]]:
     return lines
 
 
-def warnings(runs: Sequence[Reported]) -> list[str]:
+def judge_warnings(runs: Sequence[Reported]) -> list[str]:
     """What must stand with every table that rests on a judge, such as too little agreement with labels by hand."""
-    return [words for what, words in shared(runs) if what == WARNING]
+    return [words for what, words in shared_settings(runs) if what == WARNING]
 
 
 def _facts(run: Reported) -> Iterator[tuple[str, str]]:
@@ -57,7 +59,7 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     joint = "" if spec.joint else ", edits made one after another without restoring"
     yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
     yield "judge", judge_words(judge) if judge is not None else "none yet"
-    if judge is not None and (warned := warning(judge)):
+    if judge is not None and (warned := agreement_warning(judge)):
         yield WARNING, warned
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
     yield OWN_EDITS, "yes, so it does not have to find them" if spec.own_edits else "no"
@@ -98,31 +100,33 @@ def _option(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def course(run: Reported) -> Iterator[str]:
+def run_summary(run: Reported) -> Iterator[str]:
     """How the run went: cases, edits, times."""
     tally = run.tally
     yield component_words(run.spec.editor)
-    words = [counted(tally.cases, "case") + (f" and {counted(tally.controls, 'control')}" if tally.controls else "")]
+    words = [
+        count_noun(tally.cases, "case") + (f" and {count_noun(tally.controls, 'control')}" if tally.controls else "")
+    ]
     if tally.edits:
         took = "" if run.spec.model.source == IMPORTED else f" at {duration(median(tally.edit_seconds))} each"
-        words.append(counted(tally.edits, "edit") + took)
+        words.append(count_noun(tally.edits, "edit") + took)
     if tally.answers:
-        words.append(counted(tally.answers, "answer"))
+        words.append(count_noun(tally.answers, "answer"))
     yield ", ".join(words)
     if tally.cost.calls:
         said = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
-        yield f"in all, the unedited model's among them: {counted(tally.cost.calls, 'model call')}, {said}"
+        yield f"in all, the unedited model's among them: {count_noun(tally.cost.calls, 'model call')}, {said}"
     if tally.spent:
         yield f"asked of the server for it: {spent_words(tally.spent)}"
     yield f"record in {run.path}"
 
 
-def losses(run: Reported) -> Iterator[tuple[str, str]]:
+def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
     """Everything that is no plain answer, with its reasons, and the style it is shown in."""
     tally = run.tally
     if 0 < tally.done < tally.total:
         left = tally.total - tally.done
-        yield f"not finished: {left:,} of {counted(tally.total, 'case')} wait for answers of the edited model", "red"
+        yield f"not finished: {left:,} of {count_noun(tally.total, 'case')} wait for answers of the edited model", "red"
     kinds: list[tuple[str, str, Counter[str], str]] = [
         ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", alike(tally.failures), "red"),
         ("case skipped", "cases skipped", tally.skipped, "yellow"),
@@ -133,12 +137,12 @@ def losses(run: Reported) -> Iterator[tuple[str, str]]:
     for one, many, reasons, style in kinds:
         if not reasons:
             continue
-        yield counted(reasons.total(), one, many) + ":", style
+        yield count_noun(reasons.total(), one, many) + ":", style
         for reason, n in reasons.most_common(SHOWN):
             yield f"  {n:,} x {reason}", style
         if len(reasons) > SHOWN:
             rest = reasons.total() - sum(n for _reason, n in reasons.most_common(SHOWN))
-            yield f"  {rest:,} for {counted(len(reasons) - SHOWN, 'other reason')}", style
+            yield f"  {rest:,} for {count_noun(len(reasons) - SHOWN, 'other reason')}", style
 
 
 def _unmeasured(run: Reported) -> Counter[str]:

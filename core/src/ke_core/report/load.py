@@ -7,21 +7,21 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import IMPORTED
 from ke_core.plugins.catalog import Catalog
-from ke_core.report.effort import CORE, HEADINGS, effort_scores
+from ke_core.report.effort import HEADINGS, NO_METRIC, effort_scores
 from ke_core.report.run import Reported
 from ke_core.report.tally import tally_of
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.measured import read_scores
-from ke_core.run.evaluation import score
+from ke_core.run.evaluation import score_folder
 
 
-def load(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported:
+def load_report(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported:
     """The report of one run; a run without scores is scored from its records first. Raises BadRun."""
     if not (folder.path / SCORES).exists():
-        score(folder, catalog, data_dir=data_dir)
+        score_folder(folder, catalog, data_dir=data_dir)
     found = read_scores(folder)
     counted = tally_of(folder)
     counted.judge = found.judge
@@ -49,7 +49,7 @@ class LoadedRuns:
 
 def load_runs(folders: Sequence[RunFolder], catalog: Catalog, *, data_dir: str = "") -> LoadedRuns:
     """Load the reports of several runs; a run without scores is scored first. Raises BadRun."""
-    reported = tuple(load(folder, catalog, data_dir=data_dir) for folder in folders)
+    reported = tuple(load_report(folder, catalog, data_dir=data_dir) for folder in folders)
     return LoadedRuns(folders=tuple(folders), reported=reported)
 
 
@@ -65,9 +65,9 @@ def tables_of(metric: str, catalog: Catalog) -> Mapping[str, Mapping[str, str]]:
     return {} if offer is None else offer.spec.tables
 
 
-def _less_is_better(scores: Iterable[Score], catalog: Catalog) -> Iterator[tuple[str, str]]:
+def _less_is_better(scores: Iterable[MetricScore], catalog: Catalog) -> Iterator[tuple[str, str]]:
     """Metrics and aspects; all that the core counts of answers is among them."""
-    yield from ((CORE, aspect) for aspect in HEADINGS)
+    yield from ((NO_METRIC, aspect) for aspect in HEADINGS)
     for metric, aspect in {(one.metric, one.aspect) for one in scores}:
         offer: Any = catalog.offers["metric"].get(metric)
         if offer is not None and offer.spec.less_is_better(aspect):

@@ -8,7 +8,7 @@ from typing import Any
 from ke_core.report.run import Reported
 
 
-def names(runs: Sequence[Reported]) -> list[str]:
+def run_names(runs: Sequence[Reported]) -> list[str]:
     """Of each run what tells it from the others: its editor, size, seed, and options of which others have another.
 
     As a command line has them; what was not set is not said. An editor that was given each question's own edits is

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ke_core.data.results import SHARE, Score
+from ke_core.data.results import SHARE, MetricScore
 
-NOTHING = "-"
+NO_VALUE = "-"
 SECONDS = "s"
-SHORTEST = 0.0005
+SHORTEST_SECONDS = 0.0005
 """Of times nobody reads what is less than half a millisecond."""
 
 
-def number(score: Score | None) -> str:
+def format_score(score: MetricScore | None) -> str:
     """``41.2``, in per cent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
     if score is None or score.value is None:
-        return NOTHING
+        return NO_VALUE
     return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value, score.measure)
 
 
@@ -22,7 +22,7 @@ def shown_unit(measure: str) -> str:
     return "%" if measure == SHARE else measure
 
 
-def interval(score: Score | None) -> str:
+def format_interval(score: MetricScore | None) -> str:
     """``38.1-44.3`` or ``95.2-100``, in per cent, or quantities; empty where there is none (one unit alone)."""
     if score is None or score.interval is None:
         return ""
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def count_noun(number: int, one: str, many: str = "") -> str:
     """``1 case``, ``3,000 cases``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
@@ -50,6 +50,6 @@ def _bound(value: float) -> str:
 
 def _quantity(value: float, measure: str) -> str:
     """``0.01234``, ``1.000``, ``12.35``, ``1,234``."""
-    if measure == SECONDS and abs(value) < SHORTEST:
+    if measure == SECONDS and abs(value) < SHORTEST_SECONDS:
         return "0.000"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"

@@ -12,7 +12,7 @@ from ke_core.report.run import Reported
 from ke_core.report.table import score_tables, slice_tables
 
 
-def page(runs: Sequence[Reported], *, slices: bool = True) -> Group:
+def report_page(runs: Sequence[Reported], *, slices: bool = True) -> Group:
     """Everything, for one run or several side by side; ``slices``: with the breakdowns by tag."""
     parts: list[RenderableType] = [*score_tables(runs)]
     if slices:

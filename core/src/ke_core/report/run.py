@@ -9,10 +9,10 @@ from functools import cached_property
 from attrs import field, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import Plan, RunSpec
 from ke_core.engine.absent import NO_MODEL
-from ke_core.report.effort import CORE, HEADINGS, TITLE
+from ke_core.report.effort import ANSWERS_TITLE, HEADINGS, NO_METRIC
 from ke_core.report.tally import Tally
 
 Place = tuple[str, str, Phase, str, tuple[tuple[str, str], ...]]
@@ -29,18 +29,20 @@ class Reported:
 
     path: str
     spec: RunSpec
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[tuple[str, str]] = frozenset()
     tally: Tally = field(factory=Tally)
 
-    def score(self, column: Column, phase: Phase, style: str, tag: tuple[str, str] | None = None) -> Score | None:
+    def score(
+        self, column: MetricColumn, phase: Phase, style: str, tag: tuple[str, str] | None = None
+    ) -> MetricScore | None:
         """The score in that column, phase and style: of all cases, or of those with a tag."""
         return self._by_place.get((*column.place, phase, style, (tag,) if tag else ()))
 
     @cached_property
-    def _by_place(self) -> Mapping[Place, Score]:
+    def _by_place(self) -> Mapping[Place, MetricScore]:
         """Every score by where it belongs: a run that was asked after each of its edits has a slice for each."""
         places = [(one.metric, one.aspect, one.phase, one.style, tuple(one.tags.items())) for one in self.scores]
         return dict(zip(reversed(places), reversed(self.scores), strict=True))  # of two in one place, the first
@@ -52,7 +54,7 @@ class Reported:
 
 
 @frozen(kw_only=True)
-class Column:
+class MetricColumn:
     """One column of a table: an aspect of a metric. ``table``: its title; none for the metric's main table."""
 
     metric: str
@@ -65,19 +67,22 @@ class Column:
         """Metric and aspect."""
         return self.metric, self.aspect
 
-    def holds(self, score: Score) -> bool:
+    def holds(self, score: MetricScore) -> bool:
         """Whether the score belongs in this column."""
         return self.place == (score.metric, score.aspect)
 
 
-def columns(runs: Sequence[Reported]) -> list[Column]:
+def metric_columns(runs: Sequence[Reported]) -> list[MetricColumn]:
     """The columns that any of the runs has a number for, in the order of the metrics' own specifications.
 
     The main table of each metric comes first, then all further ones, then what the core counts of answers.
     """
     every = [column for run in runs for column in _main(run)]
     every += [column for run in runs for column in _further(run)]
-    every += [Column(metric=CORE, aspect=aspect, heading=heading, table=TITLE) for aspect, heading in HEADINGS.items()]
+    every += [
+        MetricColumn(metric=NO_METRIC, aspect=aspect, heading=heading, table=ANSWERS_TITLE)
+        for aspect, heading in HEADINGS.items()
+    ]
     measured = {(score.metric, score.aspect) for run in runs for score in run.scores if score.n}
     found = {column.place: column for column in reversed(every)}  # of two headings, the first
     return [found[place] for place in dict.fromkeys(column.place for column in every) if place in measured]
@@ -96,29 +101,29 @@ def headings(run: Reported) -> Mapping[tuple[str, str], str]:
     }
 
 
-def by_table(shown: Sequence[Column]) -> list[list[Column]]:
+def columns_by_table(shown: Sequence[MetricColumn]) -> list[list[MetricColumn]]:
     """The columns of each table."""
-    groups: dict[tuple[str, str], list[Column]] = {}
+    groups: dict[tuple[str, str], list[MetricColumn]] = {}
     for column in shown:
         groups.setdefault((column.table, column.metric), []).append(column)
     return list(groups.values())
 
 
-def _main(run: Reported) -> Iterator[Column]:
+def _main(run: Reported) -> Iterator[MetricColumn]:
     for metric, named in run.columns.items():
         all_ = {score.aspect: score.aspect for score in run.scores if score.metric == metric}
         for aspect, heading in (named or all_).items():
-            yield Column(metric=metric, aspect=aspect, heading=heading)
+            yield MetricColumn(metric=metric, aspect=aspect, heading=heading)
 
 
-def _further(run: Reported) -> Iterator[Column]:
+def _further(run: Reported) -> Iterator[MetricColumn]:
     for metric, tables in run.tables.items():
         for title, named in tables.items():
             for aspect, heading in named.items():
-                yield Column(metric=metric, aspect=aspect, heading=heading, table=title)
+                yield MetricColumn(metric=metric, aspect=aspect, heading=heading, table=title)
 
 
-def labels(runs: Sequence[Reported]) -> list[str]:
+def run_labels(runs: Sequence[Reported]) -> list[str]:
     """A name for each run: its editor, and what else tells it from the others."""
     told = [[run.spec.editor.name] for run in runs]
     plans = [_plan_parts(run.spec.plan) for run in runs]

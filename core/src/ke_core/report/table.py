@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.data.results import Score
-from ke_core.report.grid import Grid, Head, score_grids, slice_grids
-from ke_core.report.numbers import NOTHING, interval, number
+from ke_core.data.results import MetricScore
+from ke_core.report.grid import ColumnHeader, Grid, score_grids, slice_grids
+from ke_core.report.numbers import NO_VALUE, format_interval, format_score
 from ke_core.report.run import Reported
 from ke_core.report.text import literal, plain_table, titled
 
@@ -45,7 +45,7 @@ def _drawn_slice(grid: Grid) -> Group:
     for head in grid.heads:
         _add_numbers(table, head)
     scores = [score for line in grid.lines for score in line.scores if score is not None]
-    joint = " " if max((len(f"{number(score)} ({score.n:,})") for score in scores), default=0) <= NARROW else "\n"
+    joint = " " if max((len(f"{format_score(score)} ({score.n:,})") for score in scores), default=0) <= NARROW else "\n"
     for at, (names, line) in enumerate(grid.thinned()):
         if at and names[0]:
             table.add_section()
@@ -53,18 +53,18 @@ def _drawn_slice(grid: Grid) -> Group:
     return titled(grid.title, table)
 
 
-def _cell(score: Score | None, *, with_n: bool) -> Text:
+def _cell(score: MetricScore | None, *, with_n: bool) -> Text:
     if score is None:
-        return Text(NOTHING)
-    lines = [number(score), interval(score), f"n {score.n:,}" if with_n else ""]
+        return Text(NO_VALUE)
+    lines = [format_score(score), format_interval(score), f"n {score.n:,}" if with_n else ""]
     return Text("\n".join(line for line in lines if line))
 
 
-def _short_cell(score: Score | None, *, joint: str) -> Text:
-    return Text(NOTHING if score is None else f"{number(score)}{joint}({score.n:,})")
+def _short_cell(score: MetricScore | None, *, joint: str) -> Text:
+    return Text(NO_VALUE if score is None else f"{format_score(score)}{joint}({score.n:,})")
 
 
-def _add_numbers(table: Table, head: Head) -> None:
+def _add_numbers(table: Table, head: ColumnHeader) -> None:
     """A column as narrow as its numbers: its heading stands word under word, a long one cut at its hyphens."""
     words = [word if len(word) <= NARROW else word.replace("-", "-\n") for word in head.words.split()]
     under = [f"[{head.measure}]" if head.measure else "", f"n {head.n:,}" if head.n is not None else ""]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from attrs import define, field
 
 from ke_core.data.queries import Phase
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Usage
 from ke_core.data.results import Answer, Cost, Failure, Reply
 from ke_core.data.runspec import Component
 from ke_core.report.clean import one_line
@@ -38,7 +38,7 @@ class Tally:
     edit_seconds: list[float] = field(factory=list)
     answers: int = 0
     cost: Cost = field(factory=Cost)
-    spent: list[Spent] = field(factory=list)
+    spent: list[Usage] = field(factory=list)
     efforts: dict[str, Effort] = field(factory=dict)
     refused: Counter[str] = field(factory=Counter)
     skipped: Counter[str] = field(factory=Counter)
@@ -78,7 +78,7 @@ def tally(records: Iterable[Record]) -> Tally:
                 _add_replies(made, record)
             case Judged():
                 made.judge = record.judge
-            case Spent():
+            case Usage():
                 made.spent.append(record)
             case Probed():
                 _add_failures(made, record.replies.values())

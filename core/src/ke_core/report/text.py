@@ -7,12 +7,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.report.clean import clean
+from ke_core.report.clean import sanitize
 
 
 def literal(text: object, style: str = "") -> Text:
     """A rich text that shows ``text`` as it is: no markup is read in it, no link, no terminal code."""
-    return Text(clean(str(text)), style=style)
+    return Text(sanitize(str(text)), style=style)
 
 
 def titled(title: str, table: Table) -> Group:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import define, evolve, field, frozen
 
 from ke_core.data.queries import Phase
-from ke_core.data.results import SHARE, CaseRecord, ModelRecord, Score, Value
+from ke_core.data.results import SHARE, CaseRecord, MetricScore, ModelRecord, Value
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Metric, ModelMetric
 from ke_core.results.columns import Columns, Names
 from ke_core.results.intervals import Sample, bootstrap, bootstrap_average
 from ke_core.specs import MetricSpec
 
-PART = "part"
+PART_TAG = "part"
 """The tag that keeps edited cases and controls apart: ``edited`` or ``control``."""
 BUCKET, TESTED = "bucket", "in the published score"
 """Tags of cases that are in a bucket of published tables, and whether these count them (``yes`` or ``no``)."""
@@ -35,7 +35,7 @@ class _Group:
 
 
 @frozen(kw_only=True)
-class Observed:
+class Observation:
     """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
     bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
     """
@@ -70,7 +70,7 @@ class Population:
     @property
     def tags(self) -> tuple[str, ...]:
         """By these scores are broken down whatever the metric: where there are controls, or a dataset's buckets."""
-        return (*((PART,) if self.controls else ()), *((BUCKET, TESTED) if self.buckets else ()))
+        return (*((PART_TAG,) if self.controls else ()), *((BUCKET, TESTED) if self.buckets else ()))
 
 
 @define(kw_only=True)
@@ -86,7 +86,7 @@ class Values:
         cls, metric: Metric | ModelMetric, spec: MetricSpec, *, by: Sequence[str] | None = None, names: Names
     ) -> Values:
         """None so far. ``by``: the tags to break down by, without it the metric's and those of a population."""
-        kept = dict.fromkeys((PART, BUCKET, TESTED, *spec.by) if by is None else by)
+        kept = dict.fromkeys((PART_TAG, BUCKET, TESTED, *spec.by) if by is None else by)
         return cls(metric=metric, spec=spec, columns=Columns(by=tuple(kept), names=names))
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
@@ -108,7 +108,7 @@ class Values:
 
     def scores(
         self, by: Sequence[str], *, shares: bool, seed: int, rows: Iterable[int] | None = None
-    ) -> Iterator[Score]:
+    ) -> Iterator[MetricScore]:
         """Over all values and by each tag of ``by``; then the averages. ``rows``: of these alone, in their order.
 
         ``shares``: as ``Population`` says.
@@ -131,12 +131,12 @@ class Values:
             for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
                 yield {tag: name}, found[name]
 
-    def _score(self, group: _Group, rows: array[int], *, seed: int) -> Score:
+    def _score(self, group: _Group, rows: array[int], *, seed: int) -> MetricScore:
         measure = self.spec.measures.get(group.aspect, SHARE)
         numbers, units = self.columns.sample(rows, batches=group.batches)
         reasons = self.columns.reasons(rows)
         interval = bootstrap(numbers, units, seed=seed, share=measure == SHARE) if numbers else None
-        return Score(
+        return MetricScore(
             metric=self.spec.name,
             aspect=group.aspect,
             phase=group.phase,
@@ -150,7 +150,7 @@ class Values:
             measure=measure,
         )
 
-    def _averages(self, groups: Mapping[_Group, array[int]], by: Sequence[str], *, seed: int) -> Iterator[Score]:
+    def _averages(self, groups: Mapping[_Group, array[int]], by: Sequence[str], *, seed: int) -> Iterator[MetricScore]:
         """The plain means of aspects that the metric has; of those that were observed, and the note says how many."""
         for aspect, parts in self.spec.averages.items():
             whole = {group: rows for group, rows in groups.items() if group.aspect in parts}
@@ -176,7 +176,7 @@ def aggregate(
     *,
     models: Iterable[ModelRecord] = (),
     seed: int,
-) -> list[Score]:
+) -> list[MetricScore]:
     """Every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
 
     What it says of ``models`` is averaged over them; one edited model is one batch.
@@ -194,7 +194,7 @@ def aggregate(
     return [*values.scores(by, shares=population.shares(), seed=seed)]
 
 
-def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observed]:
+def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
     """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
 
     Raises PluginBroken for a value of NaN and for a missing value without a reason.
@@ -207,7 +207,7 @@ def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iter
         for own, value in _observed(metric, name, record):
             batch = shares and value.phase == "after"
             unit = record.batch if batch else own
-            yield Observed(
+            yield Observation(
                 case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
             )
 
@@ -216,16 +216,16 @@ def _observed(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[s
     """Each value with its own unit, and with the tags of its case."""
     for value in metric.values(record):
         _check(value, name, f"case {record.case.id}")
-        tags = {PART: "edited" if record.edited else "control", **record.case.tags, **value.tags}
+        tags = {PART_TAG: "edited" if record.edited else "control", **record.case.tags, **value.tags}
         yield value.unit or record.case.id, evolve(value, tags=tags)
 
 
-def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> Score:
+def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:
     measure = spec.measures.get(group.aspect, SHARE)
     interval = bootstrap_average(samples, seed=seed, share=measure == SHARE)
     parts = len(spec.averages[group.aspect])
     notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
-    return Score(
+    return MetricScore(
         metric=spec.name,
         aspect=group.aspect,
         phase=group.phase,

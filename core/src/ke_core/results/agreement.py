@@ -20,7 +20,7 @@ from ke_core.data.runspec import Component
 from ke_core.engine.artifacts import ArtifactStore
 from ke_core.errors import BadData
 from ke_core.files import cache_dir
-from ke_core.model_sources import DEFAULT
+from ke_core.model_sources import DEFAULT_SOURCE
 from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES
 
 KIND = "judge-checks"
@@ -50,7 +50,7 @@ class Agreement:
 
 
 @frozen(kw_only=True)
-class Check:
+class AgreementCheck:
     """A judge (options and model included) against the items with that SHA-256, by set of labels."""
 
     judge: Component
@@ -63,7 +63,7 @@ class Check:
         return "; ".join(f"{name} {found}" for name, found in self.agreements.items())
 
 
-def agreement(
+def measure_agreement(
     by_hand: Sequence[str], by_judge: Sequence[str], *, seed: int = 0, units: Sequence[str] | None = None
 ) -> Agreement:
     """Kappa of two labellings of the same items, with a 95 % percentile bootstrap interval over items.
@@ -105,25 +105,25 @@ def _kappa(pairs: NDArray[np.int64], labels: int) -> float | None:
     return None if chance >= 1 else float((np.trace(table) - chance) / (1 - chance))
 
 
-def keep(check: Check) -> Path:
+def save_check(check: AgreementCheck) -> Path:
     """Write it where ``kept`` finds it; the last check of a judge counts."""
     path = _path(check.judge)
     write_value(path, to_json(check))
     return path
 
 
-def kept(judge: Component) -> Check | None:
+def kept(judge: Component) -> AgreementCheck | None:
     """The check of that judge, with these options and this model; None where there is none that can be read."""
     path = _path(judge)
     try:
         raw = read_value(path, hint="check the judge again: ke judges check")
-        return None if raw is None else from_json(raw, Check, of=str(path))
+        return None if raw is None else from_json(raw, AgreementCheck, of=str(path))
     except BadData as error:
         warn(error)
         return None
 
 
-def warning(judge: Component) -> str:
+def agreement_warning(judge: Component) -> str:
     """What must stand with every table that rests on this judge; empty where nothing must.
 
     A judge that asks a model must have been checked against labels written by hand.
@@ -133,7 +133,7 @@ def warning(judge: Component) -> str:
         model = judge.model
         if model is None:
             return ""
-        source = "" if model.source == DEFAULT else f"{model.source}:"
+        source = "" if model.source == DEFAULT_SOURCE else f"{model.source}:"
         how = f"ke judges check {judge.name} --judge-model {source}{model.id}"
         return f"judge {judge.name} has not been checked: {how}"
     poor = [f"{name} {found}" for name, found in check.agreements.items() if not found.enough]

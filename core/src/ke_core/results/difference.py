@@ -27,7 +27,7 @@ Differing = tuple[str, Any, Any]
 """A field by its path, and what each of the two has there."""
 
 
-def difference(there: object, here: object) -> str:
+def first_difference(there: object, here: object) -> str:
     """The first field in which two specifications differ, in the order of the specification."""
     whole = ("content", to_json(there), to_json(here))  # they differ by fields that are null in one of them
     path, old, new = next(_differing(*whole[1:]), whole)

@@ -22,13 +22,13 @@ from ke_core.data.reading import read_object
 from ke_core.data.records import Record
 from ke_core.data.runspec import IMPORTED, RunSpec
 from ke_core.errors import BadRun
-from ke_core.files import explained, write_atomic
+from ke_core.files import file_errors, write_atomic
 from ke_core.results.difference import run_difference
 from ke_core.results.lines import from_line, refuse_other, to_bytes, whole_lines
 from ke_core.results.log import LOG, read_log, write_log
 from ke_core.results.redaction import refuse_secrets
 from ke_core.results.seal import SEAL, Seal
-from ke_core.results.writer import Writer, writing
+from ke_core.results.writer import Writer, open_writer
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
 PART = "records.part-{rank}.jsonl"
@@ -36,7 +36,7 @@ PART = "records.part-{rank}.jsonl"
 DAMAGED = "records.damaged"
 """Lines that could not be read any more, and were asked again."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
-ELSEWHERE = "choose another folder with --out"
+CHOOSE_OTHER_FOLDER = "choose another folder with --out"
 
 
 def environment() -> dict[str, str]:
@@ -82,12 +82,12 @@ class RunFolder:
         if (path / RUN).exists():
             folder = cls.open(path)
             if folder.spec.id != spec.id:
-                raise BadRun(f"{path} holds another run: {run_difference(folder.spec, spec)}", hint=ELSEWHERE)
+                raise BadRun(f"{path} holds another run: {run_difference(folder.spec, spec)}", hint=CHOOSE_OTHER_FOLDER)
             return folder
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
             if (path / RUN).exists():  # another of the processes that share the run has begun it just now
                 return cls.create(path, spec, files)
-            raise BadRun(f"{path} holds something else, not a run", hint=ELSEWHERE)
+            raise BadRun(f"{path} holds something else, not a run", hint=CHOOSE_OTHER_FOLDER)
         folder = cls(
             path=path,
             spec=spec,
@@ -107,18 +107,22 @@ class RunFolder:
         if not file.exists():
             what = "is not a run folder: it has no run.json" if path.exists() else "does not exist"
             raise BadRun(f"{path} {what}", hint="ke runs lists the runs there are")
-        raw = read_object(file, error=BadRun, hint=ELSEWHERE)
+        raw = read_object(file, error=BadRun, hint=CHOOSE_OTHER_FOLDER)
         if not isinstance(raw.get("spec"), dict):
-            raise BadRun(f"{file} is not the description of a run", hint=ELSEWHERE)
+            raise BadRun(f"{file} is not the description of a run", hint=CHOOSE_OTHER_FOLDER)
         refuse_other(raw["spec"].get("schema"), of=str(file))
-        spec = from_json(raw["spec"], RunSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
+        spec = from_json(raw["spec"], RunSpec, of=str(file), error=BadRun, hint=CHOOSE_OTHER_FOLDER)
         if not raw.get("id") == spec.id == digest(raw["spec"]):
             raise BadRun(
                 f"{file} was changed after the run was started: its id no longer fits",
                 hint="undo the change, or start the run you want in another folder",
             )
         about = {name: raw[name] for name in ("environment", "created", "files") if name in raw}
-        return cls(path=path, spec=spec, **asdict(from_json(about, _About, of=str(file), error=BadRun, hint=ELSEWHERE)))
+        return cls(
+            path=path,
+            spec=spec,
+            **asdict(from_json(about, _About, of=str(file), error=BadRun, hint=CHOOSE_OTHER_FOLDER)),
+        )
 
     @staticmethod
     def is_one(path: Path) -> bool:
@@ -139,7 +143,7 @@ class RunFolder:
         if held is not None:
             yield held
             return
-        with writing(self.path / RECORDS) as writer:
+        with open_writer(self.path / RECORDS) as writer:
             yield writer
 
     def read(self) -> Iterator[Record]:
@@ -209,7 +213,7 @@ class RunFolder:
 
     def _remove(self, *names: str) -> None:
         for name in names:
-            with explained(f"cannot remove {self.path / name}"):
+            with file_errors(f"cannot remove {self.path / name}"):
                 (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from ke_core.data.codec import canonical, from_json, tag_of, to_json
 from ke_core.data.reading import parse_json
-from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Spent
+from ke_core.data.records import Batch, Judged, Probed, Record, Replied, Usage
 from ke_core.data.runspec import SCHEMA
 from ke_core.errors import BadRun, PluginBroken
 from ke_core.results.redaction import redacted
 
-KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged, Probed, Spent)}
+KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied, Judged, Probed, Usage)}
 
 
 def to_line(record: Record) -> bytes:

@@ -11,11 +11,11 @@ from attrs import frozen
 
 from ke_core.data.records import Batch, Replied
 from ke_core.errors import BadRun
-from ke_core.files import explained
+from ke_core.files import file_errors
 from ke_core.results.folder import DAMAGED, PART, RECORDS, RUN, SCORES, RunFolder, read_records, runs_in
 from ke_core.results.log import LOG
 from ke_core.results.seal import SEAL
-from ke_core.results.writer import writing
+from ke_core.results.writer import open_writer
 
 OURS = (SCORES, SEAL, DAMAGED, PART.format(rank="*"), RECORDS, LOG, RUN)
 """``run.json`` goes last: a folder that is left half-way is still one that can be removed."""
@@ -39,12 +39,12 @@ class Removable:
         with ExitStack() as held:
             try:
                 for file in (self.path / RECORDS, *self.path.glob(PART.format(rank="*"))):
-                    held.enter_context(writing(file))
+                    held.enter_context(open_writer(file))
             except BadRun:
                 return "in use"
             if not (self.named or _why(self.path)):
                 return "finished meanwhile"
-            with explained(f"cannot remove {self.path}"):
+            with file_errors(f"cannot remove {self.path}"):
                 for file in _files(self.path):
                     file.unlink(missing_ok=True)
         with suppress(OSError):  # somebody's own files are in it: they stay

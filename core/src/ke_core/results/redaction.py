@@ -16,15 +16,15 @@ from typing import Any, get_args, get_type_hints
 from attrs import fields, has
 
 from ke_core.data.codec import tag_of
-from ke_core.data.records import Batch, Judged, Probed, Replied, Spent
-from ke_core.data.results import Score
+from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import RunSpec
 from ke_core.errors import BadConfig
 
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
 SHORTEST = 8
 """Shorter values are settings rather than secrets, and occur in ordinary text."""
-WRITTEN = (Batch, Replied, Judged, Probed, Spent, Score, RunSpec)
+WRITTEN = (Batch, Replied, Judged, Probed, Usage, MetricScore, RunSpec)
 """Classes of what is written to a run folder."""
 
 

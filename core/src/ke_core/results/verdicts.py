@@ -52,6 +52,6 @@ class Verdicts:
             )
 
 
-SPEC = MetricSpec(
+VERDICTS_SPEC = MetricSpec(
     name=VERDICTS, summary="right answers, query by query", config=NoOptions, build=lambda _config: Verdicts()
 )

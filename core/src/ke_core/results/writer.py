@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ke_core.data.reading import loads
 from ke_core.data.records import Record
 from ke_core.errors import BadRun, KEError
-from ke_core.files import FULL, explained, still_named
+from ke_core.files import FULL, file_errors, still_named
 from ke_core.results.lines import to_line
 
 try:
@@ -60,7 +60,7 @@ class Writer:
         line = self._stream.read(end - start)
         if not line or _is_json(line):
             return 0
-        with explained(f"cannot write {to}"):
+        with file_errors(f"cannot write {to}"):
             with to.open("ab") as stream:
                 stream.write(line)
                 stream.flush()
@@ -76,17 +76,17 @@ class Writer:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Writer]:
+def open_writer(path: Path) -> Iterator[Writer]:
     """Open ``path`` for one writer. Raises BadRun if another process has it open.
 
     A last line without its end was torn by a killed process; it is cut off.
     """
-    with explained(f"cannot write {path}"):
+    with file_errors(f"cannot write {path}"):
         stream = path.open("ab+", buffering=0)
     with stream:
         if fcntl is not None:
             _lock(stream, path)
-        with explained(f"cannot write {path}"):
+        with file_errors(f"cannot write {path}"):
             stream.truncate(_whole(stream, stream.seek(0, os.SEEK_END)))
         yield Writer(stream, path)
 

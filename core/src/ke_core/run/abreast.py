@@ -13,18 +13,18 @@ from time import perf_counter
 
 from attrs import frozen
 
-from ke_core.abilities import Solving
+from ke_core.abilities import SupportsConcurrentSolve
 from ke_core.data.results import Reply
-from ke_core.engine.direct import Direct, asks_only_the_model
+from ke_core.engine.direct import PassthroughModel, asks_only_the_model
 from ke_core.errors import EditFailed, PluginBroken
 from ke_core.protocols import Ask
 from ke_core.requests import Procedure
-from ke_core.run.asks import Unit
+from ke_core.run.asks import RequestGroup
 from ke_core.run.blinding import Blinded
 from ke_core.run.guard import untouched
 from ke_core.run.job import Job
-from ke_core.run.loop import CHUNK, Begun, Loop
-from ke_core.run.making import editing
+from ke_core.run.loop import CHUNK, PendingBatch, Runner
+from ke_core.run.making import applied_edits
 from ke_core.run.meter import Meter
 from ke_core.run.plan import Group
 
@@ -38,16 +38,16 @@ MOST = 64
 class _Standing:
     """A group with its edited model, and what of it is not on record."""
 
-    begun: Begun
-    edited: Solving
-    units: tuple[Unit, ...]
+    begun: PendingBatch
+    edited: SupportsConcurrentSolve
+    units: tuple[RequestGroup, ...]
 
     @property
     def asks(self) -> list[Ask]:
         return [ask for unit in self.units for ask in unit.questions]
 
 
-def ask_groups(loop: Loop, groups: Sequence[Group]) -> None:
+def ask_groups(loop: Runner, groups: Sequence[Group]) -> None:
     """``loop.ask_edited`` for each of ``groups``: where they can, as many together as have enough questions."""
     for some in _enough(loop, groups) if _can_stand_abreast(loop.job) else ([group] for group in groups):
         if len(some) == 1:
@@ -67,7 +67,7 @@ def _can_stand_abreast(job: Job) -> bool:
     return not job.editor_spec.needs_weights and job.spec.plan.protocol == "partition"
 
 
-def _enough(loop: Loop, groups: Sequence[Group]) -> Iterator[list[Group]]:
+def _enough(loop: Runner, groups: Sequence[Group]) -> Iterator[list[Group]]:
     some, waiting = list[Group](), 0
     for group in groups:
         some.append(group)
@@ -79,19 +79,19 @@ def _enough(loop: Loop, groups: Sequence[Group]) -> Iterator[list[Group]]:
         yield some
 
 
-def _stand(loop: Loop, group: Group, stack: ExitStack) -> _Standing | None:
+def _stand(loop: Runner, group: Group, stack: ExitStack) -> _Standing | None:
     """Make the edits of ``group``; None where there is nothing to ask, or it was asked in another way."""
     begun = loop.begin(group)
     if begun is None:
         return None
     try:
-        made = stack.enter_context(editing(loop.job, begun.feasible.edits))
+        made = stack.enter_context(applied_edits(loop.job, begun.feasible.edits))
     except EditFailed as error:
         loop.fail(begun, error)
         return None
     loop.recorder.add_batch(made.on(begun.batch))
     loop.recorder.count_edit()
-    if not isinstance(made.edited, Solving):
+    if not isinstance(made.edited, SupportsConcurrentSolve):
         loop.ask_cases(group, begun.cases, begun.bank, made.edited)
         return None
     units = loop.open_units(group, begun.feasible.skipped, begun.bank)
@@ -107,7 +107,7 @@ def _refuse_shared(one: _Standing, others: Sequence[_Standing], name: str) -> No
         )
 
 
-def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:
+def _ask(loop: Runner, standing: Sequence[_Standing]) -> None:
     """Ask all of them together, record what each was asked, then what metrics ask of every model."""
     asks = [ask for one in standing for ask in one.asks]
     with Meter(loop.job.session.model) as meter:
@@ -122,11 +122,11 @@ def _ask(loop: Loop, standing: Sequence[_Standing]) -> None:
         loop.advance("edited model", len(one.begun.cases))
 
 
-def _answers(loop: Loop, standing: Sequence[_Standing], asks: Sequence[Ask]) -> list[Reply]:
+def _answers(loop: Runner, standing: Sequence[_Standing], asks: Sequence[Ask]) -> list[Reply]:
     """One reply for each of ``asks``, in order, from the edited model that it is put to."""
     session = loop.job.session
     if all(asks_only_the_model(one.edited, session) for one in standing):
-        return Direct(session).answer(asks)
+        return PassthroughModel(session).answer(asks)
     edited = {ask.id: one.edited for one in standing for ask in one.asks}
 
     def answer(some: Sequence[Blinded]) -> list[Reply]:

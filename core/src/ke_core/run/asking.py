@@ -26,12 +26,12 @@ from ke_core.requests import Procedure, Score
 from ke_core.results.folder import RunFolder
 from ke_core.results.writer import Writer
 from ke_core.run.abreast import ask_groups
-from ke_core.run.asks import Asker
+from ke_core.run.asks import RequestBuilder
 from ke_core.run.blinding import Blinder
 from ke_core.run.gaps import Planned, refuse_gaps
 from ke_core.run.job import Finished, Job
 from ke_core.run.log import log_losses, phase
-from ke_core.run.loop import BASE, Loop
+from ke_core.run.loop import UNEDITED_BATCH, Runner
 from ke_core.run.plan import Group, Stage, groups, stages
 from ke_core.run.recorder import Recorder
 from ke_core.run.sequential import ask_in_sequence
@@ -55,11 +55,11 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
     to_do = planned(job)
     in_order = stages(to_do, job.spec.plan) if job.spec.plan.sequential else []
     asked = [stage.asked for stage in in_order] or to_do
-    with shared(folder, here, [*to_do, *asked], BASE, held) as writer:
+    with shared(folder, here, [*to_do, *asked], UNEDITED_BATCH, held) as writer:
         recorder = Recorder(writer, spent=partial(since_last, job.session.model, prices))
         recorder.recall(folder.read())
         share = Share.of(asked, here, whole=not in_order)
-        loop = Loop(
+        loop = Runner(
             job=job,
             blinder=blinder,
             recorder=recorder,
@@ -77,13 +77,13 @@ def evaluate(job: Job, folder: RunFolder, *, prices: Prices = FREE, held: Writer
     if here.size > 1 and here.leads:
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # what the other processes recorded
-        asker = Asker.of(job.spec, job.editor_spec, job.dataset)
+        asker = RequestBuilder.of(job.spec, job.editor_spec, job.dataset)
         refuse_gaps(Planned(spec=job.spec, editor=job.editor_spec, asker=asker, groups=to_do, asked=asked), folder)
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 
 
-def _ask(loop: Loop, to_do: Sequence[Group], in_order: Sequence[Stage], folder: RunFolder) -> None:
+def _ask(loop: Runner, to_do: Sequence[Group], in_order: Sequence[Stage], folder: RunFolder) -> None:
     job, recorder, total = loop.job, loop.recorder, loop.total
     model, known = job.session.model, {*recorder.batches}
     if job.editor_spec.needs_model:

@@ -16,7 +16,7 @@ from ke_core.specs import EditorSpec
 
 
 @frozen(kw_only=True)
-class Unit:
+class RequestGroup:
     """One case in one phase and style: what is asked, recorded and resumed as one."""
 
     case: str
@@ -26,7 +26,7 @@ class Unit:
 
 
 @frozen(kw_only=True)
-class Asker:
+class RequestBuilder:
     """Makes the questions of one run. ``hides``: the dataset hides edits from some cases."""
 
     dataset: Dataset
@@ -36,7 +36,7 @@ class Asker:
     hides: bool = False
 
     @classmethod
-    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> Asker:
+    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> RequestBuilder:
         """For the run of that specification."""
         return cls(
             dataset=dataset,
@@ -46,20 +46,20 @@ class Asker:
             hides=hides,
         )
 
-    def before(self, case: Case) -> list[Unit]:
+    def before(self, case: Case) -> list[RequestGroup]:
         """What the unedited model is asked: conditions too, in the dataset's styles."""
         return [self._unit(case, "before", style) for style in self.styles]
 
-    def control(self, case: Case) -> list[Unit]:
+    def control(self, case: Case) -> list[RequestGroup]:
         """What an editor's own prompts put to the unedited model: what they put to the edited one, too.
 
         Conditions stay in the dataset's styles, so that they are the same for every editor.
         """
         unit = self._unit(case, "before", OWN)
-        later = {query.id for query in queries(case, "after")}
+        later = {query.id for query in queries_of(case, "after")}
         return [evolve(unit, questions=tuple(question for question in unit.questions if question.query in later))]
 
-    def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[Unit]:
+    def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[RequestGroup]:
         """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them.
 
         No dataset hides a case's own edits from it: they are what it is asked about.
@@ -78,15 +78,15 @@ class Asker:
         edited: bool = False,
         own: tuple[str, ...] = (),
         hidden: frozenset[str] = frozenset(),
-    ) -> Unit:
+    ) -> RequestGroup:
         questions: list[Ask] = []
-        for query in queries(case, phase):
-            put = asked(query, phase, self.edited_form, edited=edited)
+        for query in queries_of(case, phase):
+            put = in_form(query, phase, self.edited_form, edited=edited)
             prompt = self._prompt(put, style)
             if prompt is not None:
                 name = f"{case.id}/{phase}/{style}/{query.id}"
                 questions.append(_ask(put, prompt, id_=name, case=case.id, own=own, hidden=hidden))
-        return Unit(case=case.id, phase=phase, style=style, questions=tuple(questions))
+        return RequestGroup(case=case.id, phase=phase, style=style, questions=tuple(questions))
 
     def _prompt(self, query: Query, style: str) -> Prompt | None:
         """An editor with prompts of its own is handed the first style's, for its decoding."""
@@ -116,7 +116,7 @@ def _ask(query: Query, prompt: Prompt, *, id_: str, case: str, own: tuple[str, .
     )
 
 
-def queries(case: Case, phase: Phase) -> Iterator[Query]:
+def queries_of(case: Case, phase: Phase) -> Iterator[Query]:
     """The queries of that phase, each id once; the unedited model is also asked the probes' conditions."""
     seen: set[str] = set()
     for probe in case.probes:
@@ -127,7 +127,7 @@ def queries(case: Case, phase: Phase) -> Iterator[Query]:
                 yield query
 
 
-def asked(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:
+def in_form(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:
     """``query`` in the form in which it is put: the fact of an edit that was made, in the run's ``edited_form``."""
     if query.edit is None or query.cloze is None or edited_form == "question":
         return query

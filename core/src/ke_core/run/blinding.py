@@ -27,7 +27,7 @@ from attrs import define, evolve, field, frozen
 from ke_core.data.codec import canonical, to_json
 from ke_core.data.queries import Case, Query
 from ke_core.data.results import Failure, Reply, Scored
-from ke_core.engine.direct import Direct, asks_only_the_model
+from ke_core.engine.direct import PassthroughModel, asks_only_the_model
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Ask, Edited, Likelihood, Material, Session
 from ke_core.run.job import Job
@@ -124,7 +124,7 @@ class Blinder:
     def answer(self, edited: Edited, asks: Sequence[Ask]) -> list[Reply]:
         """Return one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
         if asks_only_the_model(edited, self.session):
-            return Direct(self.session).answer(asks)
+            return PassthroughModel(self.session).answer(asks)
         return self.put(asks, lambda some: edited.answer([blinded.seen for blinded in some]))
 
     def put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:

@@ -12,14 +12,14 @@ from ke_core.data.codec import digest, from_json
 from ke_core.data.runspec import Component
 from ke_core.errors import BadConfig, BadRun
 from ke_core.files import sha256_of
-from ke_core.plugins.built import built
-from ke_core.plugins.catalog import Catalog, Offer
+from ke_core.plugins.built import build_component
+from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.code import code_digest
 from ke_core.plugins.options import configure, kind_of, resolved
 from ke_core.specs import Spec
 
 Options = Mapping[str, Mapping[str, str]]
-"""``{prefix: {field: text}}``, as ``ke_core.plugins.options.split`` makes it."""
+"""``{prefix: {field: text}}``, as ``ke_core.plugins.options.split_options`` makes it."""
 
 CONTENT = "sha256:"
 DATA_DIR = "data_dir"
@@ -27,7 +27,7 @@ DATA_DIR = "data_dir"
 
 
 @frozen(kw_only=True)
-class Chosen:
+class ResolvedComponent:
     """A component with its options. ``files``: where those of them lie that ``component`` names by their content."""
 
     spec: Spec[Any]
@@ -37,10 +37,10 @@ class Chosen:
 
     def build(self) -> Any:
         """The thing itself. Raises PluginBroken where its plugin fails to build it."""
-        return built(self.spec, self.config, plugin=self.component.distribution)
+        return build_component(self.spec, self.config, plugin=self.component.distribution)
 
 
-def choose(catalog: Catalog, kind: str, name: str, options: Options) -> Chosen:
+def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent:
     """The component of that kind and name, with the options under its prefix."""
     offer = catalog.offer(kind, name)
     return _chosen(catalog, offer, configure(offer.spec, options.get(offer.spec.prefix)))
@@ -48,7 +48,7 @@ def choose(catalog: Catalog, kind: str, name: str, options: Options) -> Chosen:
 
 def choose_again(
     catalog: Catalog, kind: str, recorded: Component, *, files: Mapping[str, str], data_dir: str = ""
-) -> Chosen:
+) -> ResolvedComponent:
     """The component that a run was made with, as installed now.
 
     ``files``: where what it names by content lay then (``Chosen.files``); what is not there any more is looked for in
@@ -90,7 +90,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
     return found
 
 
-def _chosen(catalog: Catalog, offer: Offer, config: Any) -> Chosen:
+def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):
@@ -107,7 +107,7 @@ def _chosen(catalog: Catalog, offer: Offer, config: Any) -> Chosen:
         code=code_digest(plugin, (other.plugin for other in catalog.offers[kind].values())),
         options=options,
     )
-    return Chosen(spec=offer.spec, config=config, component=component, files=files)
+    return ResolvedComponent(spec=offer.spec, config=config, component=component, files=files)
 
 
 def naming_files(config: type) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any
 from ke_core.data.codec import digest
 from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit
 from ke_core.errors import BadData
-from ke_core.run.lines import Place, records, text_field, texts_field
+from ke_core.run.lines import SourceLine, read_lines, text_field, texts_field
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "cloze", "sentence", "src"),
@@ -34,7 +34,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "case_id"),
     "statement": ("statement",),
 }
-NAMES: Mapping[str, str] = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings}
+FIELD_NAMES: Mapping[str, str] = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings}
 FOREIGN = frozenset({
     "requested_rewrite", "relation_id", "pararel_idx", "neighborhood_prompts", "attribute_prompts",
     "generation_prompts", "locality_prompt", "locality_ground_truth", "portability_prompt", "portability_ground_truth",
@@ -43,13 +43,13 @@ FOREIGN = frozenset({
 """Fields of published files that are about measuring an edit, not about the edit."""
 HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed, or statement without them"
 ARROW = "=>"
-STATE = "ke_serve_state"
+STATE_FIELD = "ke_serve_state"
 """The only field of the first line of a state file of ``ke serve``."""
 
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """The edits in a file, in order. Raises BadData that names file, line and field."""
-    found = tuple(_edit(raw, place) for raw, place in rows(path))
+    found = tuple(_edit(raw, place) for raw, place in read_rows(path))
     if not found:
         raise BadData(f"{path} holds no edit", hint=HINT)
     by_id: dict[str, SourcedEdit] = {}
@@ -62,13 +62,13 @@ def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     return tuple(by_id.values())
 
 
-def rows(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
+def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Yield the records of an edit file, without the header of a state file. Raises BadData."""
-    found = _csv(path) if path.suffix.lower() == ".csv" else records(path)
-    return ((raw, place) for raw, place in found if STATE not in raw)
+    found = _csv(path) if path.suffix.lower() == ".csv" else read_lines(path)
+    return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
 
 
-def edit_from(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
+def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     """One edit from its fields, as they stand in a line of a file. Raises BadData that names place and field."""
     return _edit(raw, place)
 
@@ -77,17 +77,17 @@ def given_fields(raw: Mapping[str, Any]) -> set[str]:
     """Return our names of the fields that a record has a value for, also inside ``requested_rewrite``."""
     inner = raw.get("requested_rewrite")
     flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
-    return {NAMES[name] for name, value in flat.items() if name in NAMES and value not in (None, "", [])}
+    return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}
 
 
-def from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
+def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
     """One edit from a sentence that states the new fact. Raises BadData where it cannot be cut in two.
 
     The prompt is what stands before ``=>``, else before ``object_`` at the sentence's end. Without either, the object
     is taken to be the sentence's last word, with the capitalised words right before it: ``... is English``, ``... of
     the United Kingdom``. A full stop ends the sentence, unless it belongs to an object that was given so.
     """
-    place = Place(file="the command line")
+    place = SourceLine(file="the command line")
     text = " ".join(sentence.split())
     if ARROW in text:
         prompt, _, target = (part.strip() for part in text.partition(ARROW))
@@ -121,7 +121,7 @@ def _cut(text: str, subject: str) -> tuple[str, str]:
     return text.removesuffix(target).strip(), target
 
 
-def _edit(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
+def _edit(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     flat = _named(_unnested(raw, place), place)
     if "statement" in flat and "prompt" not in flat:
         return _bare(flat, place)
@@ -154,17 +154,17 @@ def _edit(raw: Mapping[str, Any], place: Place) -> SourcedEdit:
     )
 
 
-def normalized(statement: str) -> str:
+def normalize_statement(statement: str) -> str:
     """Return a statement on one line, without its period."""
     return " ".join(statement.split()).rstrip(" .")
 
 
-def _bare(flat: Mapping[str, Any], place: Place) -> SourcedEdit:
+def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     """Return an edit with only a statement, which editors that need no subject accept."""
     for name in flat:
         if name not in ("statement", "id", "source", "date"):
             raise place.wrong(name, "does not go with a bare statement", hint="add prompt, subject and target_new")
-    statement = normalized(text_field(flat, "statement", place, needed=True))
+    statement = normalize_statement(text_field(flat, "statement", place, needed=True))
     if not statement:
         raise place.wrong("statement", "is missing or empty")
     return SourcedEdit(
@@ -174,7 +174,7 @@ def _bare(flat: Mapping[str, Any], place: Place) -> SourcedEdit:
     )
 
 
-def _unnested(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
     """CounterFact's ``requested_rewrite`` on the level of the rest, and its objects as texts.
 
     zsRE's prompt is a question, and so the edit's question too.
@@ -189,13 +189,13 @@ def _unnested(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
     }
 
 
-def _named(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
     """The fields by our names. An unknown one is a mistake, since a misspelt ``source`` would be lost in silence."""
     found: dict[str, Any] = {}
     for name, value in raw.items():
-        known = NAMES.get(name)
+        known = FIELD_NAMES.get(name)
         if known is None and name not in FOREIGN:
-            near = get_close_matches(name, NAMES, n=1)
+            near = get_close_matches(name, FIELD_NAMES, n=1)
             raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
         if known is not None and value not in (None, "", []):
             if known in found:
@@ -205,7 +205,7 @@ def _named(raw: Mapping[str, Any], place: Place) -> dict[str, Any]:
     return found
 
 
-def _template(prompt: str, subject: str, place: Place) -> str:
+def _template(prompt: str, subject: str, place: SourceLine) -> str:
     if prompt.count(SLOT) == 1:
         return prompt
     if SLOT in prompt:
@@ -216,7 +216,7 @@ def _template(prompt: str, subject: str, place: Place) -> str:
     return prompt.replace(subject, SLOT)
 
 
-def _date(given: str, place: Place) -> str:
+def _date(given: str, place: SourceLine) -> str:
     """ISO 8601; today where nobody said."""
     if not given:
         return date.today().isoformat()  # noqa: DTZ011  the day where the user is
@@ -226,13 +226,13 @@ def _date(given: str, place: Place) -> str:
         raise place.wrong("date", f"is {given!r}", hint="write it as 2026-01-31") from error
 
 
-def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
+def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Rows by their headings; several paraphrases stand in one cell with ``|`` between them."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)
             for row in reader:
-                place = Place(file=str(path), line=reader.line_num)
+                place = SourceLine(file=str(path), line=reader.line_num)
                 if None in row or None in row.values():
                     raise BadData(
                         f"{place} has {_cells(row)} cells, and the headings are {len(reader.fieldnames or ())}"
@@ -249,5 +249,5 @@ def _cells(row: Mapping[Any, Any]) -> int:
 
 
 def _cell(name: str, value: str) -> str | Sequence[str]:
-    several = NAMES.get(name) == "paraphrases"
+    several = FIELD_NAMES.get(name) == "paraphrases"
     return [part.strip() for part in value.split("|") if part.strip()] if several else value

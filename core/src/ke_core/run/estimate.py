@@ -16,15 +16,15 @@ from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Ask, Likelihood
 from ke_core.results.folder import RunFolder, runs_in
-from ke_core.run.asks import Asker, Unit
-from ke_core.run.evaluation import Resolved
+from ke_core.run.asks import RequestBuilder, RequestGroup
+from ke_core.run.evaluation import ResolvedRun
 from ke_core.run.plan import Group, stages
 from ke_core.run.probing import asks_of
 from ke_core.specs import DatasetSpec
 
 
 @frozen(kw_only=True)
-class Work:
+class Workload:
     """``cases`` are asked; ``edits`` are made; ``unedited`` and ``edited``: questions put to each kind of model.
 
     What another run before this one has asked the unedited model is not counted again: it comes out of the cache.
@@ -53,25 +53,25 @@ class Rates:
     memory: int = 0
     """Bytes that the process had at its highest, in the run that took most; 0 where no run says."""
 
-    def seconds(self, work: Work) -> float | None:
+    def seconds(self, work: Workload) -> float | None:
         """Wall time of ``work``, the model being loaded; None where no earlier run says."""
         if not self.runs or (work.edits and not self.edits) or (work.edited and not self.answers):
             return None
         of_edits = work.edits * self.edit_seconds / max(1, self.edits)
         return of_edits + work.edited * self.answer_seconds / max(1, self.answers) + work.unedited * self.unedited
 
-    def model_calls(self, work: Work) -> int | None:
+    def model_calls(self, work: Workload) -> int | None:
         """Model calls of ``work``, cached ones among them; None where no earlier run says."""
         return round(work.unedited + work.edited * self.calls / self.answers) if self.answers else None
 
 
-def work_of(found: Resolved, seen: set[int]) -> Work:
+def workload_of(found: ResolvedRun, seen: set[int]) -> Workload:
     """Count it. ``seen``: what the unedited model was asked already, by hash; what is asked now is added."""
     plan, made = found.request.plan, found.groups()
     asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
     data = found.data.spec
     assert isinstance(data, DatasetSpec)
-    asker = Asker(
+    asker = RequestBuilder(
         dataset=found.dataset,
         styles=found.styles,
         edited_form=found.request.edited_form or found.editor_spec.edited_form,
@@ -86,7 +86,7 @@ def work_of(found: Resolved, seen: set[int]) -> Work:
             unedited += key not in seen
             seen.add(key)
         unedited += own + (_count(asker.control, made) if found.editor_spec.own_before else 0)
-    return Work(
+    return Workload(
         cases=len({case.id for group in asked for case in group.cases}),
         edits=sum(len({edit.id for case in group.edited for edit in case.edits}) for group in made),
         unedited=unedited,
@@ -94,18 +94,18 @@ def work_of(found: Resolved, seen: set[int]) -> Work:
     )
 
 
-def _before(asker: Asker, made: Sequence[Group]) -> Iterator[Ask]:
+def _before(asker: RequestBuilder, made: Sequence[Group]) -> Iterator[Ask]:
     for group in made:
         for case in group.cases:
             for unit in asker.before(case):
                 yield from unit.questions
 
 
-def _after(asker: Asker, group: Group) -> int:
+def _after(asker: RequestBuilder, group: Group) -> int:
     return _count(lambda case: asker.after(case, {}, edited=group.edits(case)), [group])
 
 
-def _count(units_of: Callable[[Case], list[Unit]], made: Sequence[Group]) -> int:
+def _count(units_of: Callable[[Case], list[RequestGroup]], made: Sequence[Group]) -> int:
     return sum(len(unit.questions) for group in made for case in group.cases for unit in units_of(case))
 
 
@@ -116,14 +116,14 @@ def _content(ask: Ask) -> tuple[Any, ...]:
 
 
 @define
-class Earlier:
+class EarlierRuns:
     """Runs that are on record under ``roots``, read when somebody asks for the rates of such a run."""
 
     roots: Sequence[Path]
     _folders: list[RunFolder] | None = None
     _rates: dict[tuple[object, ...], Rates] = field(factory=dict)
 
-    def rates(self, found: Resolved, catalog: Catalog) -> Rates:
+    def rates(self, found: ResolvedRun, catalog: Catalog) -> Rates:
         """Of runs with the same editor, dataset and model; where some edited as many together, of these alone."""
         model = found.request.model.named(catalog).id if found.editor_spec.needs_model else "none"
         plan = found.request.plan

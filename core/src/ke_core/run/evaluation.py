@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
-from ke_core.abilities import Resting
+from ke_core.abilities import HasDependencies
 from ke_core.data.queries import Case, Form
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import ModelRef, Plan, RunSpec
 from ke_core.engine.absent import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
@@ -27,17 +27,17 @@ from ke_core.plugins.options import reject_unused
 from ke_core.protocols import Dataset, LanguageModel, Progress
 from ke_core.results.folder import RunFolder
 from ke_core.run.asking import evaluate, planned, refuse
-from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
+from ke_core.run.components import DATA_DIR, Options, ResolvedComponent, resolve_component, with_flag
 from ke_core.run.gaps import close_if_complete
 from ke_core.run.job import Finished, Job, Judging
-from ke_core.run.judges import Asking, ChosenJudge, open_judge
+from ke_core.run.judges import ChosenJudge, JudgeModel, open_judge
 from ke_core.run.judging import judge_run
 from ke_core.run.log import logged, phase
 from ke_core.run.measures import NO_OPTIONS, build_metrics, dataset_judge, judge_and_metrics, measures_of
-from ke_core.run.phases import watched
+from ke_core.run.phases import measured_phase
 from ke_core.run.plan import Group, groups, select
 from ke_core.run.probing import asked_by
-from ke_core.run.recorded import Datasets, Recorded, recorded
+from ke_core.run.recorded import Datasets, RecordedRun, recorded_run
 from ke_core.run.scoring import score_run
 from ke_core.run.session import ModelChoice, allowed, open_session
 from ke_core.run.specify import choose_styles, specify
@@ -69,14 +69,14 @@ class EvalRequest:
 
 
 @frozen(kw_only=True)
-class Resolved:
+class ResolvedRun:
     """Everything of a run but its model: named, validated and read. ``cases`` are the selected ones."""
 
     request: EvalRequest
-    editor: Chosen
-    data: Chosen
+    editor: ResolvedComponent
+    data: ResolvedComponent
     judging: ChosenJudge
-    measures: tuple[Chosen, ...]
+    measures: tuple[ResolvedComponent, ...]
     styles: tuple[str, ...]
     dataset: Dataset
     cases: tuple[Case, ...]
@@ -113,21 +113,21 @@ def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model
     Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read, a model that
     cannot be loaded, parts that do not go together.
     """
-    with watched("reading the dataset") as reading:
-        found = resolve(request, catalog)
-    with watched("loading the model") as loading:
-        job = complete(found, catalog, progress, model=model)
+    with measured_phase("reading the dataset") as reading:
+        found = resolve_request(request, catalog)
+    with measured_phase("loading the model") as loading:
+        job = complete_job(found, catalog, progress, model=model)
     return evolve(job, before=(reading, loading))
 
 
-def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> Resolved:
+def resolve_request(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> ResolvedRun:
     """All of ``prepare`` that needs no model. ``read``: datasets that need not be read again."""
     spec = catalog.spec("dataset", request.dataset)
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
     options = with_flag(spec, options, "prompts", request.prompts)
     editor, data = (
-        choose(catalog, "editor", request.editor, options),
-        choose(catalog, "dataset", request.dataset, options),
+        resolve_component(catalog, "editor", request.editor, options),
+        resolve_component(catalog, "dataset", request.dataset, options),
     )
     assert isinstance(data.spec, DatasetSpec)
     named = data.spec.for_config(data.config)
@@ -135,7 +135,7 @@ def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = N
     reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
     styles = choose_styles(data.spec, request.styles)
     dataset, cases = (read or Datasets()).open(data, request.dataset)
-    return Resolved(
+    return ResolvedRun(
         request=request,
         editor=editor,
         data=data,
@@ -147,7 +147,9 @@ def resolve(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = N
     )
 
 
-def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None) -> Job:
+def complete_job(
+    found: ResolvedRun, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
+) -> Job:
     """The rest of ``prepare``. ``model``: the one that the request names, loaded already."""
     request, editor, judging = found.request, found.editor_spec, found.judging
     assert isinstance(found.data.spec, DatasetSpec)
@@ -167,12 +169,12 @@ def complete(found: Resolved, catalog: Catalog, progress: Progress, *, model: La
     )
     refuse(job)
     planned(job)
-    if isinstance(job.editor, Resting):
+    if isinstance(job.editor, HasDependencies):
         job = evolve(job, spec=found.specify(reference, job.editor.rests_on(job.session)))
     return job
 
 
-def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
+def run_job(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     """Ask what is not yet on record, judge what is not yet judged, score.
 
     Started again on the same folder it goes on where it stopped, and has the folder for itself until the end: BadRun if
@@ -193,22 +195,22 @@ def run(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
     return evolve(finished, scores=tuple(scores))
 
 
-def judge(
+def judge_folder(
     folder: RunFolder,
     catalog: Catalog,
     *,
     name: str = "",
     options: Options = NO_OPTIONS,
     data_dir: str = "",
-    asking: Asking | None = None,
-    known: Recorded | None = None,
+    asking: JudgeModel | None = None,
+    known: RecordedRun | None = None,
 ) -> int:
     """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
 
     ``known``: the run's dataset, where it has been read already. Returns how many lines were written; 0 if this judge,
     with these options and this model, has judged them all. It then counts as the last judge all the same.
     """
-    known = known or recorded(folder, catalog, data_dir)
+    known = known or recorded_run(folder, catalog, data_dir)
     chosen = dataset_judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
     opened = open_judge(chosen, catalog, asking)
@@ -223,7 +225,7 @@ def judge(
     )
 
 
-def score(
+def score_folder(
     folder: RunFolder,
     catalog: Catalog,
     *,
@@ -231,14 +233,14 @@ def score(
     judge: str = "",
     options: Options = NO_OPTIONS,
     data_dir: str = "",
-    known: Recorded | None = None,
-) -> list[Score]:
+    known: RecordedRun | None = None,
+) -> list[MetricScore]:
     """``ke score RUN``: write ``scores.json`` from the records alone. ``known`` as for ``judge``.
 
     Without ``metrics`` those that read what ``judge`` finds beside verdicts, else the dataset's and those that asked
     something in this run; without ``judge`` the one that judged last.
     """
-    known = known or recorded(folder, catalog, data_dir)
+    known = known or recorded_run(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
     with folder.writing():
         scores = score_run(folder, known.cases, measures, judge=judge)

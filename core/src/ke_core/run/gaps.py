@@ -17,10 +17,10 @@ from ke_core.errors import BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.results.folder import RECORDS, RunFolder
-from ke_core.run.asks import Asker, Unit
-from ke_core.run.loop import BASE
+from ke_core.run.asks import RequestBuilder, RequestGroup
+from ke_core.run.loop import UNEDITED_BATCH
 from ke_core.run.plan import Group, groups, select, stages
-from ke_core.run.recorded import Recorded
+from ke_core.run.recorded import RecordedRun
 from ke_core.specs import EditorSpec
 
 Place = tuple[str, ...]
@@ -33,7 +33,7 @@ class Planned:
 
     spec: RunSpec
     editor: EditorSpec
-    asker: Asker
+    asker: RequestBuilder
     groups: Sequence[Group]
     asked: Sequence[Group]
 
@@ -42,7 +42,7 @@ class Planned:
         """From the specification of a run and all cases of its dataset."""
         made = groups(select(cases, spec.plan, spec.seed), spec.plan, spec.seed, dataset.split)
         asked = [stage.asked for stage in stages(made, spec.plan)] if spec.plan.sequential else made
-        asker = Asker.of(spec, editor, dataset)
+        asker = RequestBuilder.of(spec, editor, dataset)
         return cls(spec=spec, editor=editor, asker=asker, groups=made, asked=asked)
 
     def missing(self, folder: RunFolder) -> list[Place]:
@@ -61,9 +61,9 @@ class Planned:
         cases = [case for group in self.groups for case in group.cases] if self.editor.needs_model else []
         for case in cases:
             control = self.asker.control(case) if self.editor.own_before else []
-            yield from _places(BASE, [*self.asker.before(case), *control])
+            yield from _places(UNEDITED_BATCH, [*self.asker.before(case), *control])
         if cases:
-            yield from self._probed(BASE)
+            yield from self._probed(UNEDITED_BATCH)
 
     def _edited(self, group: Group, batch: Batch | None) -> Iterator[Place]:
         """The same for the model that the edits of ``batch`` left; a step after which nothing is asked has no reply."""
@@ -91,7 +91,7 @@ def refuse_gaps(planned: Planned, folder: RunFolder) -> None:
         )
 
 
-def close_if_complete(folder: RunFolder, catalog: Catalog, known: Recorded) -> None:
+def close_if_complete(folder: RunFolder, catalog: Catalog, known: RecordedRun) -> None:
     """Mark a scored run as finished if its records hold everything that it asks.
 
     What it asks depends on its editor: without that plugin, the run stays as it is.
@@ -103,5 +103,5 @@ def close_if_complete(folder: RunFolder, catalog: Catalog, known: Recorded) -> N
         folder.close()
 
 
-def _places(batch: str, units: Iterable[Unit]) -> Iterator[Place]:
+def _places(batch: str, units: Iterable[RequestGroup]) -> Iterator[Place]:
     return ((batch, unit.case, unit.phase, unit.style) for unit in units if unit.questions)

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.data.queries import Case
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.protocols import Ask, Dataset, Editor, Judge, Metric, ModelMetric, Session
 from ke_core.run.phases import Phase
@@ -71,4 +71,4 @@ class Finished:
     failures: int
     skipped: int
     seconds: float
-    scores: tuple[Score, ...] = ()
+    scores: tuple[MetricScore, ...] = ()

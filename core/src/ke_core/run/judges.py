@@ -6,19 +6,19 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.records import Spent
+from ke_core.data.records import Usage
 from ke_core.data.runspec import Component
 from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Judge, Progress, Session
-from ke_core.run.components import Chosen, Options, choose
+from ke_core.run.components import Options, ResolvedComponent, resolve_component
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.run.spending import FREE, Prices, since_last
 from ke_core.specs import JudgeSpec
 
 
 @frozen(kw_only=True)
-class Asking:
+class JudgeModel:
     """The model that a judge asks, where loading it says how far it is, and what a server takes for its tokens.
 
     ``spent`` grows by what the server is asked, as it goes on record.
@@ -27,9 +27,9 @@ class Asking:
     model: ModelChoice
     progress: Progress
     prices: Prices = FREE
-    spent: list[Spent] = field(factory=list)
+    spent: list[Usage] = field(factory=list)
 
-    def since_last(self, model: object) -> tuple[Spent, ...]:
+    def since_last(self, model: object) -> tuple[Usage, ...]:
         """What ``model``'s server was asked since the last time."""
         new = since_last(model, self.prices)
         self.spent.extend(new)
@@ -37,7 +37,7 @@ class Asking:
 
 
 @frozen(kw_only=True)
-class ChosenJudge(Chosen):
+class ChosenJudge(ResolvedComponent):
     """A judge with its options."""
 
     spec: JudgeSpec
@@ -52,9 +52,9 @@ class OpenJudge:
     session: Session[Any] | None = None
 
 
-def choose_judge(catalog: Catalog, name: str, options: Options) -> ChosenJudge:
+def resolve_judge(catalog: Catalog, name: str, options: Options) -> ChosenJudge:
     """The judge of that name. Raises UnknownComponent, BadConfig."""
-    chosen = choose(catalog, "judge", name, options)
+    chosen = resolve_component(catalog, "judge", name, options)
     assert isinstance(chosen.spec, JudgeSpec)
     return ChosenJudge(spec=chosen.spec, config=chosen.config, component=chosen.component)
 
@@ -65,7 +65,7 @@ def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
     return () if offer is None else offer.spec.metrics
 
 
-def open_judge(chosen: ChosenJudge, catalog: Catalog, asking: Asking | None) -> OpenJudge:
+def open_judge(chosen: ChosenJudge, catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:
     """Build it, and load its model.
 
     Never without the model it needs, and never by another rule in its stead (V15): raises BadConfig where a model is

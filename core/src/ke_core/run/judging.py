@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from ke_core.data.queries import Case, Phase, Probe, Query, expected
-from ke_core.data.records import Judged, Replied, Spent
+from ke_core.data.records import Judged, Replied, Usage
 from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
 from ke_core.data.runspec import Component, RunSpec
 from ke_core.errors import BadRun, PluginBroken
@@ -15,7 +15,7 @@ from ke_core.protocols import Judge, Session
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
 from ke_core.results.writer import Writer
-from ke_core.run.asks import asked
+from ke_core.run.asks import in_form
 from ke_core.run.tables import refuse_empty
 
 TOGETHER, FEW = 64, 16
@@ -31,7 +31,7 @@ def judge_run(
     session: Session[Any] | None = None,
     scored: bool = False,
     held: Writer | None = None,
-    spent: Callable[[], Sequence[Spent]] = tuple,
+    spent: Callable[[], Sequence[Usage]] = tuple,
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``component`` has not judged; how many there were.
 
@@ -72,7 +72,7 @@ def _lines(
 ) -> list[Judged]:
     """What ``judge`` says of lines of replies, all asked together."""
     flat = [item for _line, items in some for item in items.values()]
-    verdicts = iter(judged(judge, component, flat, session=session, scored=scored))
+    verdicts = iter(judge_items(judge, component, flat, session=session, scored=scored))
     return [
         Judged(
             step=line.step,
@@ -93,7 +93,7 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
     for query, probe in _with_probe(case, phase):
         if query.id not in found:
             right = query if probe is None else expected(query, probe, phase, edited=edited)
-            found[query.id] = asked(right, phase, spec.edited_form, edited=edited)
+            found[query.id] = in_form(right, phase, spec.edited_form, edited=edited)
     return found
 
 
@@ -153,7 +153,7 @@ def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool)
     return {query: Item(query=found[query], reply=reply, facts=facts) for query, reply in line.replies.items()}
 
 
-def judged(
+def judge_items(
     judge: Judge, component: Component, items: Sequence[Item], *, session: Session[Any] | None, scored: bool
 ) -> list[Judgement]:
     """One judgement an item. What is settled whatever the judge, it is not asked about."""

@@ -16,7 +16,7 @@ HINT = "one JSON object a line"
 
 
 @frozen(kw_only=True)
-class Place:
+class SourceLine:
     """Where a record stands."""
 
     file: str
@@ -31,31 +31,31 @@ class Place:
         return BadData(f"{self}: {field} {what}", hint=hint)
 
 
-def records(path: Path) -> Iterator[tuple[Mapping[str, Any], Place]]:
+def read_lines(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """The records of a file in order: one JSON object a line, or one list of them. Raises BadData."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or str(error)).lower()
         raise BadData(f"cannot read {path}: {why}", hint="a file of JSON lines in UTF-8") from error
-    yield from records_in(text, of=str(path))
+    yield from parse_lines(text, of=str(path))
 
 
-def records_in(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Place]]:
+def parse_lines(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """The records of a text, the content of a file called ``of``. Raises BadData."""
     if text.lstrip().startswith("["):
         listed = parse_json(text, of, hint=HINT)
         for number, raw in enumerate(listed, start=1):
-            place = Place(file=of, line=number, unit="record")
+            place = SourceLine(file=of, line=number, unit="record")
             yield _object(raw, place), place
         return
     for number, line in enumerate(text.split("\n"), start=1):  # no other mark: JSON takes U+2028 in a string as it is
         if line.strip():
-            place = Place(file=of, line=number)
+            place = SourceLine(file=of, line=number)
             yield parse_object(line, str(place), hint=HINT), place
 
 
-def text_field(raw: Mapping[str, Any], name: str, place: Place, *, needed: bool = False) -> str:
+def text_field(raw: Mapping[str, Any], name: str, place: SourceLine, *, needed: bool = False) -> str:
     """A text (or a whole number, as ids are), stripped; empty where it is absent and not needed."""
     value = raw.get(name)
     if value is None:
@@ -70,14 +70,14 @@ def text_field(raw: Mapping[str, Any], name: str, place: Place, *, needed: bool 
     return text
 
 
-def texts_field(raw: Mapping[str, Any], name: str, place: Place) -> tuple[str, ...]:
+def texts_field(raw: Mapping[str, Any], name: str, place: SourceLine) -> tuple[str, ...]:
     """One text, or a list of texts, none of them empty."""
     value = raw.get(name)
     listed = [] if value is None else value if isinstance(value, list) else [value]
     return tuple(text_field({name: one}, name, place, needed=True) for one in listed)
 
 
-def _object(raw: Any, place: Place) -> Mapping[str, Any]:
+def _object(raw: Any, place: SourceLine) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         raise BadData(f"{place} is not a JSON object", hint=HINT)
     return raw

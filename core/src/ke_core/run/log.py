@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from ke_core.errors import KEError
 from ke_core.results.folder import RunFolder, environment
 from ke_core.run.job import Job
-from ke_core.run.phases import Phase, watched
+from ke_core.run.phases import Phase, measured_phase
 from ke_core.run.recorder import Recorder
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
@@ -52,7 +52,7 @@ def phase(folder: RunFolder, name: str, model: object = None) -> Iterator[Phase]
     """Do a part of a run and log what it took, also where it does not come to its end."""
     made = Phase(name=name)
     try:
-        with watched(name, model) as made:
+        with measured_phase(name, model) as made:
             yield made
     finally:
         folder.log("phase", **made.line())

@@ -17,21 +17,21 @@ from ke_core.data.masking import EditBank
 from ke_core.data.queries import Case
 from ke_core.data.records import Batch
 from ke_core.data.results import Failure
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.errors import EditFailed
 from ke_core.protocols import Edited
-from ke_core.run.asks import Asker, Unit
+from ke_core.run.asks import RequestBuilder, RequestGroup
 from ke_core.run.blinding import Blinder
 from ke_core.run.guard import untouched
 from ke_core.run.job import Job, Measure
-from ke_core.run.making import editing
+from ke_core.run.making import applied_edits
 from ke_core.run.meter import Meter
 from ke_core.run.plan import Group
 from ke_core.run.probing import failed, probe
 from ke_core.run.recorder import Recorder
 from ke_core.run.share import Share
 
-BASE = "base"
+UNEDITED_BATCH = "base"
 """The batch of what the unedited model was asked."""
 NOTHING = "no edit of the batch can be made"
 CHUNK = 512
@@ -40,7 +40,7 @@ CHUNK = 512
 
 
 @frozen(kw_only=True)
-class Feasible:
+class ValidEdits:
     """What of a group can be run: the edits to make, those refused, the cases left out, each with its reason."""
 
     edits: tuple[Edit, ...]
@@ -49,11 +49,11 @@ class Feasible:
 
 
 @frozen(kw_only=True)
-class Begun:
+class PendingBatch:
     """A group whose edits are about to be made, and the cases of it that will be asked. ``at``: the time."""
 
     group: Group
-    feasible: Feasible
+    feasible: ValidEdits
     bank: Mapping[str, Edit]
     cases: Sequence[Case]
     batch: Batch
@@ -61,7 +61,7 @@ class Begun:
 
 
 @define
-class Loop:
+class Runner:
     """The steps of one run. ``before``: the state of the unedited model. ``done``: cases behind us, by label.
 
     ``blinder``: editors are asked through it. ``share``: what of the edited models this process asks, ``base``: and of
@@ -83,20 +83,22 @@ class Loop:
     def ask_unedited(self, to_do: Sequence[Group]) -> None:
         """Everything that depends on the unedited model alone, before the first edit."""
         cases = [case for group in to_do for case in self.base.cases(group)]
-        for units in self._chunks(BASE, cases, self._asker.before, "unedited model"):
-            self._ask(BASE, Direct(self.job.session), units)
+        for units in self._chunks(UNEDITED_BATCH, cases, self._asker.before, "unedited model"):
+            self._ask(UNEDITED_BATCH, PassthroughModel(self.job.session), units)
         if self.job.editor_spec.own_before:
             self._ask_control(cases)
-        for measure in self._open_measures(BASE) if self.leads else ():
-            self.recorder.add_probed(probe(measure, Direct(self.job.session).answer, batch=BASE, phase="before"))
+        for measure in self._open_measures(UNEDITED_BATCH) if self.leads else ():
+            self.recorder.add_probed(
+                probe(measure, PassthroughModel(self.job.session).answer, batch=UNEDITED_BATCH, phase="before")
+            )
 
     def _ask_control(self, cases: Sequence[Case]) -> None:
         """The same, with the editor's own prompts and no edit."""
-        if not any(self.recorder.missing(BASE, self._asker.control(case)) for case in cases):
+        if not any(self.recorder.missing(UNEDITED_BATCH, self._asker.control(case)) for case in cases):
             return
         with untouched(self.job.session.model, self.before), self.job.editor.edit(self.job.session, ()) as control:
-            for units in self._chunks(BASE, cases, self._asker.control, "unedited model, own prompts"):
-                self._ask(BASE, control, units)
+            for units in self._chunks(UNEDITED_BATCH, cases, self._asker.control, "unedited model, own prompts"):
+                self._ask(UNEDITED_BATCH, control, units)
 
     def ask_edited(self, group: Group) -> None:
         """Make the group's edits, ask its cases, give the model back; an edit that fails is recorded as such."""
@@ -104,14 +106,14 @@ class Loop:
         if begun is None:
             return
         try:
-            with untouched(self.job.session.model, self.before), editing(self.job, begun.feasible.edits) as made:
+            with untouched(self.job.session.model, self.before), applied_edits(self.job, begun.feasible.edits) as made:
                 self.recorder.add_batch(made.on(begun.batch))
                 self.ask_cases(group, begun.cases, begun.bank, made.edited)
             self.recorder.count_edit()
         except EditFailed as error:
             self.fail(begun, error)
 
-    def begin(self, group: Group) -> Begun | None:
+    def begin(self, group: Group) -> PendingBatch | None:
         """What is to be done of ``group``; None where all is on record, or its edits cannot be made."""
         known = self.recorder.batches.get(group.id)
         if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
@@ -126,9 +128,9 @@ class Loop:
         self.advance("edited model", len(self.share.cases(group)) - len(cases))
         batch = evolve(self.batch(group, feasible, group), first=not self.edited)
         self.edited = True
-        return Begun(group=group, feasible=feasible, bank=EditBank(feasible.edits), cases=cases, batch=batch)
+        return PendingBatch(group=group, feasible=feasible, bank=EditBank(feasible.edits), cases=cases, batch=batch)
 
-    def fail(self, begun: Begun, error: EditFailed) -> None:
+    def fail(self, begun: PendingBatch, error: EditFailed) -> None:
         """Record that the edits failed, and with it every question of the group."""
         group, failure = begun.group, Failure(error=type(error).__name__, message=str(error))
         self.recorder.count_edit(failure)
@@ -150,8 +152,8 @@ class Loop:
             )
 
     @property
-    def _asker(self) -> Asker:
-        return Asker.of(self.job.spec, self.job.editor_spec, self.job.dataset, hides=self.job.hides)
+    def _asker(self) -> RequestBuilder:
+        return RequestBuilder.of(self.job.spec, self.job.editor_spec, self.job.dataset, hides=self.job.hides)
 
     def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
         """The metrics whose own asks are for this process and not on record; a batch without edits has no model."""
@@ -162,16 +164,16 @@ class Loop:
     def _open_measures(self, batch: str) -> list[Measure]:
         return [measure for measure in self.job.asking if not self.recorder.probed(batch, measure.component.name)]
 
-    def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[Unit]:
+    def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[RequestGroup]:
         """What the model with the edits of ``bank`` is asked of ``case``."""
         return self._asker.after(case, bank, edited=group.edits(case))
 
-    def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[Unit]:
+    def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
         """The units of the group that are for this process and not on record."""
         cases = (case for case in self.share.cases(group) if case.id not in skipped)
         return [unit for case in cases for unit in self.recorder.missing(group.id, self.after_edits(group, bank, case))]
 
-    def feasible(self, group: Group) -> Feasible:
+    def feasible(self, group: Group) -> ValidEdits:
         """A case that needs a refused edit is left out, and its edits are withheld unless another case needs them."""
         wanted = distinct(edit for case in group.edited for edit in case.edits)
         refused = dict(self.job.editor.check(self.job.session, wanted)) if wanted else {}
@@ -184,9 +186,9 @@ class Loop:
         if not edits:
             controls = (case.id for case in group.controls if case.id in group.asked)
             skipped |= dict.fromkeys(controls, NOTHING)
-        return Feasible(edits=edits, refused=refused, skipped=skipped)
+        return ValidEdits(edits=edits, refused=refused, skipped=skipped)
 
-    def batch(self, own: Group, feasible: Feasible, asked: Group) -> Batch:
+    def batch(self, own: Group, feasible: ValidEdits, asked: Group) -> Batch:
         """What is recorded before the edits of ``own`` are made and ``asked`` is asked.
 
         The two differ in a sequential run: of the cases that are not asked, each step lists its own alone.
@@ -203,10 +205,10 @@ class Loop:
         )
 
     def _chunks(
-        self, batch: str, cases: Sequence[Case], units_of: Callable[[Case], list[Unit]], label: str
-    ) -> Iterator[list[Unit]]:
+        self, batch: str, cases: Sequence[Case], units_of: Callable[[Case], list[RequestGroup]], label: str
+    ) -> Iterator[list[RequestGroup]]:
         """What is not on record of ``cases``, whole cases together until there are enough questions."""
-        chunk: list[Unit] = []
+        chunk: list[RequestGroup] = []
         waiting = 0
         for case in cases:
             chunk += self.recorder.missing(batch, units_of(case))
@@ -219,7 +221,7 @@ class Loop:
             yield chunk
         self.advance(label, waiting)
 
-    def _ask(self, batch: str, edited: Edited, units: Sequence[Unit]) -> None:
+    def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
         """Record one reply for each question, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
         with Meter(self.job.session.model) as meter:

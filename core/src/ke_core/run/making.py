@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from ke_core.data.facts import Edit
 from ke_core.data.records import Batch
-from ke_core.data.results import Details, Passes, Peak
+from ke_core.data.results import Details, ForwardCalls, Peak
 from ke_core.errors import UnsupportedChange
 from ke_core.interrupts import UninterruptibleContext
 from ke_core.protocols import Edited, Editor, Session
@@ -20,14 +20,14 @@ from ke_core.run.meter import Meter
 
 
 @frozen(kw_only=True)
-class Made:
+class AppliedEdits:
     """An edited model, what the editor wants on record about it, and what the last edits took."""
 
     edited: Edited
     details: Details
     seconds: float
     peak: Peak
-    passes: Passes | None
+    passes: ForwardCalls | None
 
     def on(self, batch: Batch) -> Batch:
         """The record of a batch, with what making it took."""
@@ -35,7 +35,7 @@ class Made:
 
 
 @define
-class Maker(UninterruptibleContext["Maker"]):
+class EditApplier(UninterruptibleContext["EditApplier"]):
     """Edits the session's model for as long as the context is open.
 
     An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
@@ -52,7 +52,7 @@ class Maker(UninterruptibleContext["Maker"]):
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _chain: Any = field(default=None, init=False)
 
-    def _begin(self) -> Maker:
+    def _begin(self) -> EditApplier:
         model: Any = self.session.model
         if hasattr(model, "chained"):  # weights that lie elsewhere are not edited
             self._chain = self._stack.enter_context(model.chained())
@@ -70,7 +70,7 @@ class Maker(UninterruptibleContext["Maker"]):
                 return group.make(list(edits))
             return {"edits": {edit.id: group.make([edit]) for edit in edits}}
 
-    def add(self, edits: Sequence[Edit]) -> Made:
+    def add(self, edits: Sequence[Edit]) -> AppliedEdits:
         """``make``, with what that took."""
         before = self._passes()
         with Meter(self.session.model) as meter:
@@ -81,7 +81,7 @@ class Maker(UninterruptibleContext["Maker"]):
         if self.opens:
             self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
         assert self.edited is not None
-        return Made(
+        return AppliedEdits(
             edited=self.edited,
             details=details,
             seconds=round(seconds, 3),
@@ -94,10 +94,10 @@ class Maker(UninterruptibleContext["Maker"]):
         if self._chain is not None:
             self._chain.settle()
 
-    def _passes(self) -> Passes | None:
+    def _passes(self) -> ForwardCalls | None:
         """How often the model was run so far; None of one that runs elsewhere."""
         count: Any = getattr(self.session.model, "passes", None)
-        found: Passes | None = None if count is None else count()
+        found: ForwardCalls | None = None if count is None else count()
         return found
 
     @contextmanager
@@ -128,7 +128,7 @@ class _Group:
     them, the others opened contexts on ``stack``.
     """
 
-    maker: Maker
+    maker: EditApplier
     edited: Edited | None
     stack: ExitStack = field(factory=ExitStack)
     added: list[str] = field(factory=list)
@@ -145,9 +145,9 @@ class _Group:
 
 
 @contextmanager
-def editing(job: Job, edits: Sequence[Edit]) -> Iterator[Made]:
+def applied_edits(job: Job, edits: Sequence[Edit]) -> Iterator[AppliedEdits]:
     """Make ``edits`` alone for as long as the context is open."""
-    with Maker.of(job) as maker:
+    with EditApplier.of(job) as maker:
         yield maker.add(edits)
 
 

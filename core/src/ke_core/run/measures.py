@@ -9,9 +9,9 @@ from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import RunFolder
-from ke_core.run.components import Chosen, Options, choose
+from ke_core.run.components import Options, ResolvedComponent, resolve_component
 from ke_core.run.job import Measure
-from ke_core.run.judges import ChosenJudge, choose_judge, metrics_of
+from ke_core.run.judges import ChosenJudge, metrics_of, resolve_judge
 from ke_core.run.probing import asks_of
 from ke_core.specs import DatasetSpec, MetricSpec
 
@@ -20,7 +20,7 @@ NO_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 def judge_and_metrics(
     catalog: Catalog, dataset: DatasetSpec, options: Options, *, judge: str = "", metrics: Sequence[str] = ()
-) -> tuple[ChosenJudge, tuple[Chosen, ...]]:
+) -> tuple[ChosenJudge, tuple[ResolvedComponent, ...]]:
     """Return the judge and the metrics of a new run. Raises BadConfig for a judge that needs a model."""
     judging = dataset_judge(catalog, dataset, judge, options)
     name = judging.spec.name
@@ -36,19 +36,21 @@ def dataset_judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Op
     """Return the judge called ``name``, or the dataset's default judge."""
     if not (name or dataset.judge):
         raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
-    return choose_judge(catalog, name or dataset.judge, options)
+    return resolve_judge(catalog, name or dataset.judge, options)
 
 
 def dataset_metrics(
     catalog: Catalog, dataset: DatasetSpec, names: Sequence[str], options: Options
-) -> tuple[Chosen, ...]:
+) -> tuple[ResolvedComponent, ...]:
     """Return the metrics called ``names``, or the dataset's default metrics."""
     if not (names or dataset.metrics):
         raise BadConfig(f"dataset {dataset.name} names no metric", hint="choose one with --metric")
-    return tuple(choose(catalog, "metric", name, options) for name in dict.fromkeys(names or dataset.metrics))
+    return tuple(
+        resolve_component(catalog, "metric", name, options) for name in dict.fromkeys(names or dataset.metrics)
+    )
 
 
-def build_metrics(chosen: Sequence[Chosen]) -> tuple[Measure, ...]:
+def build_metrics(chosen: Sequence[ResolvedComponent]) -> tuple[Measure, ...]:
     """Build the chosen metrics."""
     return tuple(
         Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each))

@@ -45,7 +45,7 @@ class Phase:
 
 
 @contextmanager
-def watched(name: str, model: object = None) -> Iterator[Phase]:
+def measured_phase(name: str, model: object = None) -> Iterator[Phase]:
     """Measure what is done inside; the figures are there when it is over. ``model``: whose accelerators count."""
     phase = Phase(name=name, host=resident())
     make = getattr(model, "device_meter", None)

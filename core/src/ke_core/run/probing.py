@@ -14,7 +14,7 @@ from ke_core.data.results import Failure, Reply
 from ke_core.data.runspec import DataRef
 from ke_core.errors import PluginBroken
 from ke_core.protocols import Ask, Likelihood
-from ke_core.run.components import Chosen
+from ke_core.run.components import ResolvedComponent
 from ke_core.run.job import Measure
 from ke_core.specs import MetricSpec
 
@@ -22,7 +22,7 @@ Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
 """How a model is asked: it returns one reply for each request, in order."""
 
 
-def asks_of(chosen: Chosen) -> tuple[Ask, ...]:
+def asks_of(chosen: ResolvedComponent) -> tuple[Ask, ...]:
     """What the chosen metric asks of every model. Raises PluginBroken where two asks share a query."""
     assert isinstance(chosen.spec, MetricSpec)
     asks = chosen.spec.asks(chosen.config)
@@ -35,7 +35,7 @@ def asks_of(chosen: Chosen) -> tuple[Ask, ...]:
     return asks
 
 
-def asked_by(chosen: Chosen) -> DataRef | None:
+def asked_by(chosen: ResolvedComponent) -> DataRef | None:
     """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks.
 
     The metric's code is left out: it also computes scores, and a run may be scored with newer code.

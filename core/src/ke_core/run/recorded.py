@@ -12,12 +12,12 @@ from ke_core.errors import BadData, BadRun
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Dataset
 from ke_core.results.folder import RunFolder
-from ke_core.run.components import Chosen, choose_again
+from ke_core.run.components import ResolvedComponent, choose_again
 from ke_core.specs import DatasetSpec
 
 
 @frozen
-class Cases:
+class StoredCases:
     """Every case of a dataset called ``name``, read anew each time they are asked for: none is kept."""
 
     dataset: Dataset
@@ -36,12 +36,12 @@ class Cases:
 
 
 @frozen(kw_only=True)
-class Recorded:
+class RecordedRun:
     """A dataset, all its cases, and the judge and metrics that go with it."""
 
     spec: DatasetSpec
     dataset: Dataset
-    cases: Cases
+    cases: StoredCases
 
     def order(self, ids: Collection[str]) -> list[str]:
         """``ids`` in the order of the dataset."""
@@ -54,22 +54,22 @@ class Datasets:
 
     _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
 
-    def open(self, chosen: Chosen, name: str) -> tuple[Dataset, list[Case]]:
+    def open(self, chosen: ResolvedComponent, name: str) -> tuple[Dataset, list[Case]]:
         """The chosen dataset, called ``name``. Raises BadData."""
         key = canonical([name, to_json(chosen.config)])
         if key not in self._read:
             dataset: Dataset = chosen.build()
-            self._read[key] = (dataset, [*Cases(dataset, name)])
+            self._read[key] = (dataset, [*StoredCases(dataset, name)])
         return self._read[key]
 
 
-def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorded:
+def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> RecordedRun:
     """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
     known = folder.spec.dataset
     chosen = choose_again(catalog, "dataset", known.component, files=folder.files, data_dir=data_dir)
     assert isinstance(chosen.spec, DatasetSpec)
     dataset: Dataset = chosen.build()
-    cases = Cases(dataset, known.component.name)
+    cases = StoredCases(dataset, known.component.name)
     next(iter(cases), None)  # files that are not here have no SHA-256 either, and are another trouble
     found = dataset.info().sha256
     if found != known.sha256:
@@ -78,4 +78,4 @@ def recorded(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Recorde
             f"sha256 {found[:12]}, recorded {known.sha256[:12]}",
             hint="point --data-dir to the files the run was made with",
         )
-    return Recorded(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)
+    return RecordedRun(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)

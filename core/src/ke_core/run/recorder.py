@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, evolve, field
 
-from ke_core.data.records import Batch, Probed, Record, Replied, Spent, unanswered
+from ke_core.data.records import Batch, Probed, Record, Replied, Usage, unanswered
 from ke_core.data.results import Failure, Peak, Reply, Scored
 from ke_core.errors import TooManyFailures
 from ke_core.results.writer import Writer
-from ke_core.run.asks import Unit
+from ke_core.run.asks import RequestGroup
 
 NO_PEAK = Peak()
 LIMIT = 10
@@ -45,7 +45,7 @@ class Recorder:
     """
 
     writer: Writer
-    spent: Callable[[], Sequence[Spent]] = tuple
+    spent: Callable[[], Sequence[Usage]] = tuple
     batches: dict[str, Batch] = field(factory=dict)
     reasons: Counter[str] = field(factory=Counter)
     _done: set[tuple[str, ...]] = field(factory=set)
@@ -66,7 +66,7 @@ class Recorder:
             elif isinstance(record, Replied | Probed):
                 self._note(record)
 
-    def missing(self, batch: str, units: Iterable[Unit]) -> list[Unit]:
+    def missing(self, batch: str, units: Iterable[RequestGroup]) -> list[RequestGroup]:
         """The units that have questions and are not on record, or whose server failed."""
         return [
             unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
@@ -95,7 +95,7 @@ class Recorder:
     def add(
         self,
         batch: str,
-        units: Sequence[Unit],
+        units: Sequence[RequestGroup],
         replies: Iterable[Reply],
         *,
         seconds: float = 0.0,
@@ -145,7 +145,9 @@ class Recorder:
         if self._edits.length == LIMIT:
             raise _too_many(failure)
 
-    def add_failed(self, batch: str, units: Sequence[Unit], failure: Failure, *, probed: Sequence[Probed] = ()) -> None:
+    def add_failed(
+        self, batch: str, units: Sequence[RequestGroup], failure: Failure, *, probed: Sequence[Probed] = ()
+    ) -> None:
         """Record what is asked of a model whose edits failed: every question of ``units`` gets that as its reply.
 
         ``probed``: what metrics would have asked of the edited model, with the same reply.
@@ -195,7 +197,7 @@ class Recorder:
         self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
 
 
-def failures(records: Iterable[Record]) -> int:
+def count_failures(records: Iterable[Record]) -> int:
     """The ``Failure`` replies on record, of what was asked again those of the last time."""
     last = {one.place: _failures(one.replies.values()) for one in records if isinstance(one, Replied | Probed)}
     return sum(last.values())

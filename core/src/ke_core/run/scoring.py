@@ -9,7 +9,7 @@ from attrs import evolve
 
 from ke_core.data.codec import to_json
 from ke_core.data.queries import Case
-from ke_core.data.results import CaseRecord, ModelRecord, Score
+from ke_core.data.results import CaseRecord, MetricScore, ModelRecord
 from ke_core.data.runspec import SCHEMA, Component, Plan
 from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
 from ke_core.results.columns import Names
@@ -34,7 +34,9 @@ def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> 
     return index.judges[key], [own.last() for own in lines if own.within]
 
 
-def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measure], *, judge: str = "") -> list[Score]:
+def score_run(
+    folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measure], *, judge: str = ""
+) -> list[MetricScore]:
     """Compute every metric and write ``scores.json``: the scores, the metrics and the judge they rest on.
 
     ``judge`` names the judge; without it, the one that judged last. Also written: how answers ended, by
@@ -50,7 +52,7 @@ def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measu
             "run": folder.id,
             "judge": to_json(index.judges[key]),
             "metrics": [
-                {"component": to_json(measure.component), "scores": to_json(own, list[Score])}
+                {"component": to_json(measure.component), "scores": to_json(own, list[MetricScore])}
                 for measure, own in zip(measures, scores, strict=True)
             ],
             "outcomes": counts.endings(),
@@ -63,7 +65,7 @@ def score_run(folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measu
 
 def _scores(
     folder: RunFolder, index: Index, cases: Iterable[Case], measures: Sequence[Measure], judge: str
-) -> tuple[Counts, list[list[Score]]]:
+) -> tuple[Counts, list[list[MetricScore]]]:
     """Those of each measure: of the whole run, in which a case counts as it was answered last; of a sequential one,
     whose cases are asked again and again, also step by step.
     """

@@ -13,26 +13,26 @@ from attrs import define, evolve, field
 from ke_core.data.facts import Edit
 from ke_core.data.masking import EditBank
 from ke_core.data.results import Failure
-from ke_core.engine.direct import Direct
+from ke_core.engine.direct import PassthroughModel
 from ke_core.errors import EditFailed
 from ke_core.run.guard import untouched
-from ke_core.run.loop import Loop
-from ke_core.run.making import Maker
+from ke_core.run.loop import Runner
+from ke_core.run.making import EditApplier
 from ke_core.run.plan import Stage
 
 
-def ask_in_sequence(loop: Loop, stages: Sequence[Stage]) -> None:
+def ask_in_sequence(loop: Runner, stages: Sequence[Stage]) -> None:
     """Make the edits of every stage and ask who is to be asked after it; the model is given back at the end."""
     last = max((stage.step for stage in stages if _is_open(loop, stage)), default=0)
     if not last:
         return
-    with untouched(loop.job.session.model, loop.before), Maker.of(loop.job) as maker:
+    with untouched(loop.job.session.model, loop.before), EditApplier.of(loop.job) as maker:
         so_far = _SoFar(loop=loop, maker=maker)
         for stage in stages[:last]:
             so_far.take(stage)
 
 
-def _is_open(loop: Loop, stage: Stage) -> bool:
+def _is_open(loop: Runner, stage: Stage) -> bool:
     """Whether anything of ``stage`` is not on record."""
     known = loop.recorder.batches.get(stage.asked.id)
     if known is None:
@@ -48,8 +48,8 @@ def _is_open(loop: Loop, stage: Stage) -> bool:
 class _SoFar:
     """What the stages so far have left: the edits made, the cases left out, and those whose edits failed."""
 
-    loop: Loop
-    maker: Maker
+    loop: Runner
+    maker: EditApplier
     bank: dict[str, Edit] = field(factory=dict)
     skipped: dict[str, str] = field(factory=dict)
     failed: dict[str, Failure] = field(factory=dict)
@@ -91,5 +91,5 @@ class _SoFar:
                 loop.recorder.add_failed(group.id, units, self.failed[case.id])
         mine = loop.share.cases(group)
         cases = [case for case in mine if case.id not in self.skipped and case.id not in self.failed]
-        loop.ask_cases(group, cases, bank, self.maker.edited or Direct(loop.job.session))
+        loop.ask_cases(group, cases, bank, self.maker.edited or PassthroughModel(loop.job.session))
         loop.advance("edited model", len(mine) - len(cases))

@@ -12,10 +12,10 @@ from attrs import evolve, frozen
 from ke_core.data.runspec import ModelRef
 from ke_core.engine.artifacts import ArtifactStore
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.engine import Engine
+from ke_core.engine.engine import BatchingEngine
 from ke_core.errors import BadConfig
 from ke_core.files import cache_dir
-from ke_core.model_sources import DEFAULT, HOW, find, load
+from ke_core.model_sources import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, load
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import LanguageModel, Material, Progress, Session
 from ke_core.requests import Encoder
@@ -27,15 +27,15 @@ class ModelChoice:
     """``--model`` (``[source:]id[@revision]``), and how to load it."""
 
     reference: str
-    how: ModelRequest = HOW
+    how: ModelRequest = DEFAULT_LOADING
 
     def load(self, catalog: Catalog, progress: Progress) -> LanguageModel:
         """Load it: seconds, or minutes at first use. Raises UnknownComponent, ModelUnavailable."""
-        return load(*find(self.reference, self.how, catalog), progress)
+        return load(*find_model(self.reference, self.how, catalog), progress)
 
     def named(self, catalog: Catalog) -> ModelRef:
         """What can be said of it without loading it: all but the digest, and the address where none is given."""
-        spec, request = find(self.reference, self.how, catalog)
+        spec, request = find_model(self.reference, self.how, catalog)
         folder = Path(request.id)
         return ModelRef(
             source=spec.name,
@@ -66,7 +66,7 @@ def open_session(
     completions = CompletionCache(cache_dir() / "completions" / "completions.sqlite") if remember else None
     return Session(
         model=model,
-        engine=Engine(model, seed=seed, cache=completions, progress=progress),
+        engine=BatchingEngine(model, seed=seed, cache=completions, progress=progress),
         encoder=cache(partial(_encoder, catalog=catalog, device=str(getattr(model, "device", "")))),
         artifacts=ArtifactStore(cache_dir() / "artifacts"),
         progress=progress,
@@ -78,7 +78,7 @@ def open_session(
 def _encoder(name: str, *, catalog: Catalog, device: str) -> Encoder:
     """Load an encoder onto the model's device, since each process of a shared run has its own accelerator."""
     spec, _, rest = name.partition(":")
-    source, request = (spec, rest) if rest and spec in catalog.names("encoder") else (DEFAULT, name)
+    source, request = (spec, rest) if rest and spec in catalog.names("encoder") else (DEFAULT_SOURCE, name)
     encoder: Encoder = catalog.spec("encoder", source).build(EncoderRequest(id=request, device=device))
     return encoder
 

@@ -10,10 +10,10 @@ from attrs import frozen
 
 from ke_core.errors import BadConfig, KEError, NeedsWeights
 from ke_core.hyper import ModelFacts, Settings
-from ke_core.model_sources import find
+from ke_core.model_sources import find_model
 from ke_core.plugins.catalog import Catalog
 from ke_core.protocols import Editor, Progress, Session
-from ke_core.run.components import Chosen
+from ke_core.run.components import ResolvedComponent
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.specs import EditorSpec
 
@@ -22,7 +22,7 @@ FactsOf = Callable[..., ModelFacts | None]
 
 
 @frozen
-class Settled:
+class ResolvedSettings:
     """``refusal``: why the editor cannot edit the model, where its weights were read; else None."""
 
     settings: Settings
@@ -30,8 +30,8 @@ class Settled:
 
 
 def settings_for(
-    editor: Chosen, choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
-) -> Settled:
+    editor: ResolvedComponent, choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
+) -> ResolvedSettings:
     """The hyperparameters that depend on the model, with their reasons.
 
     The model's weights are read only where a value depends on them: published values need its shape alone. Raises
@@ -42,7 +42,7 @@ def settings_for(
         raise BadConfig(
             f"no option of {spec.name} depends on the model", hint=f"ke show editor {spec.name} lists its options"
         )
-    source, request = find(choice.reference, choice.how, catalog)
+    source, request = find_model(choice.reference, choice.how, catalog)
 
     @cache
     def session() -> Session[Any]:
@@ -68,7 +68,7 @@ def settings_for(
         )
     found = spec.settings(editor.config, facts)
     read = bool(session.cache_info().currsize)
-    return Settled(found, _refusal(editor.build(), session()) if read else None)
+    return ResolvedSettings(found, _refusal(editor.build(), session()) if read else None)
 
 
 def _refusal(editor: Editor, session: Session[Any]) -> KEError | None:

@@ -10,16 +10,16 @@ from attrs import evolve
 from ke_core.data.queries import Form
 from ke_core.data.runspec import DataRef, ModelRef, Plan, RunSpec
 from ke_core.errors import BadConfig
-from ke_core.run.components import Chosen
+from ke_core.run.components import ResolvedComponent
 from ke_core.specs import DatasetSpec, EditorSpec
 
 
 def specify(
     *,
     model: ModelRef,
-    editor: Chosen,
+    editor: ResolvedComponent,
     rests_on: Mapping[str, str],
-    dataset: Chosen,
+    dataset: ResolvedComponent,
     sha256: str,
     styles: tuple[str, ...],
     plan: Plan,

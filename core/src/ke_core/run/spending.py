@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from ke_core.data.records import Spent
+from ke_core.data.records import Usage
 
 
 @frozen(kw_only=True)
@@ -21,10 +21,10 @@ class Prices:
 FREE = Prices()
 
 
-def since_last(model: object, prices: Prices) -> tuple[Spent, ...]:
+def since_last(model: object, prices: Prices) -> tuple[Usage, ...]:
     """What ``model``'s server was asked since the last time; nothing for a model that is loaded here."""
     usage: Any = getattr(model, "usage", None)
     counts = {} if usage is None else usage.take()
     if not any(counts.values()):
         return ()
-    return (Spent(id=uuid4().hex, **counts, price_in=prices.prompt, price_out=prices.generated),)
+    return (Usage(id=uuid4().hex, **counts, price_in=prices.prompt, price_out=prices.generated),)

@@ -7,13 +7,13 @@ from itertools import chain
 
 from attrs import define, evolve, field
 
-from ke_core.data.results import Score
+from ke_core.data.results import MetricScore
 from ke_core.protocols import Metric
 from ke_core.results.aggregate import Population, Values
 from ke_core.results.columns import Names
 from ke_core.results.index import Index
 from ke_core.run.job import Measure
-from ke_core.run.loop import BASE
+from ke_core.run.loop import UNEDITED_BATCH
 from ke_core.run.tables import CaseLines, Counts, models
 
 EDITS_MADE = "edits made"
@@ -48,7 +48,7 @@ class Steps:
             edits += 0 if batch.failed else batch.edits
             for case in (*batch.cases, *batch.unasked):
                 at.setdefault(case, edits)
-            if asked & {BASE, batch.batch}:
+            if asked & {UNEDITED_BATCH, batch.batch}:
                 # A step that added nothing has the model of the one before: it was asked last.
                 made = {name: number for name, number in made.items() if number != edits} | {batch.batch: edits}
         values = [Values.of(each.metric, each.spec, by=(EDITS_SINCE,), names=names) for each in measures]
@@ -69,7 +69,7 @@ class Steps:
             for values in self._values:
                 values.add(record, tags)
 
-    def scores(self, number: int, measure: Measure, counts: Counts, *, seed: int) -> Iterator[Score]:
+    def scores(self, number: int, measure: Measure, counts: Counts, *, seed: int) -> Iterator[MetricScore]:
         """Of the metric of that number: of all cases of each step, told apart by how many edits were in the model;
         then over all steps by how many edits were made after a case's own: whether earlier edits last.
 

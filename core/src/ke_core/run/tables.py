@@ -17,7 +17,7 @@ from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index
 from ke_core.results.lines import MEND
 from ke_core.run.job import Measure
-from ke_core.run.loop import BASE, NOTHING
+from ke_core.run.loop import NOTHING, UNEDITED_BATCH
 
 UNFINISHED = "not asked yet: the run is not finished"
 
@@ -29,7 +29,7 @@ def read(folder: RunFolder) -> Index:
     """
     index = Index.of(folder.path / RECORDS)
     for batch, _phase in sorted(index.asked):
-        if batch != BASE and batch not in index.batches:
+        if batch != UNEDITED_BATCH and batch not in index.batches:
             raise BadRun(
                 f"{folder.path / RECORDS} was changed by hand: it has replies of case {index.first_of(batch)} to "
                 f"{batch}, but no line that says what was edited then",
@@ -95,7 +95,7 @@ class CaseLines:
         ]
         last = told[-1] if told else len(self.within) - 1
         batch, edited = self.within[last]
-        upto = {BASE, *(earlier.batch for earlier, _edited in self.within[: last + 1])}
+        upto = {UNEDITED_BATCH, *(earlier.batch for earlier, _edited in self.within[: last + 1])}
         return self._record(batch, [line for line in self.lines if line.batch in upto], edited=edited)
 
     def steps(self) -> Iterator[CaseRecord]:
@@ -104,7 +104,7 @@ class CaseLines:
         for line in self.lines:
             by_batch.setdefault(line.batch, []).append(line)
         for batch, edited in self.within:
-            lines = [*by_batch.get(BASE, ()), *by_batch.get(batch.batch, ())]
+            lines = [*by_batch.get(UNEDITED_BATCH, ()), *by_batch.get(batch.batch, ())]
             yield self._record(batch, lines, edited=edited)
 
     def _record(self, batch: Batch, lines: Sequence[Replied], *, edited: bool) -> CaseRecord:
@@ -194,11 +194,11 @@ def models(
     that it asked: steps that were not evaluated are none, and one whose own edits failed has those before it.
     """
     name = measure.component.name
-    base = index.probed(BASE, name)
+    base = index.probed(UNEDITED_BATCH, name)
     asks = sequential and any(index.probed(batch, name) for batch in index.batches)
     unedited = {} if base is None else base.replies
     if base is not None:
-        yield ModelRecord(batch=BASE, phase="before", replies=unedited, unedited=unedited)
+        yield ModelRecord(batch=UNEDITED_BATCH, phase="before", replies=unedited, unedited=unedited)
     for batch in index.batches.values():
         own = index.probed(batch.batch, name)
         if asks and own is None:

@@ -14,14 +14,14 @@ from typing import BinaryIO
 from attrs import frozen
 
 from ke_core.data.codec import digest, to_json
-from ke_core.data.records import Batch, Probed, Record, Replied, Spent, unanswered
+from ke_core.data.records import Batch, Probed, Record, Replied, Usage, unanswered
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.lines import from_line, whole_lines
-from ke_core.results.writer import Writer, writing
+from ke_core.results.writer import Writer, open_writer
 from ke_core.run.plan import Group
 from ke_core.runner.world import World
 
-KINDS = (Batch, Replied, Probed, Spent)
+KINDS = (Batch, Replied, Probed, Usage)
 """The order in which a process records them for one group."""
 BLOCK = 1 << 20
 
@@ -59,14 +59,14 @@ def shared(
         return
     if not world.leads:
         world.meet()
-        with writing(_part(folder, world.rank)) as writer:
+        with open_writer(_part(folder, world.rank)) as writer:
             yield writer
         world.meet()
         return
     with folder.writing(held) as whole:
         _merge(folder, whole, order, first)
         world.meet()
-        with writing(_part(folder, world.rank)) as writer:
+        with open_writer(_part(folder, world.rank)) as writer:
             yield writer
         world.meet()
         _merge(folder, whole, order, first)
@@ -91,7 +91,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str)
         for case in group.cases:
             cases.setdefault(case.id, len(cases))
     for part in folder.parts():
-        with writing(part) as own:
+        with open_writer(part) as own:
             own.set_aside(folder.path / DAMAGED)
         start = 0
         for number, line in whole_lines(part):
@@ -145,7 +145,7 @@ def _key(record: Record, place: str) -> tuple[object, ...]:
             return ("batch", record.batch)
         case Replied() | Probed():
             return (type(record).__name__, *record.place)
-        case Spent(id=name) if name:
+        case Usage(id=name) if name:
             return ("spent", name)
         case _:
             return (type(record).__name__, place)

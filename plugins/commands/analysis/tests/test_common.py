@@ -2,8 +2,7 @@
 
 from attrs import frozen
 
-from ke_core.data.results import QUERY_TAG, CaseRecord, Value
-from ke_core.specs import MetricSpec
+from ke_core.plugin import QUERY_TAG, CaseRecord, MetricSpec, Value
 from ke_plugin_analysis.common import in_all
 from ke_testing.toy import Toy, ToyConfig
 

@@ -10,14 +10,25 @@ from html.parser import HTMLParser
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.data.facts import Edit, Entity
-from ke_core.data.prompts import Prompt
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, Failure, Finding, Interval, Judgement, Score, Scored, Step, Verdict
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.answers import Answered, Material
-from ke_core.report.clean import clean
-from ke_core.report.run import Reported
+from ke_core.app import AnsweredCase, Component, DataRef, ModelRef, Plan, Reported, RunDataset, RunSpec, sanitize
+from ke_core.plugin import (
+    Answer,
+    Case,
+    Edit,
+    Entity,
+    Failure,
+    Finding,
+    Gold,
+    Interval,
+    Judgement,
+    MetricScore,
+    Probe,
+    Prompt,
+    Query,
+    Scored,
+    Step,
+    Verdict,
+)
 from ke_core.report.tally import Tally
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import Browsed, browser
@@ -47,7 +58,7 @@ def spec(editor="memit", *, k=1, name="atlas"):
 
 def score(value, n=10, aspect="multi-hop", **more):
     ends = Interval(low=max(0.0, value - 0.1), high=min(1.0, value + 0.1))
-    return Score(
+    return MetricScore(
         **{"metric": "multi", "aspect": aspect, "value": value, "n": n, "style": "direct", "interval": ends, **more}
     )
 
@@ -234,11 +245,11 @@ def answered(after, verdict=Verdict.WRONG, *, style="direct", **about):
         ("multi-hop-1", "before", "direct"): Judgement(verdict=Verdict.RIGHT),
         ("multi-hop-1", "after", style): Judgement(verdict=verdict, findings=(Finding(item="Franc", label="stale"),)),
     }
-    return Answered(replies=places, judgements=judged, **about)
+    return AnsweredCase(replies=places, judgements=judged, **about)
 
 
 def browsed(found, *, label="memit", cases=None, dataset=None, form="cloze"):
-    material = Material(dataset=dataset or Asks(), cases=tuple(cases or (case(),)))
+    material = RunDataset(dataset=dataset or Asks(), cases=tuple(cases or (case(),)))
     return Browsed(label=label, same="atlas", edited_form=form, answers=found, material=material)
 
 
@@ -297,7 +308,7 @@ def test_few_shot_examples_are_held_once():
 
 
 def test_answers_of_a_benchmark_that_is_gone_stand_without_questions():
-    run = evolve(browsed({"1": answered(Answer(text="Lira"))}), material=Material(why_not="it has changed"))
+    run = evolve(browsed({"1": answered(Answer(text="Lira"))}), material=RunDataset(why_not="it has changed"))
     found = browser([run])
     assert found["missing"] == ["memit: it has changed"]
     assert found["cases"][0]["queries"] == [{"id": "multi-hop-1", "aspects": [], "text": ""}]
@@ -366,5 +377,5 @@ def test_no_mark_that_ends_a_script_is_left_in_its_data():
 
 
 def test_every_mark_that_hides_is_shown_and_nothing_else():
-    assert clean("a\tb\n\x1b[31m\u202eé\ud800") == "a\tb\n\\x1b[31m\\u202eé\\ud800"
+    assert sanitize("a\tb\n\x1b[31m\u202eé\ud800") == "a\tb\n\\x1b[31m\\u202eé\\ud800"
     assert evil_page().encode()

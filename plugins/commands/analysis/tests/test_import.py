@@ -5,9 +5,8 @@ import json
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.data.records import Batch, Replied
+from ke_core.app import Batch, Replied, RunFolder
 from ke_core.plugin import Judgement, JudgeSpec, MetricSpec, Value, Verdict, hookimpl
-from ke_core.results.folder import RunFolder
 from ke_testing.toy import Toy, toy_spec
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ke_core.results.agreement import agreement
+from ke_core.app import measure_agreement
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def test_kappa_by_hand():
     """20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: (0.7 - 0.5) / (1 - 0.5)."""
     pairs = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
     first, second = zip(*pairs, strict=True)
-    alone = agreement(first, second, seed=0)
+    alone = measure_agreement(first, second, seed=0)
     assert alone.kappa == pytest.approx(0.4)
-    together = agreement(first, second, seed=0, units=[str(n // 10) for n in range(50)])
+    together = measure_agreement(first, second, seed=0, units=[str(n // 10) for n in range(50)])
     assert together.kappa == alone.kappa
     assert together.interval.high - together.interval.low > alone.interval.high - alone.interval.low
-    assert agreement(first, second, seed=0, units=["one"] * 50).interval is None
+    assert measure_agreement(first, second, seed=0, units=["one"] * 50).interval is None
 
 
 def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, sheet, tmp_path):

@@ -6,13 +6,24 @@ import time
 import pytest
 from attrs import frozen
 
-from ke_core.data.facts import Edit, Entity
-from ke_core.data.prompts import Prompt
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, Failure, Finding, Interval, Judgement, Score, Step, Verdict
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.answers import Answered, Material
-from ke_core.report.run import Reported
+from ke_core.app import AnsweredCase, Component, DataRef, ModelRef, Plan, Reported, RunDataset, RunSpec
+from ke_core.plugin import (
+    Answer,
+    Case,
+    Edit,
+    Entity,
+    Failure,
+    Finding,
+    Gold,
+    Interval,
+    Judgement,
+    MetricScore,
+    Probe,
+    Prompt,
+    Query,
+    Step,
+    Verdict,
+)
 from ke_core.report.tally import Tally
 from ke_plugin_analysis.html.browser import Browsed
 from ke_plugin_analysis.html.document import html_page
@@ -55,7 +66,7 @@ def answered(number, style, text):
         judgements[name, "after", style] = Judgement(
             verdict=VERDICTS[(number + at) % 3], findings=(Finding(item=text, label="gold"),)
         )
-    return Answered(replies=replies, judgements=judgements)
+    return AnsweredCase(replies=replies, judgements=judgements)
 
 
 def reported(editor, scores):
@@ -76,7 +87,7 @@ def scores(style):
     for aspect, value in (("efficacy", 0.9), ("a-multi-hop-aspect-with-a-long-name", 0.3)):
         for tags in ({}, {"hops": "2"}, {"hops": "3"}, {"hops": "4"}):
             ends = Interval(low=value - 0.05, high=value + 0.05)
-            yield Score(metric="m", aspect=aspect, value=value, n=10, style=style, interval=ends, tags=tags)
+            yield MetricScore(metric="m", aspect=aspect, value=value, n=10, style=style, interval=ends, tags=tags)
 
 
 def page(n, text="Lira"):
@@ -88,7 +99,7 @@ def page(n, text="Lira"):
             same="towers",
             edited_form="question",
             answers={one.id: answered(int(one.id), style, f"{text} {one.id}") for one in cases},
-            material=Material(dataset=Asks(), cases=cases),
+            material=RunDataset(dataset=Asks(), cases=cases),
         )
         for editor, style in runs
     ]
@@ -197,7 +208,7 @@ def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, 
     one = case(0)
     step = Step(kind="subquestion", text=f"step {EVIL}", retrieved=("tower-0",), scores=(0.5,), answer=f"hop {EVIL}")
     finding = Finding(item=f"item {EVIL}", label="fact-unsure", note=f"note {EVIL}")
-    found = Answered(
+    found = AnsweredCase(
         replies={
             ("edit", "after", "own"): Answer(text="Lira", raw="Lira", steps=(step,)),
             ("multi", "after", "own"): Failure(error="ServerGone", message=f"error {EVIL}"),
@@ -209,7 +220,7 @@ def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, 
         problems=(f"problem {EVIL}",),
         refused={"tower-0": f"reason {EVIL}"},
     )
-    material = Material(dataset=Asks(), cases=(one,))
+    material = RunDataset(dataset=Asks(), cases=(one,))
     run = Browsed(label="mello", same="towers", edited_form="question", answers={"0": found}, material=material)
     path = tmp_path / "evil.html"
     path.write_text(html_page([reported("mello", scores("own"))], [run]), encoding="utf-8")

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from ke_core.data.results import CaseRecord, Value
-from ke_core.results.aggregate import observations
-from ke_core.specs import MetricSpec
+from ke_core.app import observations
+from ke_core.plugin import CaseRecord, MetricSpec, Value
 from ke_plugin_analysis.pairs import corrected, differences, holm, mcnemar, paired_styles
 from ke_testing.toy import Toy, ToyConfig
 
@@ -80,7 +79,7 @@ def test_a_difference_is_of_the_pairs_that_both_have_observed():
 
 def test_pairs_make_the_interval_narrower_than_two_runs_beside_one_another():
     """Where both runs fail at the same cases, only the few that differ are left to chance."""
-    from ke_core.results.intervals import bootstrap
+    from ke_core.app import bootstrap
 
     hard = {str(n): float(n % 2) for n in range(200)}
     better = {name: 1.0 if int(name) < 10 else value for name, value in hard.items()}

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 from ke_plugin_analysis.sheets import LONGEST, harmless, read_sheet, write_sheet
 
 ATTACKS = [

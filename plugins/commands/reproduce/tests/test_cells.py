@@ -5,17 +5,10 @@ from types import SimpleNamespace
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import Answer, Failure
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadRun, EditFailed, ModelUnavailable
-from ke_core.plugin import hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import bare
-from ke_core.results.folder import RECORDS, SCORES, RunFolder
+from ke_core.app import SCORES, EvalRequest, ModelChoice, Plan, RunFolder, empty_manager, read_catalog
+from ke_core.plugin import Answer, BadRun, EditFailed, Failure, ModelRequest, ModelSpec, ModelUnavailable, hookimpl
+from ke_core.results.folder import RECORDS
 from ke_core.results.seal import SEAL
-from ke_core.run.evaluation import EvalRequest
-from ke_core.run.session import ModelChoice
-from ke_core.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import Cell, CellRunner
 from ke_testing.fakes import Silence
 
@@ -75,7 +68,7 @@ def world(fakes, ke_cache_dir, tmp_path, sick):
         ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
         ke_models=hookimpl(lambda: [spec], specname="ke_models"),
     )
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(plugin, "fakes")
 
     def cell(editor, model="fake:cities", **changes):
@@ -83,7 +76,7 @@ def world(fakes, ke_cache_dir, tmp_path, sick):
         name = "-".join([editor, model.partition(":")[2], *map(str, changes.values())])
         return Cell(name=name, request=evolve(request, **changes), folder=tmp_path / name)
 
-    runner = CellRunner(catalog=read(plugins), progress=Silence())
+    runner = CellRunner(catalog=read_catalog(plugins), progress=Silence())
     return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
 
 

@@ -3,11 +3,8 @@
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import Score
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.plugin import MetricSpec
-from ke_core.report.naming import names
-from ke_core.report.run import Reported
+from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec, run_names
+from ke_core.plugin import MetricScore, MetricSpec
 from ke_plugin_reproduce.leaderboard import ranked
 
 CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
@@ -18,7 +15,9 @@ def run(editor, values, less=()):
         ke="0.1.0", model=ModelRef(source="hf", id="tiny"), dataset=CF, styles=("direct",), plan=Plan(size=1),
         editor=Component(name=editor, distribution="d", version="1"), edited_form="question",
     )  # fmt: skip
-    scores = [Score(metric="m", aspect=aspect, value=value, n=10, style="direct") for aspect, value in values.items()]
+    scores = [
+        MetricScore(metric="m", aspect=aspect, value=value, n=10, style="direct") for aspect, value in values.items()
+    ]
     return Reported(path=editor, spec=spec, scores=tuple(scores), columns={"m": {name: name for name in values}},
                     less=frozenset(("m", name) for name in less))  # fmt: skip
 
@@ -44,7 +43,7 @@ def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
         made(usual | {"layers": [4, 5], "loud": True}, size=1),
         made(usual, protocol="sample", size=7),
     ]
-    assert names(runs) == [
+    assert run_names(runs) == [
         "ice batch=all protocol=partition limit=3 ice.k=4 ice.loud=false",
         "ice batch=1 protocol=partition limit=3 ask=2 ice.k=8 ice.loud=false",
         "ice batch=1 protocol=partition ice.k=4 ice.layers=4,5 ice.loud=true",
@@ -54,7 +53,7 @@ def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
 
 def test_a_run_whose_editor_was_given_own_edits_is_marked():
     given = run("parrot", {"right": 0.5})
-    assert names([evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]) == [
+    assert run_names([evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]) == [
         "parrot (given own edits)",
         "memit",
     ]
@@ -62,7 +61,9 @@ def test_a_run_whose_editor_was_given_own_edits_is_marked():
 
 def test_cases_for_training_alone_count_in_no_place():
     one = run("pokemqa", {"right": 0.9})
-    counted = Score(metric="m", aspect="right", value=0.3, n=5, style="direct", tags={"in the published score": "yes"})
+    counted = MetricScore(
+        metric="m", aspect="right", value=0.3, n=5, style="direct", tags={"in the published score": "yes"}
+    )
     runs = [evolve(one, scores=(*one.scores, counted)), run("memit", {"right": 0.4})]
     assert [place.score.value for place in ranked(CF, one.spec.model, runs, by="").places] == [0.4, 0.3]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_core.data.results import Interval
+from ke_core.plugin import Interval
 from ke_plugin_reproduce.ranking import ranks
 
 

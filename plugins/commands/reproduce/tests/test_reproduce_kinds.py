@@ -5,8 +5,7 @@ import json
 import pytest
 from attrs import evolve, field, frozen
 
-from ke_core.errors import BadData
-from ke_core.plugin import Judgement, JudgeSpec, Verdict, hookimpl
+from ke_core.plugin import BadData, Judgement, JudgeSpec, Verdict, hookimpl
 from ke_testing.toy import Toy, toy_spec
 
 TABLE = """

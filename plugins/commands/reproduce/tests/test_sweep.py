@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ke_core.cli.app import App
-from ke_core.data.records import Replied
-from ke_core.results.folder import runs_in
+from ke_core.app import App, Replied, runs_in
 from ke_plugin_reproduce.cells import Result
 from ke_plugin_reproduce.cli.sweeping import Board, _shown, plan
 from ke_testing.fakes import EchoModel

@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.model_sources import HOW
-from ke_core.plugins.catalog import read
-from ke_core.run.session import ModelChoice
-from ke_core.specs import ModelRequest
+from ke_core.app import ModelChoice, read_catalog
+from ke_core.plugin import DEFAULT_LOADING, ModelRequest
 from ke_testing.fakes import Silence
 
 if not (find_spec("starlette") and find_spec("uvicorn")):  # what ke-plugin-serve brings
@@ -87,7 +85,7 @@ def serving(
     *,
     editor="recall",
     model="saying:one",
-    how=HOW,
+    how=DEFAULT_LOADING,
     edits=None,
     state=None,
     token="",
@@ -104,7 +102,7 @@ def serving(
     )
     limits = limits or Limits()
     ready, started = threading.Event(), {}
-    with opened(request, read(TOYS.plugins()), Silence()) as served:
+    with opened(request, read_catalog(TOYS.plugins()), Silence()) as served:
         manner = Manner(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
 
         def listening(url, server):

@@ -8,8 +8,7 @@ import threading
 
 import pytest
 
-from ke_core.plugin import Generate
-from ke_core.specs import ModelRequest
+from ke_core.plugin import Generate, ModelRequest
 from ke_plugin_serve.guarding import Limits
 
 

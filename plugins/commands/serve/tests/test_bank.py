@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.run.lines import Place
+from ke_core.app import SourceLine
 from ke_plugin_serve.bank import Bank, Contradiction, kept_from
 
-HERE = Place(file="a test")
+HERE = SourceLine(file="a test")
 
 
 def capital(country, city, name=""):

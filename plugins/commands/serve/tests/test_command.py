@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from ke_core.cli.main import main
+from ke_core.app import main
 from ke_plugin_serve import cli as command
 from ke_plugin_serve import server
 from ke_plugin_serve.client import Client

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ke_core.errors import BadConfig, BadData, KEError, UnsupportedEdit
+from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
 from ke_plugin_serve import app, client, opening
 from ke_plugin_serve.bank import kept_from
 from ke_plugin_serve.client import Client

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig
 from ke_plugin_serve import guarding
 from ke_plugin_serve.guarding import Limits
 from ke_plugin_serve.server import Address

@@ -7,9 +7,8 @@ import signal
 
 import pytest
 
-from ke_core.errors import BadConfig, BadData, KEError
-from ke_core.files import write_atomic
-from ke_core.run.edit_files import read_edits
+from ke_core.app import read_edits
+from ke_core.plugin import BadConfig, BadData, KEError, write_atomic
 from ke_plugin_serve import bank as banks
 from ke_plugin_serve import state as states
 from ke_plugin_serve.bank import read_bank

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ke_core.errors import NeedsWeights
+from ke_core.plugin import NeedsWeights
 
 BUSY = {"error": {"message": "too many requests"}}
 ASKED = {"messages": [{"role": "user", "content": "Peru?"}]}

@@ -15,12 +15,19 @@ from attrs import evolve, field, frozen
 
 import ke_plugin_openai
 from ke_core import builtin
-from ke_core.cli.main import main
-from ke_core.engine.direct import Direct, question
-from ke_core.errors import ContextOverflow
-from ke_core.plugin import EditorSpec, Failure, KnownModel, ModelSpec, Nearest, hookimpl
-from ke_core.plugins.manager import bare
-from ke_memory import MemoryEditor, Remembering
+from ke_core.app import empty_manager, main
+from ke_core.engine.direct import question
+from ke_core.plugin import (
+    ContextOverflow,
+    EditorSpec,
+    Failure,
+    KnownModel,
+    ModelSpec,
+    Nearest,
+    PassthroughModel,
+    hookimpl,
+)
+from ke_memory.plugin import MemoryEdited, MemoryEditor
 from ke_plugin_serve import hookimpls
 from ke_testing.fakes import ScriptedModel, WordEncoder
 
@@ -36,7 +43,7 @@ class NoConfig(Config):
     pass
 
 
-class Recalling(Remembering):
+class Recalling(MemoryEdited):
     """Shows the model the nearest fact, then the prompt as it is."""
 
     def __init__(self, session, edits, k):
@@ -78,7 +85,7 @@ class Engraver:
 
     @contextmanager
     def edit(self, session, edits):
-        yield Direct(session)
+        yield PassthroughModel(session)
 
 
 class Carver(Engraver):
@@ -146,7 +153,7 @@ class Toys:
 
 def plugins():
     """The core and the toys."""
-    found = bare()
+    found = empty_manager()
     found.register(builtin, "ke-core")
     found.register(hookimpls, "ke-plugin-serve")
     found.register(ke_plugin_openai, "ke-plugin-openai")

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
+from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import CaseHeader, Dataset, write_cases
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_testing.toy import Toy
 
 
@@ -24,7 +22,7 @@ def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def spec() -> Any:
-    return read(discover()).spec("dataset", "cases")
+    return read_catalog(discover()).spec("dataset", "cases")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_core.app import configure
 from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, distinct
-from ke_core.plugins.options import configure
 from ke_plugin_cases.prompts import DEMONSTRATIONS, SHOWN
 from ke_testing.toy import Toy
 

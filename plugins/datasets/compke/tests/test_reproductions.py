@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import ReproductionSpec
-from ke_core.data.runspec import Plan
+from ke_core.app import Plan, configure, discover, read_catalog, select
 from ke_core.plugin import Ask, Case, Entity
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_core.results import intervals
-from ke_core.run.plan import select
 from ke_plugin_compke import COMPKE, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
@@ -73,7 +69,7 @@ def test_the_rows_that_the_abstract_swaps_say_so() -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read(discover()).spec("dataset", "compke-atlas")
+    spec = read_catalog(discover()).spec("dataset", "compke-atlas")
     return {case.id: case for case in spec.build(configure(spec, {})).cases()}
 
 

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
+from ke_core.app import configure, discover, read_catalog
 from ke_plugin_counterfact.dataset import Counterfact
 
 RECORD = {
@@ -58,7 +56,7 @@ def stored(tmp_path: Path) -> Callable[..., Counterfact]:
     def store(content: Any, **options: str) -> Counterfact:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         (tmp_path / "counterfact.json").write_bytes(data)
-        spec = read(discover()).spec("dataset", "counterfact")
+        spec = read_catalog(discover()).spec("dataset", "counterfact")
         found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
         assert isinstance(found, Counterfact)
         return found

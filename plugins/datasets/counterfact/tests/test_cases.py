@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from ke_core.data.statistics import count
+from ke_core.app import count_cases
 from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, BadData, Dataset
 from ke_testing.dataset import DatasetContract
 
@@ -80,7 +80,7 @@ def test_e2_a_subject_that_the_prompt_names_twice_is_no_trouble(record, stored) 
 
 
 def test_the_same_statement_in_two_cases_is_one_edit(record, stored) -> None:
-    found = count(stored([record, record | {"case_id": 1}]).cases())
+    found = count_cases(stored([record, record | {"case_id": 1}]).cases())
     assert (found["cases"], found["edit mentions"], found["distinct statements"]) == (2, 2, 1)
 
 

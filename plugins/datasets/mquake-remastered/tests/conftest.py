@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
+from ke_core.app import configure, discover, read_catalog
 from ke_plugin_mquake_remastered.dataset import Remastered
 
 CITIZEN = ("What is the country of citizenship of {}?", "{} is a citizen of")
@@ -118,7 +116,7 @@ def stored(tmp_path: Path) -> Callable[..., Remastered]:
     def store(content: Any, *, variant: str = "CF3k", **options: str) -> Remastered:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         (tmp_path / f"{variant}.json").write_bytes(data)
-        spec = read(discover()).spec("dataset", f"mquake-remastered-{variant.lower()}")
+        spec = read_catalog(discover()).spec("dataset", f"mquake-remastered-{variant.lower()}")
         found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
         assert isinstance(found, Remastered)
         return found

@@ -6,10 +6,8 @@ import json
 
 import pytest
 
-from ke_core.data.statistics import count
+from ke_core.app import count_cases, discover, read_catalog
 from ke_core.plugin import Dataset
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
 from ke_plugin_mquake_remastered.variants import VARIANTS
 from ke_testing.dataset import DatasetContract
 
@@ -116,7 +114,7 @@ def test_masking_hides_another_cases_edit_of_the_own_path_and_no_other(stored, m
 
 
 def test_masking_is_on_where_the_paper_masks_and_may_be_turned_off(stored, made, moved) -> None:
-    catalog = read(discover())
+    catalog = read_catalog(discover())
     for variant in VARIANTS:
         spec = catalog.spec("dataset", variant.name)
         assert spec.hides(spec.config()) is (variant.name != "mquake-remastered-cf6334")
@@ -139,7 +137,7 @@ def test_in_cf_6334_all_edited_cases_are_edited_and_unlabelled_ones_left_out(sto
     assert dataset.split(1000, 0) == {"1": "edited", "2": "edited", "3": "edited", "4": "unedited"}
     buckets = [case.tags.get("part-1000") for case in dataset.cases()]
     assert buckets == ["shared", "train only", "test only", "unedited", None, None]
-    assert count(dataset.cases())["part-100: shared"] == 1
+    assert count_cases(dataset.cases())["part-100: shared"] == 1
 
 
 def test_published_counts_are_those_of_the_corrected_sets(stored) -> None:

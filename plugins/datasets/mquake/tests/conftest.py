@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
+from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import Case
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_plugin_mquake.dataset import Mquake
 
 FILE = "mquake/MQuAKE-CF-3k.json"
@@ -35,7 +33,7 @@ def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def build(name: str, **options: str) -> Mquake:
-    spec = read(discover()).spec("dataset", name)
+    spec = read_catalog(discover()).spec("dataset", name)
     found = spec.build(configure(spec, options))
     assert isinstance(found, Mquake)
     return found

@@ -11,11 +11,8 @@ from itertools import pairwise
 
 import pytest
 
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.facts import distinct
-from ke_core.data.queries import Case
-from ke_core.data.statistics import count
-from ke_core.plugin import EFFICACY
+from ke_core.app import count_cases
+from ke_core.plugin import EFFICACY, Case, distinct, from_json, to_json
 from ke_plugin_mquake.variants import CF_3K_SHA256, VARIANTS
 
 
@@ -59,7 +56,7 @@ def test_case_ids_and_hop_counts_stand_in_the_published_order(cases) -> None:
 
 
 def test_every_published_count_is_met_and_no_other_is_left_out(cf_3k, cases) -> None:
-    assert count(cases) == cf_3k.info().published
+    assert count_cases(cases) == cf_3k.info().published
     assert {(e.before.subject.id, e.before.relation.id, e.after.objects[0].id) for e in edits_of(cases)} == {
         tuple(edit.id.split("|")) for edit in edits_of(cases)
     }
@@ -209,7 +206,7 @@ def test_every_case_survives_json(cases) -> None:
 
 
 def test_2002_cases_are_left_of_those_whose_chains_agree_with_every_edit(cf_2002) -> None:
-    found, published = count(cf_2002.cases()), cf_2002.info().published
+    found, published = count_cases(cf_2002.cases()), cf_2002.info().published
     assert {name: found[name] for name in published} == published
     hops = Counter(case.tags["hops"] for case in cf_2002.cases())
     edits = Counter(case.tags["edits"] for case in cf_2002.cases())
@@ -222,14 +219,14 @@ def test_the_other_files_meet_their_published_counts_where_they_are_here(variant
     if not (published.parent / variant.file).is_file():
         pytest.skip(f"no {variant.file} beside {published.name}")
     dataset = make(variant.name, data_dir=str(published.parent))
-    found = count(dataset.cases())
+    found = count_cases(dataset.cases())
     assert {name: found[name] for name in variant.published} == variant.published
 
 
 def test_each_edit_is_a_case_in_the_view_of_edits(published, make) -> None:
     dataset = make("mquake-cf-3k", data_dir=str(published.parent), view="edits")
     found = list(dataset.cases())
-    assert {name: count(found)[name] for name in dataset.info().published} == dataset.info().published
+    assert {name: count_cases(found)[name] for name in dataset.info().published} == dataset.info().published
     for case in found[:200]:
         (query,) = (query for probe in case.probes if probe.aspect == EFFICACY for query in probe.queries)
         assert case.id == query.edit == case.edits[0].id

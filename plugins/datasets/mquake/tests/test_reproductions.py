@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import ReproductionSpec
-from ke_core.data.runspec import Plan
+from ke_core.app import Plan, select
 from ke_core.plugin import Answer, Ask, Case, Dataset, Phase, Step, expected
-from ke_core.run.plan import select
 from ke_plugin_mquake import ke_reproductions
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 

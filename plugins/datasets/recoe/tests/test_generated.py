@@ -15,11 +15,8 @@ from attrs import evolve
 from ke_benchmarks import building
 from ke_benchmarks.building import BuildRequest
 from ke_benchmarks.graph import BuildTools
-from ke_core.engine.engine import Engine
+from ke_core.app import BatchingEngine, ModelChoice, discover, read_catalog
 from ke_core.plugin import BadConfig, BadData, Case
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.run.session import ModelChoice
 from ke_plugin_recoe import RecoeBuild
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.generated import INCONSISTENT
@@ -82,7 +79,7 @@ def write(tmp_path: Path, *items: Mapping[str, Any]) -> Path:
 
 
 def made(path: Path, says: Callable[[str], str], why: Counter[str] | None = None) -> list[Mapping[str, Any]]:
-    engine, why = Engine(ScriptedModel(says)), Counter() if why is None else why
+    engine, why = BatchingEngine(ScriptedModel(says)), Counter() if why is None else why
     tools = BuildTools(run=engine.run, dropped=lambda reason: why.update([reason]))
     return list(RecoeBuilder(config=RecoeBuild(), words={}).from_questions(path, tools))
 
@@ -209,20 +206,20 @@ def test_it_takes_a_model(tmp_path: Path) -> None:
 
 def test_prompts_are_taken_from_a_folder(tmp_path: Path) -> None:
     builder = RecoeBuilder(config=RecoeBuild(prompts=str(tmp_path)), words={})
-    tools = BuildTools(run=Engine(ScriptedModel(model())).run)
+    tools = BuildTools(run=BatchingEngine(ScriptedModel(model())).run)
     with pytest.raises(BadConfig, match=r"build\.prompts: .*aliases\.txt cannot be read"):
         list(builder.from_questions(write(tmp_path, RIVER), tools))
 
 
 def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "_engine", lambda *_given: Engine(ScriptedModel(model())))
+    monkeypatch.setattr(building, "_engine", lambda *_given: BatchingEngine(ScriptedModel(model())))
     known = BuildRequest(
         family="recoe",
         out=tmp_path / "recoe.json",
         questions=write(tmp_path, RIVER, LEGS),
         with_model=ModelChoice(reference="any"),
     )
-    catalog = read(discover())
+    catalog = read_catalog(discover())
     assert building.build(known, catalog, Silence()).records == 2
     assert {record["scheme"] for record in json.loads(known.out.read_text())} == {"superlative", "aggregation"}
     for wrong, said in (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import ke_plugin_alias
+from ke_core.app import count_cases
 from ke_core.data.soundness import problems
-from ke_core.data.statistics import count
 from ke_core.plugin import Answer, Case, Item
 from ke_plugin_recoe import REASONING, VARIANTS, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe
@@ -268,7 +268,7 @@ def test_every_published_record_loads(
     records = list(dataset.all_records())
     assert sum(len(tuple(fact.atoms())) for record in records for fact in record.counterfactuals()) == triples
     assert not [problem for problem in problems(cases) if problem.level == "error"]
-    assert count(cases).get("cannot be edited", 0) == len(uneditable)
+    assert count_cases(cases).get("cannot be edited", 0) == len(uneditable)
 
 
 def test_the_anomalies_of_counting_are_noted(ke_data_dir: Path) -> None:

@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.data.runspec import Plan
+from ke_core.app import Plan, configure, discover, read_catalog, select
 from ke_core.plugin import Answer, Ask, Case, Gold, Likelihood, Query, Reply, Scored
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_core.results import intervals
-from ke_core.run.plan import select
 from ke_plugin_recoe import GROUPS, RELEASED, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable, Status
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
@@ -111,7 +107,7 @@ def test_points_of_figures_stand_in_the_tables() -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read(discover()).spec("dataset", "recoe-atlas")
+    spec = read_catalog(discover()).spec("dataset", "recoe-atlas")
     return {case.id: case for case in spec.build(configure(spec, {})).cases()}
 
 

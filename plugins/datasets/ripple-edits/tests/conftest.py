@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from ke_benchmarks.graph import BuildTools, Graph, Record, parse
+from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import Case
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_plugin_ripple_edits import BuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import RippleEdits
@@ -40,7 +38,7 @@ def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def made(name: str = "ripple-edits", **options: str) -> RippleEdits:
-    catalog = read(discover())
+    catalog = read_catalog(discover())
     spec = catalog.spec("dataset", name)
     dataset = spec.build(configure(spec, options))
     assert isinstance(dataset, RippleEdits)

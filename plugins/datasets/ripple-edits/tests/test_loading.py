@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.cli.app import App
+from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
 from ke_plugin_ripple_edits.words import RELATIONS, take_apart
 
 
@@ -211,7 +209,7 @@ def test_all_53_relations_are_known() -> None:
 
 
 def test_each_subset_is_offered_with_its_metric_and_judge() -> None:
-    catalog = read(discover())
+    catalog = read_catalog(discover())
     for name in ("ripple-edits", "ripple-edits-recent", "ripple-edits-random", "ripple-edits-popular"):
         spec = catalog.spec("dataset", name)
         assert (spec.metrics, spec.judge) == (("ripple",), "containment")

@@ -11,13 +11,9 @@ import pytest
 
 from ke_benchmarks import ReproductionSpec
 from ke_core import files
-from ke_core.data.runspec import Plan
+from ke_core.app import Plan, configure, discover, read_catalog, select
 from ke_core.plugin import Ask, BadData, Case
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 from ke_core.results import intervals
-from ke_core.run.plan import select
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 from ke_plugin_ripple_edits import ke_reproductions
@@ -105,7 +101,7 @@ def test_error_types_sum_to_all_failures(labels: tuple[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read(discover()).spec("dataset", "ripple-edits-atlas")
+    spec = read_catalog(discover()).spec("dataset", "ripple-edits-atlas")
     return {case.id: case for case in spec.build(configure(spec, {})).cases()}
 
 

@@ -14,13 +14,21 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.engine.direct import Direct
-from ke_core.plugin import Answer, Edit, EditorSpec, Entity, Generate, Gold, Item, Query, Session, Verdict
-from ke_core.plugins.catalog import Catalog, Offer, read
-from ke_core.plugins.manager import discover
-from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run
-from ke_core.run.session import ModelChoice
+from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, discover, read_catalog, run_job
+from ke_core.plugin import (
+    Answer,
+    Edit,
+    EditorSpec,
+    Entity,
+    Generate,
+    Gold,
+    Item,
+    PassthroughModel,
+    Query,
+    Session,
+    Verdict,
+)
+from ke_core.run.evaluation import prepare
 from ke_testing.fakes import EchoModel, Silence, cut
 
 SPOUSE = "The name of the spouse of Al Dun is"
@@ -58,10 +66,10 @@ class Marry:
         return {}
 
     @contextmanager
-    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Direct]:
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[PassthroughModel]:
         session.model.facts |= EDITED
         try:
-            yield Direct(session)
+            yield PassthroughModel(session)
         finally:
             session.model.facts = dict(KNOWN)
 
@@ -72,9 +80,9 @@ class NoOptions:
 
 
 def catalog() -> Catalog:
-    found = read(discover())
+    found = read_catalog(discover())
     spec = EditorSpec(name="marry", summary="s", config=NoOptions, build=lambda _config: Marry())
-    offer = Offer(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
+    offer = Registration(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
     return evolve(found, offers={**found.offers, "editor": {**found.offers["editor"], "marry": offer}})
 
 
@@ -89,7 +97,7 @@ def ran(tmp_path: Path, record: dict[str, Any]) -> tuple[Couple, dict[tuple[str,
         options={"ripple-edits": {"file": str(path)}},
     )
     job = prepare(request, catalog(), Silence(), model=model)
-    finished = run(job, RunFolder.create(tmp_path / "run", job.spec))
+    finished = run_job(job, RunFolder.create(tmp_path / "run", job.spec))
     assert finished.failures == 0
     return model, {
         (s.aspect, s.tags.get("criterion", "")): s for s in finished.scores if not set(s.tags) - {"criterion"}

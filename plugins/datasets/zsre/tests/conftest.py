@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
+from ke_core.app import configure, discover, read_catalog
 from ke_plugin_zsre.dataset import Zsre
 
 RECORD = {
@@ -54,7 +52,7 @@ def stored(tmp_path: Path) -> Callable[..., Zsre]:
     def store(content: Any, **options: str) -> Zsre:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         (tmp_path / "zsre_mend_eval.json").write_bytes(data)
-        spec = read(discover()).spec("dataset", "zsre")
+        spec = read_catalog(discover()).spec("dataset", "zsre")
         found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
         assert isinstance(found, Zsre)
         return found

@@ -6,10 +6,8 @@ import json
 
 import pytest
 
+from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import BadData
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
 
 
 def refused(dataset) -> str:
@@ -22,7 +20,7 @@ def refused(dataset) -> str:
 
 
 def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path) -> None:
-    spec = read(discover()).spec("dataset", "zsre")
+    spec = read_catalog(discover()).spec("dataset", "zsre")
     with pytest.raises(BadData, match=r"zsre_mend_eval\.json of zsre is not here") as caught:
         list(spec.build(configure(spec, {})).cases())
     assert "https://rome.baulab.info/data/dsets/zsre_mend_eval.json" in caught.value.hint

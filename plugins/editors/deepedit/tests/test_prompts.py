@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ke_core.app import BatchingEngine
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.engine import Engine
 from ke_core.plugin import BadConfig
 from ke_plugin_deepedit import DeepEditConfig, ke_editors
 from ke_plugin_deepedit.editor import DeepEdit
@@ -79,7 +79,7 @@ def test_equal_greedy_prompts_are_asked_once() -> None:
 
     model = ScriptedModel(say)
     session = make_session(model, encoder=WordEncoder())
-    object.__setattr__(session, "engine", Engine(model, cache=CompletionCache()))
+    object.__setattr__(session, "engine", BatchingEngine(model, cache=CompletionCache()))
     asks = [question("Where is it?", name="one"), question("Where is it?", name="two")]
     with DeepEdit(config=DeepEditConfig()).edit(session, [MOVE_TOWER]) as edited:
         one, two = edited.answer(asks)

@@ -114,7 +114,7 @@ class Small(ScriptedModel):
     """Ten words of context."""
 
     def generate(self, requests):
-        from ke_core.errors import ContextOverflow
+        from ke_core.plugin import ContextOverflow
 
         return [
             ContextOverflow(f"a prompt of {len(request.prompt.split())} tokens exceeds the context of 24")

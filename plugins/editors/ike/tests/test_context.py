@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 from attrs import evolve
 
-from ke_core.errors import ContextOverflow
-from ke_core.plugin import Answer, BadConfig, Edit, Failure, Likelihood
+from ke_core.plugin import Answer, BadConfig, ContextOverflow, Edit, Failure, Likelihood
 from ke_plugin_ike import IkeConfig, ke_editors
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.corpus import Corpus

@@ -170,7 +170,7 @@ def test_unusable_prompts_are_refused(tmp_path, mode, content) -> None:
 
 
 def test_a_prompt_over_the_context_is_a_failure_of_that_question() -> None:
-    from ke_core.errors import ContextOverflow
+    from ke_core.plugin import ContextOverflow
 
     model = ScriptedModel(lambda prompt: ContextOverflow("too long") if GATE in prompt else " Rome")
     with editing(model, facts="all") as edited:

@@ -1,6 +1,6 @@
 """The control keeps the contract of editors, and differs from the bare model in nothing."""
 
-from ke_core.plugin import Direct
+from ke_core.plugin import PassthroughModel
 from ke_plugin_none.editor import Unchanged
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
@@ -14,7 +14,7 @@ class TestNone(EditorContract):
 def test_answers_are_the_models_own(tmp_path) -> None:
     session = make_session(EchoModel(), root=tmp_path)
     with Unchanged().edit(session, [MOVE_TOWER]) as edited:
-        assert edited.answer(QUESTIONS) == Direct(session).answer(QUESTIONS)
+        assert edited.answer(QUESTIONS) == PassthroughModel(session).answer(QUESTIONS)
 
 
 def test_edits_come_and_go_without_a_trace(tmp_path) -> None:

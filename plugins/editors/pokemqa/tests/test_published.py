@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from ke_core.plugin import BadData
-from ke_memory import SentenceEncoder
+from ke_memory.plugin import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_plugin_pokemqa.learner import kept, load_weights

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ke_memory import FactMemory
+from ke_memory.plugin import FactMemory
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, probabilities
 
 AT_HALF = math.sqrt(math.log(2))

@@ -12,7 +12,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, Direct, Edit, EditFailed, Score, UnsupportedEdit
+from ke_core.plugin import BadConfig, Edit, EditFailed, PassthroughModel, Score, UnsupportedEdit
 from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_qlora import QloraConfig
 from ke_plugin_qlora.editor import Qlora
@@ -121,7 +121,7 @@ def test_the_new_object_alone_is_learnt_by_default(nf4: Loader, tmp_path: Path) 
     session = make_session(nf4(), root=tmp_path)
     assert set(Qlora(SMALL).check(session, [MOVE_TOWER, TEXT_ONLY])) == {TEXT_ONLY.id}
     with Qlora(SMALL).edit(session, ()) as edited:
-        assert isinstance(edited, Direct)
+        assert isinstance(edited, PassthroughModel)
 
 
 def test_a_model_in_other_codes_is_not_sent_to_lora(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import pytest
 from attrs import evolve
 
+from ke_core.app import discover, read_catalog
 from ke_core.plugin import (
     Answer,
     BadConfig,
@@ -15,8 +16,6 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
 from ke_plugin_llm import LLMConfig, build, items
 from ke_testing.contract import ComponentContract
 from ke_testing.fakes import ScriptedModel, make_session
@@ -161,7 +160,7 @@ def test_prompts_that_are_not_there_are_named(tmp_path):
 
 
 def test_sixty_items_come_with_labels_of_the_set_and_none_is_in_the_prompts():
-    spec = read(discover()).spec("judge", "llm")
+    spec = read_catalog(discover()).spec("judge", "llm")
     lines = [json.loads(line) for line in items().splitlines()]
     known = {label for group in spec.labels.values() for label in group}
     assert len(lines) == 60

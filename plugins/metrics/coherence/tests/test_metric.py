@@ -2,6 +2,7 @@
 
 import pytest
 
+from ke_core.app import aggregate, discover, read_catalog
 from ke_core.plugin import (
     Answer,
     Case,
@@ -17,9 +18,6 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.results.aggregate import aggregate
 from ke_testing.metric import MetricContract
 
 GOLD = Gold(entities=(Entity(label="x"),))
@@ -51,7 +49,7 @@ class TestContract(MetricContract):
 
 
 def scores(*records):
-    spec = read(discover()).spec("metric", "coherence")
+    spec = read_catalog(discover()).spec("metric", "coherence")
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)
     return {(score.aspect, score.phase): score for score in found if not score.tags}
 

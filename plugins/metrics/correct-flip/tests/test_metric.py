@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_core.app import aggregate
 from ke_core.plugin import (
     EDITS_WITHHELD,
     EFFICACY,
@@ -24,7 +25,6 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_core.results.aggregate import aggregate
 from ke_plugin_correct_flip import SCHEMES, CorrectFlipConfig, ke_metrics
 from ke_plugin_correct_flip.metric import WRONG_BEFORE, CorrectFlip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import ModelRecord, Passes, Peak
+from ke_core.plugin import ForwardCalls, ModelRecord, Peak
 from ke_plugin_cost.metric import ELSEWHERE, UNMEASURED, Cost
 from ke_testing.metric import ModelMetricContract
 
@@ -18,7 +18,7 @@ def edited(**changes) -> ModelRecord:
             "edits": 4,
             "seconds": 10.0,
             "memory": Peak(host=3 * MIB, device=None),
-            "passes": Passes(passes=6, tokens=200),
+            "passes": ForwardCalls(passes=6, tokens=200),
             "answering": Peak(host=MIB // 4),
             **changes,
         }
@@ -78,7 +78,7 @@ def test_v9_a_model_that_runs_elsewhere_and_an_older_record_have_no_number() -> 
 
 
 def test_an_editor_that_runs_nothing_has_zero_and_not_nothing() -> None:
-    assert values(edited(passes=Passes()))["passes"] == 0
+    assert values(edited(passes=ForwardCalls()))["passes"] == 0
 
 
 def test_the_unedited_model_costs_nothing() -> None:

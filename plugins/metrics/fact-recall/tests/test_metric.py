@@ -2,6 +2,7 @@
 
 import pytest
 
+from ke_core.app import aggregate, discover, read_catalog
 from ke_core.plugin import (
     Answer,
     Case,
@@ -17,9 +18,6 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.results.aggregate import aggregate
 from ke_testing.metric import MetricContract
 
 GOLD = Gold(entities=(Entity(label="x"),))
@@ -51,7 +49,7 @@ class TestContract(MetricContract):
 
 
 def scores(*records):
-    spec = read(discover()).spec("metric", "fact-recall")
+    spec = read_catalog(discover()).spec("metric", "fact-recall")
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)
     return {(score.aspect, score.phase): score for score in found if not score.tags}
 
@@ -117,7 +115,7 @@ def test_a_reply_without_facts_says_why(given, why):
 
 
 def test_it_is_broken_down_by_scheme():
-    spec = read(discover()).spec("metric", "fact-recall")
+    spec = read_catalog(discover()).spec("metric", "fact-recall")
     records = [record("1", "sorting", after=outcome("consistent")), record("2", "counting", after=outcome("unrelated"))]
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)
     by = {score.tags["scheme"]: score.value for score in found if score.tags and score.aspect == "relatedness"}

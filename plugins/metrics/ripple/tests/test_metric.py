@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_core.app import aggregate
 from ke_core.plugin import (
     EFFICACY,
     NOT_ON_RECORD,
@@ -25,7 +26,6 @@ from ke_core.plugin import (
     Value,
     Verdict,
 )
-from ke_core.results.aggregate import aggregate
 from ke_plugin_analysis.common import NOT_IN_ALL, in_all
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple

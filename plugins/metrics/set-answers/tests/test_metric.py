@@ -7,6 +7,7 @@ from statistics import mean
 
 import pytest
 
+from ke_core.app import aggregate
 from ke_core.plugin import (
     EDITS_WITHHELD,
     EFFICACY,
@@ -26,7 +27,6 @@ from ke_core.plugin import (
     Reply,
     Verdict,
 )
-from ke_core.results.aggregate import aggregate
 from ke_plugin_set_answers import SetAnswersConfig, ke_metrics
 from ke_plugin_set_answers.metric import SetAnswers
 

@@ -4,9 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MambaConfig
 
-from ke_core.data.results import Scored
-from ke_core.errors import ModelUnavailable
-from ke_core.requests import Generate, Score
+from ke_core.plugin import Generate, ModelUnavailable, Score, Scored
 from ke_plugin_hf.decoding import verify
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_config, tiny_model, tiny_tokenizer

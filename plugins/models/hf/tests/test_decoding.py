@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from ke_core.errors import ContextOverflow, ModelUnavailable
-from ke_core.requests import Generate, Score
+from ke_core.plugin import ContextOverflow, Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward
 from ke_plugin_hf.decoding.memory import BatchSize

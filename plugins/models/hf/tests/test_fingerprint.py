@@ -7,7 +7,7 @@ import pytest
 import torch
 from accelerate import cpu_offload
 
-from ke_core.requests import Generate
+from ke_core.plugin import Generate
 from ke_plugin_hf.fingerprint import WORDS, checksum, fingerprint
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model

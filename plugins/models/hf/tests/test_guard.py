@@ -4,8 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config
 
-from ke_core.errors import EditFailed
-from ke_core.requests import Generate
+from ke_core.plugin import EditFailed, Generate
 from ke_plugin_hf.guard import Dense, LowRank, Patch
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import randomise, tiny_model, tiny_tokenizer

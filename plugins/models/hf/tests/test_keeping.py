@@ -6,8 +6,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.errors import KEError
-from ke_core.requests import Generate
+from ke_core.plugin import Generate, KEError
 from ke_plugin_hf.decoding.forward import Prefix
 from ke_plugin_hf.decoding.memory import KEEPERS, halved
 from ke_plugin_hf.decoding.prefixes import Prefixes

@@ -12,10 +12,7 @@ from transformers import BertConfig, BertModel, Phi3Config, Phi3ForCausalLM, T5C
 from transformers.pytorch_utils import Conv1D
 
 import ke_plugin_hf
-from ke_core.errors import ContextOverflow, ModelUnavailable
-from ke_core.protocols import LanguageModel
-from ke_core.requests import Generate
-from ke_core.specs import ModelRequest
+from ke_core.plugin import ContextOverflow, Generate, LanguageModel, ModelRequest, ModelUnavailable
 from ke_plugin_hf import loading
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.model import HFModel
@@ -72,7 +69,7 @@ def test_a_message_is_joined_to_its_prompt_as_a_continuation(folder, monkeypatch
     """A transcript goes on with it: the next prompt has this text behind this one."""
     chat, ask = loaded(folder, chat=True), Generate(prompt=prompt, max_tokens=8)
     (said,) = chat.generate([ask])
-    monkeypatch.setattr("ke_plugin_hf.decoding.text.continued", lambda text, _request, **_more: (text, False))
+    monkeypatch.setattr("ke_plugin_hf.decoding.text.continuation", lambda text, _request, **_more: (text, False))
     (raw,) = chat.generate([ask])
     assert said == evolve(raw, text=joint + raw.text.strip("\n").lstrip())
 

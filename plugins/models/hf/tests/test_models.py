@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_core.cli.main import main
+from ke_core.app import main
 from ke_plugin_hf import sources
 
 

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ke_core.errors import EditFailed, KEError, ModelUnavailable
-from ke_core.requests import Generate
-from ke_core.specs import ModelRequest
+from ke_core.plugin import EditFailed, Generate, KEError, ModelRequest, ModelUnavailable
 from ke_plugin_hf import nf4
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.testing import saved, tiny_model

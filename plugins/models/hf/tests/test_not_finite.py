@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from ke_core.errors import ModelUnavailable
-from ke_core.requests import Generate, Score
+from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.sampling import Chooser, NotFinite, choose
 from ke_plugin_hf.testing import tiny_model

@@ -2,7 +2,7 @@
 
 import torch
 
-from ke_core.requests import Score
+from ke_core.plugin import Score
 from ke_plugin_hf.testing import tiny_model
 from ke_weights.hooks import Hooks, forward
 

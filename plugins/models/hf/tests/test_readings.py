@@ -4,7 +4,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.requests import Generate
+from ke_core.plugin import Generate
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.passes import COUNTER

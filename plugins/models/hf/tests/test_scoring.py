@@ -5,8 +5,7 @@ from weakref import ref
 import pytest
 import torch
 
-from ke_core.errors import ModelUnavailable
-from ke_core.requests import Generate, Score
+from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.scoring import Scoring

@@ -14,8 +14,7 @@ from transformers import (
     OPTConfig,
 )
 
-from ke_core.errors import ModelUnavailable
-from ke_core.requests import Generate
+from ke_core.plugin import Generate, ModelUnavailable
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.groups import common, grouped
 from ke_plugin_hf.model import HFModel

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from ke_core.errors import KEError, ModelUnavailable
-from ke_core.specs import KnownModel
+from ke_core.plugin import KEError, KnownModel, ModelUnavailable
 from ke_plugin_hf import sources
 from ke_plugin_hf.convert import convert, halves_apart
 from ke_plugin_hf.known import SOURCES, Source
@@ -166,7 +165,7 @@ def test_the_real_model_is_pulled_and_loads_offline(tmp_path, monkeypatch, capfd
     assert capfd.readouterr() == ("", "")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from ke_core.model_sources import open_model
-    from ke_core.requests import Generate
+    from ke_core.plugin import Generate
 
     model = open_model("smollm2-135m")
     (written,) = model.generate([Generate(prompt="The capital of France is", max_tokens=3)])

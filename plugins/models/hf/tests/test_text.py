@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from ke_core.requests import Generate, Score
+from ke_core.plugin import Generate, Score
 from ke_plugin_hf.decoding.text import Continuation, decode
 from ke_plugin_hf.decoding.tokens import Coder
 from ke_plugin_hf.model import HFModel

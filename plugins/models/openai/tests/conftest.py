@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 import ke_plugin_openai
-from ke_core.specs import ModelRequest
+from ke_core.plugin import ModelRequest
 from ke_plugin_openai.client import Patience
 from ke_plugin_openai.model import ApiModel
 from ke_testing.cli_fixtures import evaluated, ke, toys  # noqa: F401  fixtures

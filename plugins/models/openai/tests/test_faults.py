@@ -13,17 +13,18 @@ import pytest
 from attrs import evolve
 
 from ke_core.engine.advance import failure
-from ke_core.errors import (
+from ke_core.plugin import (
     ContentRefused,
     ContextOverflow,
+    Generate,
+    Generated,
     KEError,
+    ModelRequest,
     ModelUnavailable,
     ServerDown,
     ServerFailed,
     ServerRefused,
 )
-from ke_core.requests import Generate, Generated
-from ke_core.specs import ModelRequest
 from ke_plugin_openai import client
 from ke_plugin_openai.client import Client
 from ke_plugin_openai.faults import CHARGED

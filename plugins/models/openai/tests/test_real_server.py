@@ -16,9 +16,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from ke_core.errors import NoLikelihood
-from ke_core.requests import Generate, Score
-from ke_core.specs import ModelRequest
+from ke_core.plugin import Generate, ModelRequest, NoLikelihood, Score
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.sources import folder_of, is_cached
 from ke_plugin_hf.testing import tiny_model

@@ -51,7 +51,7 @@ def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude
     assert status == 0, err
     n = len(server.asked)
     assert n == len(set(server.prompts)) > 10
-    words = f"asked of the server now: {n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated"
+    words = f"asked of the server now: {n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated"
     assert f"{words}, which cost {n * (5 * 2 + 2 * 10) / 1e6:.4f}" in err
     assert f"m behind {server.url}, through plain completions" in " ".join(out.split())
     spec = json.loads(Path("done/run.json").read_text())["spec"]["model"]
@@ -75,7 +75,7 @@ def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke
     _status, out, _err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
     n = len(server.asked)
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
-    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert f"asked of the server for it: {words}" in " ".join(out.split())
     assert f"asked of the server for it: {words}" in " ".join(ke("report", "done")[1].split())
     assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
@@ -263,7 +263,7 @@ def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, 
     status, out, err = ke(*judging(server))
     assert status == 0, err
     n = len(server.asked)
-    words = f"{n} requests, 0 tried again, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert n > 10
     assert f"asked of the server now: {words}" in err
     assert f"asked of the server for it: {words}" in " ".join(out.split())
@@ -293,7 +293,7 @@ def test_checking_a_judge_says_what_it_asked(ke, serve, plugins):
     items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
     Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     command = ("judges", "check", "asker", "--items", "sheet", *judging(serve())[4:])
-    assert "asked of the server now: 50 requests, 0 tried again, 250 prompt tokens" in ke(*command)[2]
+    assert "asked of the server now: 50 requests, 0 retried, 250 prompt tokens" in ke(*command)[2]
 
 
 class Scores:

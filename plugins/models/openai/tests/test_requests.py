@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from ke_core.app import BatchingEngine, Catalog, Installed, Registration
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.engine.engine import Engine
-from ke_core.errors import BadConfig, KEError, ModelUnavailable
-from ke_core.model_sources import find
-from ke_core.plugins.catalog import Catalog, Offer
-from ke_core.plugins.manager import Installed
-from ke_core.protocols import LanguageModel, RemoteModel
-from ke_core.requests import Generate, Generated
-from ke_core.specs import ModelRequest
+from ke_core.plugin import (
+    BadConfig,
+    Generate,
+    Generated,
+    KEError,
+    LanguageModel,
+    ModelRequest,
+    ModelUnavailable,
+    RemoteModel,
+    find_model,
+)
 from ke_plugin_hf.spec import hf_spec
 from ke_plugin_openai import spec
 from ke_plugin_openai.endpoints import body, instruction, read
@@ -204,7 +208,7 @@ def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
 def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, ask, say, finish, more):
     server, cache = serve(say.message(None, finish=finish, **more)), CompletionCache()
     for _time in range(2):
-        assert Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")}) == {"a": ""}
+        assert BatchingEngine(ask(server, chat=True), cache=cache).run({"a": one_call("by")}) == {"a": ""}
     assert len(server.asked) == 1
     cache.close()
 
@@ -224,9 +228,9 @@ def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):
     sick = [True]
     server = serve(lambda _n, _body: say.completion("half", finish="abort") if sick[0] else say.completion(" whole"))
     cache = CompletionCache()
-    assert Engine(ask(server), cache=cache).run({"a": one_call("by")})["a"].error == "ServerDown"
+    assert BatchingEngine(ask(server), cache=cache).run({"a": one_call("by")})["a"].error == "ServerDown"
     sick[0] = False
-    assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": " whole"}
+    assert BatchingEngine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": " whole"}
     cache.close()
 
 
@@ -243,7 +247,7 @@ def test_half_a_character_that_the_limit_has_left_is_replaced_and_paid_for_once(
     server = serve(f'{{"choices": [{{"text": "{written}", "finish_reason": "length"}}]}}'.encode())
     for _time in range(2):
         cache = CompletionCache(tmp_path / "c")
-        assert Engine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": text}
+        assert BatchingEngine(ask(server), cache=cache).run({"a": one_call("by")}) == {"a": text}
         cache.close()
     assert len(server.asked) == 1
 
@@ -253,7 +257,7 @@ def test_the_halves_of_a_character_in_two_parts_are_joined_and_half_a_refusal_is
     assert read(say.message(parts), evolve(ASK, prompt="by "), chat=True).text == "\U0001f600"
     server, cache = serve(say.message(None, refusal="No \ud83d")), CompletionCache()
     for _time in range(2):
-        found = Engine(ask(server, chat=True), cache=cache).run({"a": one_call("by")})
+        found = BatchingEngine(ask(server, chat=True), cache=cache).run({"a": one_call("by")})
         assert found["a"].message == "the model declined: No \ufffd"
     assert len(server.asked) == 1
     cache.close()
@@ -308,7 +312,7 @@ def test_each_completion_is_on_the_disk_before_the_last_has_come(serve, ask, say
 
     model = ask(serve(answer), concurrency=2)
     cache = CompletionCache(tmp_path / "c.sqlite")
-    Engine(model, cache=cache).run({prompt: one_call(prompt) for prompt in prompts})
+    BatchingEngine(model, cache=cache).run({prompt: one_call(prompt) for prompt in prompts})
     assert found == [19]
     cache.close()
 
@@ -318,7 +322,7 @@ def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
     cache = CompletionCache()
     monkeypatch.setattr(cache, "put", lambda _completions: (_ for _ in ()).throw(KEError("no space left")))
     with pytest.raises(KEError, match="no space left"):
-        Engine(ask(server, concurrency=1), cache=cache).run({str(n): one_call(str(n)) for n in range(50)})
+        BatchingEngine(ask(server, concurrency=1), cache=cache).run({str(n): one_call(str(n)) for n in range(50)})
     assert len(server.asked) < 50
     cache.close()
 
@@ -331,7 +335,9 @@ def test_a_refusal_that_was_charged_for_is_kept_and_one_that_was_not_is_asked_ag
 
     server, cache = serve(answer), CompletionCache()
     for _time in range(2):
-        found = Engine(ask(server), cache=cache).run({prompt: one_call(prompt) for prompt in ("before", "after")})
+        found = BatchingEngine(ask(server), cache=cache).run(
+            {prompt: one_call(prompt) for prompt in ("before", "after")}
+        )
         assert {each.error for each in found.values()} == {"ContentRefused"}
     assert sorted(server.prompts) == ["after", "before", "before"]
     cache.close()
@@ -427,14 +433,14 @@ def test_without_the_http_library_one_line_says_what_to_install(monkeypatch):
 def test_settings_of_the_other_kind_of_source_are_refused():
     here = Installed(name="ke-core", module="ke_core.builtin")
     none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
-    offers = {each.name: Offer(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
+    offers = {each.name: Registration(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
     catalog = Catalog(offers=none | {"model": offers})
     with pytest.raises(BadConfig, match="--dtype is not for openai:m, which is behind a server"):
-        find("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
+        find_model("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
     with pytest.raises(BadConfig, match="--base-url is not for smollm2-135m, which is loaded here") as caught:
-        find("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
+        find_model("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
     assert "--model openai:smollm2-135m" in caught.value.hint
-    assert find("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
+    assert find_model("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
 
 
 def test_nothing_of_it_imports_torch():

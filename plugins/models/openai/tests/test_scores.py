@@ -2,11 +2,9 @@
 
 import pytest
 
-from ke_core.data.results import Failure, Scored
+from ke_core.app import BatchingEngine
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.engine import Engine
-from ke_core.errors import NoLikelihood
-from ke_core.requests import Score
+from ke_core.plugin import Failure, NoLikelihood, Score, Scored
 
 ASK = Score(prompt="The tower is in", continuations=(" Rome", " Paris"))
 
@@ -77,7 +75,7 @@ def test_continuations_are_kept_one_by_one(serve, ask):
         return (yield Score(prompt="The tower is in", continuations=tuple(f" {letter}" for letter in "ABCDE")))
 
     server, cache = serve(answer), CompletionCache()
-    engine = Engine(ask(server), cache=cache)
+    engine = BatchingEngine(ask(server), cache=cache)
     assert isinstance(engine.run({"a": procedure()})["a"], Failure)
     assert len(server.asked) == 5
     sick[0] = False

@@ -15,9 +15,23 @@ from ke_benchmarks.files.family import (
     queries_of,
 )
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
-from ke_core.datasets.checks import all_labelled, all_said, labelled, said, some_said
+from ke_core.plugin import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 
 __all__ = [
-    "CaseDataset", "Deferred", "FileDataset", "ReproductionSpec", "Variant", "all_labelled", "all_said", "digest_of",
-    "fit", "folder_of", "labelled", "own_file", "queries_of", "reproductions_in", "said", "some_said",
+    "CaseDataset",
+    "Deferred",
+    "FileDataset",
+    "ReproductionSpec",
+    "Variant",
+    "all_have_labels",
+    "all_not_blank",
+    "digest_of",
+    "fit",
+    "folder_of",
+    "has_label",
+    "not_blank",
+    "own_file",
+    "queries_of",
+    "reproductions_in",
+    "some_not_blank",
 ]  # fmt: skip

@@ -23,16 +23,20 @@ from attrs import evolve, field, frozen
 
 from ke_benchmarks.audit.missing import stems
 from ke_benchmarks.graph import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record, open_graph
-from ke_core.data.queries import Gold
-from ke_core.data.results import Failure
-from ke_core.errors import BadConfig, BadData, KEError
-from ke_core.files import write_atomic
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import configure, reject_unused
-from ke_core.protocols import Engine, Progress
-from ke_core.requests import Generate, Generated, Procedure
-from ke_core.run.components import Options
-from ke_core.run.session import ModelChoice, open_session
+from ke_core.app import Catalog, ModelChoice, Options, configure, open_session, reject_unused
+from ke_core.plugin import (
+    BadConfig,
+    BadData,
+    Engine,
+    Failure,
+    Generate,
+    Generated,
+    Gold,
+    KEError,
+    Procedure,
+    Progress,
+    write_atomic,
+)
 
 FIRST_WORDS = 6  # of an answer: what is named later is not the answer
 OPENING = "can could do you please tell me name know say"

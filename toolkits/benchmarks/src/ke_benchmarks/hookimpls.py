@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ke_core.plugin import hookimpl
+from ke_core.plugin import LazyCommand, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is only needed on the command line
-
     group.add_command(
         LazyCommand(
             "audit", "ke_benchmarks.cli.audit:command", "Find what is wrong with a dataset of edits, and mend it."

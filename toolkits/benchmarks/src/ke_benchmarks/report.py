@@ -10,10 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ke_benchmarks.audit import Agreement, Audit, Conflict, Contamination, Fixed, Hit, Selection, named, tally
-from ke_core.data.audits import PublishedAudit, Victims
-from ke_core.data.facts import Fact
-from ke_core.report.numbers import counted
-from ke_core.report.text import literal, plain_table
+from ke_core.app import count_noun, literal, plain_table
+from ke_core.plugin import Fact, PublishedAudit, Victims
 
 BY = 3
 """Cases named as the cause of a contaminated hop; the rest is counted (all stand in the JSON)."""
@@ -22,7 +20,7 @@ BY = 3
 def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agreed: Agreement | None) -> Group:
     """The numbers, beside those that others printed."""
     printed = published if published is not None and published.seed == audit.seed else None
-    title = f"{name}: {counted(audit.cases, 'case')}, rule {audit.rule}, seed {audit.seed}"
+    title = f"{name}: {count_noun(audit.cases, 'case')}, rule {audit.rule}, seed {audit.seed}"
     parts: list[RenderableType] = [literal(title, "bold"), _victims(audit, printed)]
     if printed is not None:
         parts.append(literal(f"victims are cases/sub-questions; printed: {printed.source}", "dim"))
@@ -30,7 +28,9 @@ def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agre
     if agreed is not None:
         lines.append(_agreed(agreed))
     if audit.pathless:
-        lines.append(f"{counted(audit.pathless, 'case')} without a path before or after: nothing is seen to hit those")
+        lines.append(
+            f"{count_noun(audit.pathless, 'case')} without a path before or after: nothing is seen to hit those"
+        )
     return Group(*parts, *(literal(line) for line in lines))
 
 
@@ -57,7 +57,7 @@ def fix_report(fixed: Fixed) -> Iterator[Text]:
     """How many cases were changed and dropped, and why."""
     for kind in ("changed", "dropped"):
         own = [change for change in fixed.changes if change.kind == kind]
-        yield literal(f"{counted(len(own), 'case')} {kind}{':' if own else ''}")
+        yield literal(f"{count_noun(len(own), 'case')} {kind}{':' if own else ''}")
         yield from (literal(f"  case {change.case}: {change.why}") for change in own)
 
 
@@ -68,7 +68,7 @@ def selection_report(found: Selection, cases: int) -> Text:
     simple = (
         f"dropping every victim, every case of a conflict and every duplicate would leave {cases - found.victims:,}"
     )
-    pairs = counted(found.exclusions, "pair")
+    pairs = count_noun(found.exclusions, "pair")
     return literal(f"{size:,} of {cases:,} cases selected, at most {found.bound:,} are possible{share}; "
                    f"{pairs} exclude one another; {simple}")  # fmt: skip
 
@@ -132,7 +132,8 @@ def _printed(printed: PublishedAudit | None, found: Contamination, *, edited: bo
 
 def _conflicts(found: Sequence[Conflict]) -> Iterator[str]:
     cases = {case for conflict in found for case in conflict.cases}
-    yield f"conflicting edits: {counted(len(found), 'question')} with several targets, in {counted(len(cases), 'case')}"
+    questions = count_noun(len(found), "question")
+    yield f"conflicting edits: {questions} with several targets, in {count_noun(len(cases), 'case')}"
     for conflict in found[:BY]:
         fact = conflict.majority
         targets = "; ".join(f"{named(new)} (case {', '.join(ids)})" for new, ids in conflict.targets)
@@ -154,15 +155,16 @@ def _missing(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
         yield "missing information: no case has a multi-hop question with its hops, so nothing can be missing"
         return
     printed = f" (printed: {published.missing:,}, found by hand)" if published and published.missing is not None else ""
-    of = counted(audit.asked, "case")
+    of = count_noun(audit.asked, "case")
     yield f"missing information: {len(audit.missing):,} of {of} by a rule of our own{printed}"
 
 
 def _agreed(agreed: Agreement) -> str:
     both = agreed.both
     precision, recall = (f"{both / n:.1%}" if n else "N/A" for n in (agreed.flagged, agreed.rewritten))
+    compared = count_noun(agreed.compared, "case")
     return (
-        f"  against the corrected questions of {counted(agreed.compared, 'case')}: precision {precision} ({both:,} of "
+        f"  against the corrected questions of {compared}: precision {precision} ({both:,} of "
         f"{agreed.flagged:,} flagged were rewritten), recall {recall} ({both:,} of {agreed.rewritten:,} rewritten)"
     )
 

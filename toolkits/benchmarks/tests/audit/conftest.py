@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.data.queries import EFFICACY, Case, Gold, Probe, Query
+from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 
 Hop = tuple[str, str, str]
 RELATIONS = {

@@ -4,9 +4,7 @@ import pytest
 from attrs import evolve
 
 from ke_benchmarks.audit import RULES, as_rule, conflicts, contamination, draw, duplicates, fix, select, tally
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Gold, Probe, Query
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig, Entity, Gold, Probe, Query
 
 TOWER = [("Tower", "country", "France"), ("France", "capital", "Paris")]
 

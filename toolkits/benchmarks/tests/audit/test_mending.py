@@ -16,7 +16,7 @@ from ke_benchmarks.audit import (
 from ke_benchmarks.audit.missing import stem
 from ke_benchmarks.report import flagged_cases
 from ke_core.data.soundness import problems
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 OLD = [("Tower", "country", "France"), ("France", "capital", "Paris")]
 TO_ITALY = [("Tower", "country", "Italy"), ("Italy", "capital", "Rome")]

@@ -12,7 +12,7 @@ import pytest
 
 from ke_benchmarks.graph import endpoint, open_graph
 from ke_benchmarks.graph.rows import Skipped
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 ox = pytest.importorskip("pyoxigraph")
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ke_benchmarks.graph import Graph, load_atlas, parse
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 SMALL = {
     "name": "small",

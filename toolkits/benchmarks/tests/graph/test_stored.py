@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ke_benchmarks.graph import KnowledgeGraph, StoredGraph, load_atlas, open_graph
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 pytest.importorskip("pyoxigraph")
 

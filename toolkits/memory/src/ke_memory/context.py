@@ -12,10 +12,7 @@ from typing import Any, Literal
 
 from attrs import evolve, frozen
 
-from ke_core.data.facts import Edit
-from ke_core.data.results import Answer, Details, Reply, Step
-from ke_core.protocols import Ask, Likelihood, Session
-from ke_core.requests import Hit, Nearest, Procedure
+from ke_core.plugin import Answer, Ask, Details, Edit, Hit, Likelihood, Nearest, Procedure, Reply, Session, Step
 from ke_memory.memory import FactMemory
 from ke_memory.steps import looked_up
 

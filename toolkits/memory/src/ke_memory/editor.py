@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ke_core.data.facts import Edit
-from ke_core.data.results import Details, Reply
-from ke_core.protocols import Ask, Edited, Session
-from ke_core.requests import Procedure
+from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
 from ke_memory.memory import FactMemory
 
 
-class Remembering(ABC):
+class MemoryEdited(ABC):
     """An edited model: the session's model, and ``memory`` with the statements of the edits in force.
 
     ``memory``: an empty one of the method's own kind; without it, a ``FactMemory`` on the encoder of that name.

@@ -19,9 +19,8 @@ from torch import nn
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import cached_file
 
-from ke_core.data.reading import read_json
-from ke_core.errors import ModelUnavailable
-from ke_core.runner.world import world
+from ke_core.app import world
+from ke_core.plugin import ModelUnavailable, read_json
 from ke_plugin_hf.decoding.memory import halved
 from ke_plugin_hf.fingerprint import digest_of
 from ke_plugin_hf.known import SOURCES

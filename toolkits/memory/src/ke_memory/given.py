@@ -17,12 +17,21 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from ke_core.data.queries import Phase
-from ke_core.data.results import Answer, Reply, Step
-from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
-from ke_core.errors import BadConfig, NoLikelihood
-from ke_core.protocols import Ask, Question, Session
-from ke_core.requests import Generated, Procedure
+from ke_core.plugin import (
+    SUB_QUESTIONS,
+    Answer,
+    Ask,
+    BadConfig,
+    Generated,
+    NoLikelihood,
+    Phase,
+    Procedure,
+    Question,
+    Reply,
+    Session,
+    Step,
+    SubQuestion,
+)
 from ke_memory.steps import answered
 from ke_memory.transcript import unread, unread_outcome
 

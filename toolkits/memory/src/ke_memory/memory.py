@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ke_core.checksums import damage, write_arrays
-from ke_core.data.reading import loads
-from ke_core.errors import BadData
-from ke_core.requests import Encoder, Hit
+from ke_core.plugin import BadData, Encoder, Hit, damage, loads, write_arrays
 
 Vectors = NDArray[np.float32]
 SCORES = 2**24  # scores computed at once (64 MiB): bounds the table of queries times facts

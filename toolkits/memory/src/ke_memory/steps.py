@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from ke_core.data.results import Step
-from ke_core.requests import Hit
+from ke_core.plugin import Hit, Step
 
 
 def looked_up(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:

@@ -7,8 +7,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.data.results import Answer, Step
-from ke_core.requests import Generated, Hit
+from ke_core.plugin import Answer, Generated, Hit, Step
 from ke_memory.steps import answered, looked_up
 
 OPERATION = "Logical operation:"

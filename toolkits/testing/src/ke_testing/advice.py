@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from ke_core.data.reading import parse_toml
+from ke_core.plugin import parse_toml
 
 PITFALL = re.compile(r"((?:[vmesx]\d+_)+)")
 

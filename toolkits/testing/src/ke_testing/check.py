@@ -18,9 +18,8 @@ from typing import IO, Any
 import pytest
 from attrs import asdict, define, field
 
-from ke_core.data.reading import loads
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
+from ke_core.app import discover, read_catalog
+from ke_core.plugin import loads
 from ke_testing.advice import advice_for, in_words
 from ke_testing.promises import Kept
 from ke_testing.trial import contract_of, line_in
@@ -95,7 +94,7 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
     """Run the contract; 0 if it could be run, whatever it found."""
     to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what tests and libraries print must not get between the lines
-    offer = read(discover()).offer(kind, name)
+    offer = read_catalog(discover()).offer(kind, name)
     package = sys.modules[offer.plugin.module.partition(":")[0]]
     own = Path(package.__file__ or ".").resolve().parent
     contract = contract_of(kind, offer, options, own)

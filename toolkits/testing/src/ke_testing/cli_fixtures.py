@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
-from ke_core import builtin
-from ke_core.cli.main import main
-from ke_core.engine.direct import Direct
+from ke_core.app import Plugins, builtin, empty_manager, main
 from ke_core.plugin import (
     Answer,
     Ask,
@@ -34,6 +32,7 @@ from ke_core.plugin import (
     KnownModel,
     MetricSpec,
     ModelSpec,
+    PassthroughModel,
     Reply,
     Session,
     UnsupportedChange,
@@ -41,7 +40,6 @@ from ke_core.plugin import (
     Verdict,
     hookimpl,
 )
-from ke_core.plugins.manager import Plugins, bare
 from ke_testing.fakes import EchoModel
 from ke_testing.toy import toy_spec
 
@@ -95,7 +93,7 @@ class Sayer:
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Answer with the configured word, or pass requests to the model."""
         word = getattr(self.config, "word", "")
-        yield Said(word) if word else Direct(session)
+        yield Said(word) if word else PassthroughModel(session)
 
 
 class Exact:
@@ -169,7 +167,7 @@ class Toys:
 
 def toys(*others: ModuleType) -> Plugins:
     """The core, the toy plugin and ``others``: modules with hooks."""
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(builtin, "ke-core")
     plugins.register(Toys(), "toys")
     for module in others:

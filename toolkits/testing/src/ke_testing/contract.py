@@ -14,13 +14,8 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import pytest
 from attrs import fields, has
 
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.reading import loads
-from ke_core.errors import BadConfig
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
-from ke_core.specs import Spec
+from ke_core.app import configure, discover, read_catalog
+from ke_core.plugin import BadConfig, Spec, from_json, loads, to_json
 
 HEAVY = ("torch", "transformers", "numpy")
 MACHINE = re.compile(
@@ -37,12 +32,12 @@ class RegisteredContract:
 
     @pytest.fixture
     def spec(self) -> Any:
-        return read(discover()).spec(self.kind, self.name)
+        return read_catalog(discover()).spec(self.kind, self.name)
 
     @pytest.fixture
     def module(self) -> str:
         """What its entry point names."""
-        return read(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
+        return read_catalog(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
 
     def test_is_found_through_its_entry_point(self, spec: Spec[Any]) -> None:
         assert self.name == spec.name

@@ -8,12 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.queries import EFFICACY, Case, Query
-from ke_core.data.statistics import count
-from ke_core.errors import BadData
-from ke_core.protocols import Dataset, DatasetInfo
-from ke_core.specs import DatasetSpec
+from ke_core.app import count_cases
+from ke_core.plugin import EFFICACY, BadData, Case, Dataset, DatasetInfo, DatasetSpec, Query, from_json, to_json
 from ke_testing.contract import ComponentContract
 
 
@@ -119,7 +115,7 @@ class DatasetContract(ComponentContract):
     def test_published_counts_are_kept(self, dataset: Dataset, cases: list[Case]) -> None:
         if not self.whole:
             pytest.skip("it is tried on a few records, not on the published file")
-        counted, published = count(cases), dict(dataset.info().published)
+        counted, published = count_cases(cases), dict(dataset.info().published)
         assert published == {name: counted.get(name) for name in published}
 
     def test_info_says_where_it_comes_from(self, dataset: Dataset, cases: list[Case]) -> None:

@@ -11,12 +11,20 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.abilities import Solving
-from ke_core.data.facts import Edit
-from ke_core.data.results import Answer, Failure, Scored
-from ke_core.errors import UnsupportedChange, UnsupportedEdit
-from ke_core.protocols import Edited, Editor, Likelihood, Session
-from ke_core.specs import EditorSpec
+from ke_core.plugin import (
+    Answer,
+    Edit,
+    Edited,
+    Editor,
+    EditorSpec,
+    Failure,
+    Likelihood,
+    Scored,
+    Session,
+    SupportsConcurrentSolve,
+    UnsupportedChange,
+    UnsupportedEdit,
+)
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
 from ke_testing.kit import one_clear_line, texts, unchanged
 from ke_testing.pitfalls import EditorPitfalls
@@ -150,7 +158,7 @@ class EditorContract(EditorPitfalls):
     ) -> None:
         """Those with ``solve`` are asked together (``ke_core.run.abreast``), so one must not take another's edits."""
         with editor.edit(session, [MOVE_TOWER]) as one:
-            if spec.needs_weights or not isinstance(one, Solving):
+            if spec.needs_weights or not isinstance(one, SupportsConcurrentSolve):
                 pytest.skip("one edited model at a time")
             alone = texts(one.answer(QUESTIONS))
             with editor.edit(session, [MOVE_GATE]) as other:

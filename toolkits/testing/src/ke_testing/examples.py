@@ -6,11 +6,22 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.data.prompts import Decoding, Prompt
-from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion
-from ke_core.hyper import ModelFacts, Shape, Trace
-from ke_core.protocols import Material, Question
+from ke_core.plugin import (
+    SUB_QUESTIONS,
+    Cloze,
+    Decoding,
+    Edit,
+    Entity,
+    Fact,
+    Material,
+    ModelFacts,
+    Prompt,
+    Question,
+    Relation,
+    Shape,
+    SubQuestion,
+    Trace,
+)
 
 CITY = Relation(label="located in the city", id="R1", cloze="{} is located in", question="In which city is {}?")
 TOWER, PARIS, ROME = Entity(label="Eiffel Tower"), Entity(label="Paris"), Entity(label="Rome", aliases=("Roma",))

@@ -8,10 +8,18 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ke_core.data.codec import digest
-from ke_core.data.results import Scored
-from ke_core.protocols import LanguageModel, Material, Session
-from ke_core.requests import Encoder, Generate, Generated, Score
+from ke_core.plugin import (
+    ArtifactStore,
+    Encoder,
+    Generate,
+    Generated,
+    LanguageModel,
+    Material,
+    Score,
+    Scored,
+    Session,
+    digest,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,13 +194,12 @@ def make_session(
     root: Path | None = None,
 ) -> Session[Any]:
     """A session around ``model`` with the real engine, no completion cache, and artifacts under ``root``."""
-    from ke_core.engine.artifacts import ArtifactStore
-    from ke_core.engine.engine import Engine
+    from ke_core.app import BatchingEngine
 
     words = encoder or WordEncoder()
     return Session(
         model=model,
-        engine=Engine(model, seed=seed),
+        engine=BatchingEngine(model, seed=seed),
         encoder=lambda _name: words,
         artifacts=ArtifactStore(root or Path(mkdtemp(prefix="ke-artifacts-"))),
         progress=Silence(),

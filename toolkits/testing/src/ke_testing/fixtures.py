@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ke_core.protocols import Session
+    from ke_core.plugin import Session
 
 # what their asserts compare is printed when they fail, as in any test
 pytest.register_assert_rewrite(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from ke_core.plugins.manager import Plugins
+    from ke_core.app import Plugins
     from ke_testing.promises import Kept
 
 hookspec = pluggy.HookspecMarker("ke")

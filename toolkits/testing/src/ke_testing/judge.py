@@ -8,13 +8,8 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Gold, Query
-from ke_core.data.results import Answer, Failure, Item, Judgement, Verdict
-from ke_core.data.runspec import Component
-from ke_core.protocols import Judge, Session
-from ke_core.run.judging import judged
-from ke_core.specs import JudgeSpec
+from ke_core.app import Component, judge_items
+from ke_core.plugin import Answer, Entity, Failure, Gold, Item, Judge, Judgement, JudgeSpec, Query, Session, Verdict
 from ke_testing.contract import ComponentContract
 
 QUERY = Query(
@@ -95,7 +90,7 @@ class Asked:
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
         """One judgement an item, in order."""
         component = Component(name=self.spec.name, distribution="", version="")
-        return judged(self.asked, component, items, session=session, scored=self.spec.scored)
+        return judge_items(self.asked, component, items, session=session, scored=self.spec.scored)
 
 
 def item(text: str) -> Item:

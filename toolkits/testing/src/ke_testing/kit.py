@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from ke_core.data.results import Answer, Reply
-from ke_core.errors import KEError
-from ke_core.protocols import Editor, LanguageModel, Material, Session
-from ke_core.specs import EditorSpec
+from ke_core.plugin import Answer, Editor, EditorSpec, KEError, LanguageModel, Material, Reply, Session
 from ke_testing.contract import ComponentContract
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import TellingModel, make_session

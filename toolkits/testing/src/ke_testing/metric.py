@@ -10,9 +10,18 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import CaseRecord, Failure, Judgement, ModelRecord, Outcome, Value, Verdict
-from ke_core.protocols import Metric, ModelMetric
-from ke_core.specs import MetricSpec
+from ke_core.plugin import (
+    CaseRecord,
+    Failure,
+    Judgement,
+    Metric,
+    MetricSpec,
+    ModelMetric,
+    ModelRecord,
+    Outcome,
+    Value,
+    Verdict,
+)
 from ke_testing.contract import ComponentContract
 from ke_testing.toy import toy_record
 

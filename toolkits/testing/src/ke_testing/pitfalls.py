@@ -17,17 +17,23 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from attrs import evolve
 
-from ke_core.abilities import Resting
-from ke_core.data.reading import loads
-from ke_core.data.results import Failure, Scored
-from ke_core.errors import BadConfig, KEError, ServerFailed
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import discover
-from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, Session
-from ke_core.requests import Encoder, Generate, Generated, Score
-from ke_core.run.components import naming_files
-from ke_core.specs import EditorSpec
+from ke_core.app import configure, discover, naming_files, read_catalog
+from ke_core.plugin import (
+    BadConfig,
+    Editor,
+    EditorSpec,
+    Encoder,
+    Failure,
+    Generate,
+    Generated,
+    HasDependencies,
+    KEError,
+    Score,
+    Scored,
+    ServerFailed,
+    Session,
+    loads,
+)
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import EchoModel
 from ke_testing.kit import EditorKit, texts, unchanged
@@ -158,7 +164,7 @@ class EditorPitfalls(EditorKit):
 
         with editor.edit(evolve(session, encoder=encoder), self.edits) as edited:
             edited.answer(QUESTIONS)
-        found = editor.rests_on(session) if isinstance(editor, Resting) else {}
+        found = editor.rests_on(session) if isinstance(editor, HasDependencies) else {}
         assert set(used) <= set(found.values())
 
     def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:
@@ -196,7 +202,7 @@ def tell(file: str, contract: str) -> None:
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
     own: Any = getattr(module, contract)()
-    spec: Any = read(discover()).spec(own.kind, own.name)
+    spec: Any = read_catalog(discover()).spec(own.kind, own.name)
     own.needs_weights = spec.needs_weights
     session = own.on(own.model(), Path(mkdtemp(prefix="ke-elsewhere-")))
     print(json.dumps(_said(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test

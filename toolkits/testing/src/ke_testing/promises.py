@@ -16,14 +16,8 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from ke_core.data.reading import loads
-from ke_core.errors import BadConfig, PluginBroken, UnknownComponent
-from ke_core.plugins.catalog import KINDS
-from ke_core.plugins.directory import known
-from ke_core.plugins.faults import CORE, declares_core
-from ke_core.plugins.manager import Installed, Plugins
-from ke_core.plugins.offers import offered
-from ke_core.specs import Spec
+from ke_core.app import CORE_DISTRIBUTION, KINDS, Installed, Plugins, declares_core, directory_entries, registered_specs
+from ke_core.plugin import BadConfig, PluginBroken, Spec, UnknownComponent, loads
 
 Brought = tuple[str, Spec[Any]]
 """A kind, and what is offered of it."""
@@ -45,7 +39,7 @@ def brings(plugins: Plugins) -> dict[str, list[Brought]]:
     """What each plugin offers, taken names included. One whose hook fails is marked broken, and offers nothing."""
     found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
     for kind, expected in KINDS.items():
-        for name, specs in offered(plugins, f"ke_{kind}s", expected):
+        for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
             found[name] += [(kind, spec) for spec in specs]
     return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
 
@@ -81,7 +75,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
     )
     yield _kept(
         "it says for which versions of ke-core it was built",
-        "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE) else "none is declared",
+        "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION) else "none is declared",
         'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',
     )
     yield _kept(
@@ -134,7 +128,7 @@ def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: st
     for other, offers in brought.items():
         if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
             return f"{other} offers it too"
-    for entry in known(kind):
+    for entry in directory_entries(kind):
         if entry.name == name and entry.distribution != plugin.distribution:
             return f"{entry.distribution} is known for it"
     return ""

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.records import Batch, Judged, Probed, Replied
-from ke_core.data.results import Answer, Cost, Failure, Finding, Judgement, Peak, Scored, Step, Verdict
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.app import Batch, Component, DataRef, Judged, ModelRef, Plan, Probed, Replied, RunSpec
+from ke_core.plugin import (
+    Answer,
+    Case,
+    Cloze,
+    Cost,
+    Edit,
+    Entity,
+    Fact,
+    Failure,
+    Finding,
+    Gold,
+    Judgement,
+    Peak,
+    Probe,
+    Query,
+    Relation,
+    Scored,
+    Step,
+    Verdict,
+)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 names = words.filter(str.strip)

@@ -6,13 +6,28 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from ke_core.data.facts import Edit, Entity, Fact
-from ke_core.data.masking import contradicting
-from ke_core.data.prompts import Decoding, Prompt
-from ke_core.data.queries import EFFICACY, Case, Gold, Phase, Probe, Query
-from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
-from ke_core.protocols import DatasetInfo, Material
-from ke_core.specs import DatasetSpec
+from ke_core.plugin import (
+    EFFICACY,
+    Answer,
+    Case,
+    CaseRecord,
+    DatasetInfo,
+    DatasetSpec,
+    Decoding,
+    Edit,
+    Entity,
+    Fact,
+    Gold,
+    Judgement,
+    Material,
+    Outcome,
+    Phase,
+    Probe,
+    Prompt,
+    Query,
+    Verdict,
+    contradicting,
+)
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 
 COUNTRY_OF = {"Paris": "France", "Rome": "Italy", "Berlin": "Germany", "Madrid": "Spain"}

@@ -13,13 +13,8 @@ from typing import Any
 import pytest
 from attrs import evolve, field, frozen
 
-from ke_core.errors import KEError, PluginBroken, UnsupportedEdit
-from ke_core.plugins.built import built
-from ke_core.plugins.catalog import Offer
-from ke_core.plugins.faults import reason
-from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, LanguageModel, Metric
-from ke_core.specs import EditorSpec, JudgeSpec
+from ke_core.app import Registration, build_component, configure, one_line_reason
+from ke_core.plugin import Editor, EditorSpec, JudgeSpec, KEError, LanguageModel, Metric, PluginBroken, UnsupportedEdit
 from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import TellingModel, make_session
 from ke_testing.promises import Kept
@@ -41,7 +36,7 @@ class Contract:
     first: tuple[Kept, ...] = ()
 
 
-def contract_of(kind: str, offer: Offer, options: Mapping[str, str], own: Path) -> Contract:
+def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
     """The contract of a component. It is built and, if it is an editor, makes an edit. ``own``: its code's folder."""
     spec, plain = offer.spec, Contract(settings={"kind": kind})
     if kind == "model":
@@ -50,7 +45,7 @@ def contract_of(kind: str, offer: Offer, options: Mapping[str, str], own: Path) 
         return evolve(plain, first=(_untried(f"{needed} (in its own tests, JudgeContract can try it)"),))
     try:
         config = configure(spec, options)
-        made = built(spec, config, plugin=offer.plugin.name)
+        made = build_component(spec, config, plugin=offer.plugin.name)
         if isinstance(spec, EditorSpec):
             asked = tuple(name for name in spec.oracle(config) if name in MATERIAL)
             edit_once(spec, made, asked)
@@ -114,12 +109,12 @@ def _fault(error: Exception, own: Path) -> Kept:
     """Broken; or untried, where only a setting stands in the way."""
     hint = error.hint if isinstance(error, KEError) else ""
     if isinstance(error, KEError) and not isinstance(error, PluginBroken | UnsupportedEdit):
-        return _untried(f"another setting: {reason(error)}" + (f" ({hint})" if hint else ""))
+        return _untried(f"another setting: {one_line_reason(error)}" + (f" ({hint})" if hint else ""))
     cause = error.__cause__ if isinstance(error, PluginBroken) and error.__cause__ else error
     return Kept(
         promise="it can be built and do its work",
         outcome="broken",
-        found=reason(error),
+        found=one_line_reason(error),
         where=line_in(own, pytest.ExceptionInfo.from_exception(cause)),
         do=hint or ITS_OWN,
     )

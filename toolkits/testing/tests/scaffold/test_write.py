@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from ke_core.errors import BadConfig
-from ke_core.plugin import JudgeSpec, hookimpl
-from ke_core.plugins.catalog import Catalog, read
-from ke_core.plugins.manager import bare
+from ke_core.app import Catalog, empty_manager, read_catalog
+from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
 from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +27,7 @@ class Config:
 
 @pytest.fixture
 def catalog() -> Catalog:
-    return read(bare())
+    return read_catalog(empty_manager())
 
 
 def plan(template: str = "judge", name: str = "my-own", **more: str) -> Plan:
@@ -128,10 +126,10 @@ def test_a_name_that_is_registered_is_taken(tmp_path: Path) -> None:
         def ke_judges(self) -> list[JudgeSpec]:
             return [JudgeSpec(name="my-own", summary="s", config=Config, build=lambda _config: None)]
 
-    plugins = bare()
+    plugins = empty_manager()
     plugins.register(Mine(), "somebodys")
     with pytest.raises(BadConfig, match="judge 'my-own' of somebodys has that name"):
-        write(plan(), tmp_path, read(plugins))
+        write(plan(), tmp_path, read_catalog(plugins))
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, catalog: Catalog) -> None:

@@ -6,8 +6,8 @@ edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``opti
 """
 
 from ke_weights.hyperparameters import (
-    SingleConfig,
-    SpreadConfig,
+    MultiLayerConfig,
+    SingleLayerConfig,
     as_details,
     derived,
     not_negative,
@@ -21,7 +21,20 @@ from ke_weights.published import SPREAD, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 
 __all__ = [
-    "SPREAD", "Checkpoint", "Published", "SingleConfig", "SpreadConfig", "as_details", "checkpoint_digest", "derived",
-    "not_negative", "positive", "read_checkpoint", "settle", "single_settings", "spread_settings", "template_length",
+    "SPREAD",
+    "Checkpoint",
+    "MultiLayerConfig",
+    "Published",
+    "SingleLayerConfig",
+    "as_details",
+    "checkpoint_digest",
+    "derived",
+    "not_negative",
+    "positive",
+    "read_checkpoint",
+    "settle",
+    "single_settings",
+    "spread_settings",
+    "template_length",
     "trained_folder",
 ]  # fmt: skip

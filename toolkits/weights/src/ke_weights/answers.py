@@ -7,10 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.results import Failure, Scored
-from ke_core.errors import EditFailed
-from ke_core.protocols import Session
-from ke_core.requests import Generate, Generated, Procedure, Score
+from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session
 
 TOKENS = 12
 """Tokens of an answer: a name."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 WORDNET = "wordnet"
 HUB = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<config>[\w.-]+))?(?:@(?P<revision>[\w.-]+))?")

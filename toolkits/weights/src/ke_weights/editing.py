@@ -20,17 +20,31 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.facts import SourcedEdit
-from ke_core.data.results import Details
-from ke_core.errors import BadConfig, EditFailed, NeedsWeights, UnsupportedEdit
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
-from ke_core.protocols import Editor, Progress, Session
-from ke_core.run.components import Chosen, Options, choose
-from ke_core.run.guard import untouched
-from ke_core.run.making import Maker
-from ke_core.run.session import ModelChoice, open_session
-from ke_core.specs import EditorSpec
+from ke_core.app import (
+    Catalog,
+    EditApplier,
+    ModelChoice,
+    Options,
+    ResolvedComponent,
+    directory_entries,
+    open_session,
+    reject_unused,
+    resolve_component,
+    untouched,
+)
+from ke_core.plugin import (
+    BadConfig,
+    Details,
+    EditFailed,
+    Editor,
+    EditorSpec,
+    NeedsWeights,
+    Progress,
+    Session,
+    SourcedEdit,
+    UnsupportedEdit,
+    find_model,
+)
 from ke_weights.answers import Prompted, Said, ask
 from ke_weights.patches.info import Base, History
 
@@ -80,7 +94,7 @@ class Work:
     """Everything that is needed to make the edit, checked."""
 
     loaded: Loaded
-    chosen: Chosen
+    chosen: ResolvedComponent
     editor: Editor
     edits: tuple[SourcedEdit, ...]
 
@@ -120,9 +134,7 @@ class Made:
 
 def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> Loaded:
     """Load a model whose weights lie here. Raises NeedsWeights for another, BadPatch for a damaged checkpoint."""
-    from ke_core.model_sources import find  # noqa: PLC0415  with torch, below
-
-    _spec, request = find(choice.reference, choice.how, catalog)
+    _spec, request = find_model(choice.reference, choice.how, catalog)
     model = choice.load(catalog, progress)
     if not hasattr(model, "recording"):
         raise NeedsWeights(f"{model.id} has no weights here", hint="choose a model that is loaded locally (hf:...)")
@@ -150,7 +162,7 @@ def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Wor
 
     Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
     """
-    chosen = choose(catalog, "editor", request.editor, request.options)
+    chosen = resolve_component(catalog, "editor", request.editor, request.options)
     reject_unused(request.options, [chosen.spec])
     assert isinstance(chosen.spec, EditorSpec)
     if not chosen.spec.needs_weights:
@@ -187,9 +199,7 @@ def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
 
 def weight_editors(catalog: Catalog) -> list[str]:
     """The installed editors that change weights, in the order of the directory, then by name."""
-    from ke_core.plugins.directory import known  # noqa: PLC0415  reads a file
-
-    listed = [entry.name for entry in known("editor")]
+    listed = [entry.name for entry in directory_entries("editor")]
     found = [name for name in catalog.names("editor") if getattr(catalog.spec("editor", name), "needs_weights", False)]
     return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
 
@@ -273,7 +283,7 @@ def _context(work: Work) -> Iterator[Details]:
     session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)
     joint = not work.chosen.spec.one_at_a_time
-    with Maker(session=session, editor=work.editor, joint=joint) as maker:
+    with EditApplier(session=session, editor=work.editor, joint=joint) as maker:
         yield maker.make(edits if joint else session.progress.track(edits, "edits"))
 
 

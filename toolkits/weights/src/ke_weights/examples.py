@@ -21,15 +21,19 @@ from typing import Any
 
 from attrs import evolve
 
-from ke_core.data.codec import digest
-from ke_core.data.facts import SLOT, Edit
-from ke_core.data.training import TrainingExample
-from ke_core.errors import BadData
-from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import Dataset
-from ke_core.run.components import DATA_DIR, Options, choose, with_flag
-from ke_core.run.edit_files import edit_from, rows
-from ke_core.run.lines import Place, text_field, texts_field
+from ke_core.app import (
+    DATA_DIR,
+    Catalog,
+    Options,
+    SourceLine,
+    edit_from,
+    read_rows,
+    resolve_component,
+    text_field,
+    texts_field,
+    with_flag,
+)
+from ke_core.plugin import SLOT, BadData, Dataset, Edit, TrainingExample, digest
 
 FORM = 'a line is {"prompt": "... {} ...", "subject", "target", "paraphrases"} or {"edit", "questions"}'
 
@@ -38,11 +42,13 @@ def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str
     """The examples of a file, else of the dataset of that name. Raises BadData, UnknownComponent."""
     path = Path(source).expanduser()
     if path.is_file():
-        return [_example(raw, place) for raw, place in rows(path)]
+        return [_example(raw, place) for raw, place in read_rows(path)]
     if path.suffix or path.exists():
         raise BadData(f"there is no file {source} to train on", hint=f"give a file or a dataset's name; {FORM}")
     spec = catalog.spec("dataset", source)
-    dataset: Dataset = choose(catalog, "dataset", source, with_flag(spec, options, DATA_DIR, data_dir)).build()
+    dataset: Dataset = resolve_component(
+        catalog, "dataset", source, with_flag(spec, options, DATA_DIR, data_dir)
+    ).build()
     return list(_of_dataset(dataset))
 
 
@@ -88,7 +94,7 @@ class _Splitter:
             if found := pattern.fullmatch(example.edit.statement):
                 subject, target = found.groups()
                 raw = {"prompt": template, "subject": subject, "target_new": target, "id": example.edit.id}
-                return evolve(example, edit=edit_from(raw, Place(file=example.edit.statement)).edit)
+                return evolve(example, edit=edit_from(raw, SourceLine(file=example.edit.statement)).edit)
         return example
 
 
@@ -102,7 +108,7 @@ def _of_dataset(dataset: Dataset) -> Iterator[TrainingExample]:
             yield TrainingExample(edit=edit, paraphrases=tuple(dict.fromkeys(asked[edit.id])))
 
 
-def _example(raw: Mapping[str, Any], place: Place) -> TrainingExample:
+def _example(raw: Mapping[str, Any], place: SourceLine) -> TrainingExample:
     asked = texts_field(raw, "questions", place)
     if "edit" in raw:
         statement = text_field(raw, "edit", place, needed=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ke_core.hyper import ModelFacts, Shape, Trace
-from ke_core.protocols import Session
+from ke_core.plugin import ModelFacts, Session, Shape, Trace
 from ke_weights.keys import state_rms
 from ke_weights.modules import ModuleMap
 from ke_weights.trace.suggestion import suggested

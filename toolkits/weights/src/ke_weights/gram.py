@@ -18,10 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.checksums import is_intact, write_tensors
-from ke_core.errors import KEError
-from ke_core.interrupts import uninterruptible
-from ke_core.protocols import Progress
+from ke_core.plugin import KEError, Progress, is_intact, uninterruptible, write_tensors
 from ke_plugin_hf.decoding.float64 import home
 from ke_plugin_hf.decoding.free import free_bytes
 from ke_plugin_hf.decoding.memory import halved

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_core.plugin import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_plugin_hf.decoding.passes import COUNTER
 
 

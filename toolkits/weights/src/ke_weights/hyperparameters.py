@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.errors import BadConfig
-from ke_core.hyper import ModelFacts, Setting, Settings, Shape, Trace
+from ke_core.plugin import BadConfig, ModelFacts, Setting, Settings, Shape, Trace
 from ke_weights.published import SINGLE, SPREAD, Key, Published
 
 STEPS_ACROSS = 5  # steps in which Adam can cross a typical state
@@ -91,7 +90,7 @@ class TargetConfig:
 
 
 @frozen(kw_only=True)
-class SpreadConfig(TargetConfig):
+class MultiLayerConfig(TargetConfig):
     """Of a method that spreads the update over a window of layers."""
 
     layers: tuple[int, ...] | Literal["trace"] | None = derived(
@@ -101,7 +100,7 @@ class SpreadConfig(TargetConfig):
 
 
 @frozen(kw_only=True)
-class SingleConfig(TargetConfig):
+class SingleLayerConfig(TargetConfig):
     """Of a method that edits one layer."""
 
     layer: int | Literal["trace"] | None = derived(
@@ -112,7 +111,7 @@ class SingleConfig(TargetConfig):
 # --- values that follow from a shape ---------------------------------------------------------------------------
 
 
-def spread_settings(config: SpreadConfig, facts: ModelFacts) -> dict[str, Setting]:
+def spread_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Setting]:
     """Layers and target of a method that spreads its update. Raises BadConfig for a trace that was never made."""
     shape = facts.shape
     window = _window(shape.blocks)
@@ -130,7 +129,7 @@ def spread_settings(config: SpreadConfig, facts: ModelFacts) -> dict[str, Settin
 
 
 def single_settings(
-    config: SingleConfig, facts: ModelFacts, *, table: Mapping[Key, Published] = SINGLE, clamp: float = 4.0
+    config: SingleLayerConfig, facts: ModelFacts, *, table: Mapping[Key, Published] = SINGLE, clamp: float = 4.0
 ) -> dict[str, Setting]:
     """Layer and target of a method that edits one layer: ``table``'s, or derived with that ``clamp``.
 

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from ke_core.errors import BadConfig, BadPatch, KEError
-from ke_core.model_sources import HOW
-from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import Progress
-from ke_core.run.session import ModelChoice
-from ke_core.specs import ModelRequest
+from ke_core.app import Catalog, ModelChoice
+from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
 from ke_weights.editing import Loaded, open_model_for_edits
 from ke_weights.patches.info import Base
 
@@ -133,7 +129,14 @@ def apply_patch(
 
 
 def revert_patch(
-    folder: Path, patch: str, to: Path, catalog: Catalog, progress: Progress, *, force: bool, how: ModelRequest = HOW
+    folder: Path,
+    patch: str,
+    to: Path,
+    catalog: Catalog,
+    progress: Progress,
+    *,
+    force: bool,
+    how: ModelRequest = DEFAULT_LOADING,
 ) -> tuple[tuple[str, ...], str]:
     """``ke patch revert``: write ``folder``'s checkpoint without ``patch`` (a file or an id; empty: without any).
 
@@ -181,7 +184,13 @@ def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
 
 
 def stacking(
-    one: StoredPatch, other: StoredPatch, model: str, catalog: Catalog, progress: Progress, *, how: ModelRequest = HOW
+    one: StoredPatch,
+    other: StoredPatch,
+    model: str,
+    catalog: Catalog,
+    progress: Progress,
+    *,
+    how: ModelRequest = DEFAULT_LOADING,
 ) -> tuple[OrderEffect, ...]:
     """What the order of stacking two patches on ``model`` changes; ``how`` it is loaded as in ``revert_patch``.
 

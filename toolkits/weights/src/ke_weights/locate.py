@@ -11,15 +11,11 @@ import torch
 from attrs import define, field, frozen
 from torch import Tensor
 
-from ke_core.data.facts import Edit
-from ke_core.errors import EditFailed
-from ke_core.hyper import ModelFacts, Setting, Settings
-from ke_core.interrupts import uninterruptible_context
-from ke_core.protocols import Session
+from ke_core.plugin import Edit, EditFailed, ModelFacts, Session, Setting, Settings, uninterruptible_context
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_weights.facts import model_facts
-from ke_weights.hyperparameters import SingleConfig, SpreadConfig, TargetConfig, as_details
+from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, TargetConfig, as_details
 from ke_weights.keys import KeyRows, average_keys, key_rows, subject_states
 from ke_weights.modules import ModuleMap, module_map
 from ke_weights.moments import Moment, Moments, MomentSettings, few
@@ -144,13 +140,13 @@ class Grounds:
         )
 
     @classmethod
-    def spread(cls, config: SpreadConfig, settle: Settle) -> Self:
+    def spread(cls, config: MultiLayerConfig, settle: Settle) -> Self:
         """Of a method that edits a window of layers."""
         return cls(config, settle, lambda found: found["layers"].value, ((config.template_length, MEMIT_CONTEXTS),))
 
     @classmethod
     def single(
-        cls, config: SingleConfig, settle: Settle, *, contexts: Contexts = ROME_CONTEXTS, weighs: bool = True
+        cls, config: SingleLayerConfig, settle: Settle, *, contexts: Contexts = ROME_CONTEXTS, weighs: bool = True
     ) -> Self:
         """Of a method that edits one layer."""
         return cls(config, settle, lambda found: (found["layer"].value,), contexts, weighs)

@@ -9,11 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from attrs import frozen
 
-from ke_core.data.facts import Edit
-from ke_core.data.results import Details
-from ke_core.engine.direct import Direct
-from ke_core.errors import UnsupportedEdit
-from ke_core.protocols import Edited, Session
+from ke_core.plugin import Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_hf.guard import Patch
 from ke_weights.locate import Ground, Grounds, Wanted
 
@@ -61,7 +57,7 @@ class LocateEditor(ABC):
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make ``edits``, on top of those that are open. Raises UnsupportedEdit and EditFailed."""
         if not edits:
-            yield Direct(session)
+            yield PassthroughModel(session)
             return
         if self.name and len(edits) > 1:
             raise UnsupportedEdit(
@@ -71,4 +67,4 @@ class LocateEditor(ABC):
             # no name here: what an edit needed is freed while it and later edits are active
             made = self.write(Work(session=session, ground=ground, edits=edits, weights=weights, closing=closing))
             del ground  # it is freed inside its context: Python ignores an interrupt while weak references to it end
-            yield Direct(session, made)
+            yield PassthroughModel(session, made)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
-from ke_core.errors import KEError
+from ke_core.plugin import KEError
 from ke_plugin_hf.guard import quantised, whole_instead
 from ke_weights.hooks import frozen_module
 from ke_weights.probe import Probe, sizes

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ke_core.errors import BadData, EditFailed
-from ke_core.protocols import Progress, Session
+from ke_core.plugin import BadData, EditFailed, Progress, Session
 from ke_plugin_hf.decoding.float64 import double
 from ke_weights import moment_files
 from ke_weights.corpus import Corpus

@@ -12,11 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.checksums import KEY, damage, write_tensors
-from ke_core.data.codec import digest
-from ke_core.data.reading import loads
-from ke_core.errors import BadData
-from ke_core.interrupts import uninterruptible
+from ke_core.plugin import KEY, BadData, damage, digest, loads, uninterruptible, write_tensors
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"

@@ -17,10 +17,7 @@ import torch
 from attrs import define, evolve, field, frozen
 from torch import Tensor
 
-from ke_core.checksums import is_intact
-from ke_core.errors import EditFailed
-from ke_core.files import locked
-from ke_core.protocols import Session
+from ke_core.plugin import EditFailed, Session, is_intact, locked
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_weights import moment_files
 from ke_weights.corpus import Corpus, read_corpus

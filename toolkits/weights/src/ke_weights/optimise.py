@@ -18,7 +18,7 @@ import torch
 from attrs import define, frozen
 from torch import Tensor
 
-from ke_core.errors import EditFailed
+from ke_core.plugin import EditFailed
 from ke_weights.hooks import frozen_module
 from ke_weights.keys import mlp_states
 from ke_weights.modules import ModuleMap

@@ -13,8 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from ke_core.interrupts import uninterruptible_context
-from ke_core.protocols import LanguageModel
+from ke_core.plugin import LanguageModel, uninterruptible_context
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_weights.corpus import read_corpus

@@ -7,8 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.facts import SLOT, Edit, Fact
-from ke_core.errors import UnsupportedEdit
+from ke_core.plugin import SLOT, Edit, Fact, UnsupportedEdit
 from ke_weights.subject import Row, encode, locate, target_ids
 
 

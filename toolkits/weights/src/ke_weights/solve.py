@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ke_core.errors import EditFailed
+from ke_core.plugin import EditFailed
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank
 

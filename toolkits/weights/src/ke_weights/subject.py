@@ -13,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.errors import KEError
+from ke_core.plugin import KEError
 
 
 @frozen

@@ -12,11 +12,7 @@ from attrs import asdict, evolve
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ke_core.checksums import is_intact, write_tensors
-from ke_core.data.reading import loads
-from ke_core.files import locked
-from ke_core.interrupts import uninterruptible
-from ke_core.protocols import Session
+from ke_core.plugin import Session, is_intact, loads, locked, uninterruptible, write_tensors
 from ke_plugin_hf.decoding.memory import halved
 from ke_weights.modules import ModuleMap
 from ke_weights.optimise import Plan, Target, ZSettings, optimise, plan

@@ -12,12 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ke_core.checksums import read_value, warn, write_value
-from ke_core.data.codec import digest
-from ke_core.data.facts import SLOT
-from ke_core.errors import BadConfig, BadData, EditFailed
-from ke_core.protocols import Session
-from ke_core.requests import Generate, Generated
+from ke_core.plugin import (
+    SLOT,
+    BadConfig,
+    BadData,
+    EditFailed,
+    Generate,
+    Generated,
+    Session,
+    digest,
+    read_value,
+    warn,
+    write_value,
+)
 from ke_weights.subject import encode
 
 WORDS = ("The", "Therefore", "Because", "I", "You")

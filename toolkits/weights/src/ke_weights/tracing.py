@@ -10,11 +10,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.codec import to_json
-from ke_core.data.runspec import ModelRef
-from ke_core.errors import BadData, BadRun, NeedsWeights
-from ke_core.protocols import Artifacts, Progress
-from ke_core.results.folder import ELSEWHERE
+from ke_core.app import CHOOSE_OTHER_FOLDER, ModelRef
+from ke_core.plugin import Artifacts, BadData, BadRun, NeedsWeights, Progress, to_json
 from ke_weights.facts import shape_of
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
@@ -111,7 +108,9 @@ def _all(tracer: Tracer, facts: Facts, folder: TraceFolder, limit: int | None, p
 
 def _check_order(found: Sequence[FactTrace], facts: Facts, path: Path) -> None:
     if [fact.known_id for fact in found] != [fact.id for fact in facts.facts[: len(found)]]:
-        raise BadRun(f"the facts on record in {path} are not those of {facts.name}, in its order", hint=ELSEWHERE)
+        raise BadRun(
+            f"the facts on record in {path} are not those of {facts.name}, in its order", hint=CHOOSE_OTHER_FOLDER
+        )
 
 
 def _reasons(skipped: Mapping[str, int]) -> str:

@@ -13,11 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.checksums import damage, write_arrays
-from ke_core.data.reading import parse_object
-from ke_core.errors import BadData
-from ke_core.files import sha256_of
-from ke_core.protocols import Artifacts
+from ke_core.plugin import Artifacts, BadData, canonical, damage, parse_object, sha256_of, write_arrays
 
 TRAINING, CHECKPOINT, LOSSES = "training.json", "checkpoint.safetensors", "loss.jsonl"
 KEY = "ke"
@@ -40,8 +36,6 @@ def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write it whole, or leave the one before. Raises KEError on a full disk."""
-    from ke_core.data.codec import canonical  # noqa: PLC0415  imports cattrs, likewise
-
     said = canonical({"about": checkpoint.about, "step": checkpoint.step, "seconds": checkpoint.seconds})
     write_arrays(folder / CHECKPOINT, checkpoint.tensors, {KEY: said})
 

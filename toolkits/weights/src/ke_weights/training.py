@@ -22,21 +22,38 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.data.codec import canonical, digest, to_json
-from ke_core.data.reading import loads, read_object
-from ke_core.data.training import TrainingExample
-from ke_core.engine.absent import NoModel
-from ke_core.errors import BadConfig, BadData, BadRun, NeedsWeights
-from ke_core.files import explained, locked, write_atomic
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
-from ke_core.protocols import LanguageModel, Progress
-from ke_core.results.difference import difference
-from ke_core.results.lines import whole_lines
-from ke_core.run.components import Options, choose
-from ke_core.run.session import ModelChoice, open_session
-from ke_core.specs import EditorSpec
-from ke_core.trainers import Trainer, Training, TrainStep
+from ke_core.app import (
+    Catalog,
+    ModelChoice,
+    NoModel,
+    Options,
+    first_difference,
+    open_session,
+    reject_unused,
+    resolve_component,
+    whole_lines,
+)
+from ke_core.plugin import (
+    BadConfig,
+    BadData,
+    BadRun,
+    EditorSpec,
+    LanguageModel,
+    NeedsWeights,
+    Progress,
+    Trainer,
+    Training,
+    TrainingExample,
+    TrainStep,
+    canonical,
+    digest,
+    file_errors,
+    loads,
+    locked,
+    read_object,
+    to_json,
+    write_atomic,
+)
 from ke_weights.examples import read_examples, usable
 from ke_weights.trained import (
     CHECKPOINT,
@@ -88,7 +105,7 @@ def prepare(
     Raises KEErrors: an editor without a trainer, examples that do not do, a model that cannot be opened, a folder that
     holds another training.
     """
-    chosen = choose(catalog, "editor", request.editor, request.options)
+    chosen = resolve_component(catalog, "editor", request.editor, request.options)
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
     if spec.trainer is None:
@@ -130,7 +147,7 @@ def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[T
     Raises BadRun where another process trains in that folder, or has since ``job`` was prepared.
     """
     label, budget = f"training {job.editor} (s)", minutes * 60
-    with _alone(job), explained(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
+    with _alone(job), file_errors(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
         saved_at = last = monotonic()
         unsaved = 0
         while job.seconds < budget and not stop() and not job.training.finished():
@@ -197,7 +214,7 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
     for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
         there = _settings(was)
         if there != wanted:
-            raise BadRun(f"{folder} holds another training ({name}): {difference(there, wanted)}", hint=ELSEWHERE)
+            raise BadRun(f"{folder} holds another training ({name}): {first_difference(there, wanted)}", hint=ELSEWHERE)
     return found
 
 

@@ -32,10 +32,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from attrs import field, frozen
 
-from ke_core.errors import BadConfig, BadData
-from ke_core.protocols import Session
-from ke_core.run.edit_files import NAMES, edit_from, rows
-from ke_core.run.lines import Place, text_field, texts_field
+from ke_core.app import FIELD_NAMES, SourceLine, edit_from, read_rows, text_field, texts_field
+from ke_core.plugin import BadConfig, BadData, Session
 from ke_weights.answers import Prompted, Said, ask
 
 if TYPE_CHECKING:
@@ -104,7 +102,7 @@ class Verification:
 
 def read_suite(path: Path) -> tuple[Check, ...]:
     """Read a suite, or an edit file as one. Raises BadData that names file, line and field."""
-    found = tuple(check for raw, place in rows(path) for check in _checks(raw, place))
+    found = tuple(check for raw, place in read_rows(path) for check in _checks(raw, place))
     if not found:
         raise BadData(f"{path} holds no fact to check", hint=f"one JSON object a line: {', '.join(FIELDS)}")
     seen: set[str] = set()
@@ -191,12 +189,12 @@ def _asked_afresh(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping
     return ask(session, prompts)
 
 
-def _checks(raw: Mapping[str, Any], place: Place) -> list[Check]:
-    is_edit = "kind" not in raw and any(NAMES.get(name) in ("subject", "statement") for name in raw)
+def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
+    is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement") for name in raw)
     return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [_check(raw, place)]
 
 
-def _of_edit(raw: Mapping[str, Any], place: Place) -> list[Check]:
+def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     one = edit_from(raw, place)
     if one.edit.cloze is None:
         raise place.wrong("statement", "alone cannot be checked", hint="add prompt, subject and target_new")
@@ -213,7 +211,7 @@ def _of_edit(raw: Mapping[str, Any], place: Place) -> list[Check]:
     ]
 
 
-def _check(raw: Mapping[str, Any], place: Place) -> Check:
+def _check(raw: Mapping[str, Any], place: SourceLine) -> Check:
     for name in raw:
         if name not in FIELDS:
             raise place.wrong(name, "is not a field of a suite", hint=f"fields: {', '.join(FIELDS)}")

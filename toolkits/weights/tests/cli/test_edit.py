@@ -15,10 +15,9 @@ from attrs import field, frozen
 from safetensors.torch import load_file
 
 from ke_core import builtin
+from ke_core.app import empty_manager
 from ke_core.model_sources import open_model
-from ke_core.plugin import Direct, EditFailed, EditorSpec, hookimpl
-from ke_core.plugins.manager import bare
-from ke_core.specs import ModelRequest
+from ke_core.plugin import EditFailed, EditorSpec, ModelRequest, PassthroughModel, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights import hookimpls
 from ke_weights.patches import weights_digest
@@ -71,7 +70,7 @@ class Toy:
                 weights.add(
                     DOWN, LowRank(left=left, right=right) if self.config.how == "low" else Dense(delta=left @ right)
                 )
-            yield Direct(session, {"norm": 1.5})
+            yield PassthroughModel(session, {"norm": 1.5})
         down.copy_(found)
 
 
@@ -96,7 +95,7 @@ class Plugin:
 
 @pytest.fixture
 def plugins():
-    made = bare()
+    made = empty_manager()
     made.register(builtin, "ke-core")
     made.register(hookimpls, "ke-weights")
     made.register(Plugin(), "toys")

@@ -5,10 +5,9 @@ import json
 import pytest
 from attrs import frozen
 
-from ke_core.errors import KEError
-from ke_core.plugin import EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, KEError, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.hyperparameters import SpreadConfig, spread_settings
+from ke_weights.hyperparameters import MultiLayerConfig, spread_settings
 
 GPT_J = {
     "model_type": "gptj", "architectures": ["GPTJForCausalLM"], "n_layer": 28, "n_embd": 4096, "n_head": 16,
@@ -17,7 +16,7 @@ GPT_J = {
 
 
 @frozen(kw_only=True)
-class Config(SpreadConfig):
+class Config(MultiLayerConfig):
     pass
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from ke_core.errors import BadConfig
-from ke_core.plugin import ModelSpec, hookimpl
+from ke_core.plugin import BadConfig, ModelSpec, hookimpl
 from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
 from ke_weights import gram

@@ -7,9 +7,8 @@ import pytest
 from attrs import frozen
 
 from ke_core import builtin
-from ke_core.engine.artifacts import ArtifactStore
-from ke_core.plugin import ModelSpec, hookimpl
-from ke_core.plugins.manager import bare
+from ke_core.app import empty_manager
+from ke_core.plugin import ArtifactStore, ModelSpec, hookimpl
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import EchoModel
 from ke_weights import hookimpls
@@ -56,7 +55,7 @@ class Empty:
 
 @pytest.fixture
 def plugins():
-    found = bare()
+    found = empty_manager()
     found.register(builtin, "ke-core")
     found.register(hookimpls, "ke-weights")
     found.register(Tiny(), "tiny")

@@ -10,12 +10,8 @@ import pytest
 from attrs import field, frozen
 
 from ke_core import builtin
-from ke_core.errors import BadRun
-from ke_core.files import locked
-from ke_core.plugin import BadData, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl
-from ke_core.plugins.catalog import read
-from ke_core.plugins.manager import bare
-from ke_core.run.session import ModelChoice
+from ke_core.app import ModelChoice, empty_manager, read_catalog
+from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl, locked
 from ke_testing.fakes import EchoModel, Silence
 from ke_testing.toy import toy_spec
 from ke_weights import hookimpls, training
@@ -95,7 +91,7 @@ class Trainables:
 
 @pytest.fixture
 def plugins():
-    found = bare()
+    found = empty_manager()
     found.register(builtin, "ke-core")
     found.register(hookimpls, "ke-weights")
     found.register(Trainables(), "trainables")
@@ -186,7 +182,7 @@ def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, 
     request = training.TrainRequest(
         editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
     )
-    job = training.prepare(request, read(plugins), Silence())
+    job = training.prepare(request, read_catalog(plugins), Silence())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
     with pytest.raises(BadRun, match=r"another process has trained in .*net just now"):
         next(training.train(job, 1, bool))

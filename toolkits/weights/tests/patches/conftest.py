@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, SourcedEdit
-from ke_core.data.runspec import Component, ModelRef
-from ke_core.specs import ModelRequest
+from ke_core.app import Component, ModelRef
+from ke_core.plugin import Cloze, Edit, Entity, Fact, ModelRequest, Relation, SourcedEdit
 from ke_plugin_hf.guard import Dense, LowRank
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.testing import saved, tiny_model

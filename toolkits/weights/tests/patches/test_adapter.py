@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig
 from ke_weights.patches import applied, write_adapter
 
 IDS = torch.arange(3, 43)[None]

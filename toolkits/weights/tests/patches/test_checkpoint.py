@@ -13,7 +13,7 @@ import torch
 from attrs import evolve
 from safetensors.torch import load_file, save_file
 
-from ke_core.errors import BadConfig, BadPatch
+from ke_core.plugin import BadConfig, BadPatch
 from ke_weights.patches import (
     applied,
     read_history,

@@ -8,8 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from ke_core.data.codec import canonical
-from ke_core.errors import BadPatch
+from ke_core.plugin import BadPatch, canonical
 from ke_plugin_hf.guard import LowRank
 from ke_weights.patches import combined, read_patch, write_patch
 from ke_weights.patches.delta import inner, norm, whole

@@ -9,9 +9,7 @@ import pytest
 from attrs import evolve
 from numpy.typing import NDArray
 
-from ke_core.engine.artifacts import ArtifactStore
-from ke_core.errors import BadData
-from ke_core.hyper import Shape
+from ke_core.plugin import ArtifactStore, BadData, Shape
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import effects, roles
 from ke_weights.trace.settings import FactTrace

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model, tiny_tokenizer
 from ke_weights.modules import find_parts
 from ke_weights.trace.facts import Fact, read_facts, tokens_of

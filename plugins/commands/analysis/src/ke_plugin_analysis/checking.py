@@ -16,16 +16,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
-from ke_core.data.codec import digest, from_json, to_json
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Gold, Query
-from ke_core.data.results import Answer, Item, Judgement, Verdict
-from ke_core.errors import BadData
-from ke_core.results.agreement import Check, agreement
-from ke_core.run.judges import ChosenJudge, OpenJudge
-from ke_core.run.judging import judged
-from ke_core.run.lines import records_in
-from ke_core.specs import JudgeSpec
+from ke_core.app import AgreementCheck, ChosenJudge, OpenJudge, judge_items, measure_agreement, parse_lines
+from ke_core.plugin import (
+    Answer,
+    BadData,
+    Entity,
+    Gold,
+    Item,
+    Judgement,
+    JudgeSpec,
+    Query,
+    Verdict,
+    digest,
+    from_json,
+    to_json,
+)
 
 FEWEST = 50
 """Items; with fewer, kappa says little."""
@@ -79,7 +84,7 @@ class Compared:
 class Checked:
     """The check, and what it rests on."""
 
-    check: Check
+    check: AgreementCheck
     compared: Sequence[Compared] = field(factory=tuple)
 
     @property
@@ -92,12 +97,12 @@ def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[Labelled]) -> 
     """Judge ``items`` and compare."""
     groups = groups_of(chosen.spec)
     asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
-    verdicts = judged(opened.judge, opened.component, asked, session=opened.session, scored=chosen.spec.scored)
+    verdicts = judge_items(opened.judge, opened.component, asked, session=opened.session, scored=chosen.spec.scored)
     compared = [_compared(one, found, groups) for one, found in zip(items, verdicts, strict=True)]
     names = dict.fromkeys(one.group for one in compared)
     pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}
-    agreements = {name: agreement([a for a, _b in some], [b for _a, b in some]) for name, some in pairs.items()}
-    made = Check(judge=opened.component, items=digest(to_json(items, list[Labelled])), agreements=agreements)
+    agreements = {name: measure_agreement([a for a, _b in some], [b for _a, b in some]) for name, some in pairs.items()}
+    made = AgreementCheck(judge=opened.component, items=digest(to_json(items, list[Labelled])), agreements=agreements)
     return Checked(check=made, compared=compared)
 
 
@@ -116,7 +121,7 @@ def groups_of(spec: JudgeSpec) -> dict[str, tuple[str, ...]]:
 
 def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[Labelled]:
     """The items, in order. Raises BadData, with file and line."""
-    for raw, place in records_in(text, of=of):
+    for raw, place in parse_lines(text, of=of):
         found = from_json(raw, Labelled, of=str(place), error=BadData)
         if not any(found.label in labels for labels in groups.values()):
             known = ", ".join(label for labels in groups.values() for label in labels)

@@ -16,10 +16,8 @@ from itertools import product
 
 from attrs import evolve, frozen
 
-from ke_core.data.results import QUERY_TAG, CaseRecord, Score, Value
-from ke_core.protocols import Metric
-from ke_core.results.aggregate import aggregate
-from ke_core.specs import MetricSpec
+from ke_core.app import aggregate
+from ke_core.plugin import QUERY_TAG, CaseRecord, Metric, MetricScore, MetricSpec, Value
 
 NOT_IN_ALL = "no query of the case has a value in every run"
 Place = tuple[str, str, str, int]
@@ -38,7 +36,7 @@ class InAll:
     styles: tuple[str, ...]
     queries: Mapping[str, int]
     own: tuple[int, ...]
-    scores: tuple[tuple[Score, ...], ...]
+    scores: tuple[tuple[MetricScore, ...], ...]
 
 
 def in_all(metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int) -> list[InAll]:

@@ -6,22 +6,38 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from ke_core.data.queries import PHASES, Case, Phase, Query
-from ke_core.data.results import Answer, CaseRecord, Failure, Outcome, Verdict
-from ke_core.data.runspec import IMPORTED, Component, RunSpec
-from ke_core.errors import BadRun
-from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import Metric
-from ke_core.results.aggregate import observations
-from ke_core.results.difference import difference
-from ke_core.results.folder import RunFolder
-from ke_core.results.verdicts import SPEC, Verdicts
-from ke_core.run.measures import measures_of
-from ke_core.run.plan import groups, select
-from ke_core.run.recorded import Recorded, recorded
-from ke_core.run.scoring import records_of
-from ke_core.run.tables import UNFINISHED
-from ke_core.specs import MetricSpec
+from ke_core.app import (
+    IMPORTED,
+    UNFINISHED,
+    VERDICTS_SPEC,
+    Catalog,
+    Component,
+    RecordedRun,
+    RunFolder,
+    RunSpec,
+    Verdicts,
+    first_difference,
+    groups,
+    measures_of,
+    observations,
+    recorded_run,
+    records_of,
+    select,
+)
+from ke_core.plugin import (
+    PHASES,
+    Answer,
+    BadRun,
+    Case,
+    CaseRecord,
+    Failure,
+    Metric,
+    MetricSpec,
+    Outcome,
+    Phase,
+    Query,
+    Verdict,
+)
 from ke_plugin_analysis.common import InAll, in_all
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 
@@ -78,7 +94,7 @@ class _Read:
     """One run, read: ``planned`` are the cases it is to ask."""
 
     folder: RunFolder
-    known: Recorded
+    known: RecordedRun
     planned: Mapping[str, Case]
     judge: Component
     records: Mapping[str, CaseRecord]
@@ -129,7 +145,7 @@ def compare_runs(
     for own in every[1:]:
         both = (every[0], own)
         table: list[Difference] = []
-        for metric, spec in [*measures, (Verdicts(), SPEC)]:
+        for metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]:
             one, two = ([*observations(metric, spec.name, records)] for records in both)
             table += differences(spec, one, two, seed=first.folder.spec.seed)
         tables.append(table)
@@ -146,18 +162,18 @@ def compare_runs(
         in_all=tuple(
             made for metric, spec in measures for made in in_all(metric, spec, every, seed=first.folder.spec.seed)
         ),
-        specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), SPEC)]},
+        specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]},
     )
 
 
 def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_dir: str) -> Iterator[_Read]:
     """Each run with its cases; a dataset that several were made with is read once."""
-    cache: list[tuple[object, Recorded]] = []
+    cache: list[tuple[object, RecordedRun]] = []
     for folder in folders:
         of = folder.spec.dataset
         known = next((found for key, found in cache if key == of), None)
         if known is None:
-            known = recorded(folder, catalog, data_dir)
+            known = recorded_run(folder, catalog, data_dir)
             cache.append((of, known))
         component, records = records_of(folder, known.cases, judge=judge)
         by_case = {record.case.id: record for record in records}
@@ -166,7 +182,7 @@ def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_di
         )
 
 
-def _planned(folder: RunFolder, known: Recorded, records: Mapping[str, CaseRecord]) -> dict[str, Case]:
+def _planned(folder: RunFolder, known: RecordedRun, records: Mapping[str, CaseRecord]) -> dict[str, Case]:
     """The cases that a run asks; of an imported one those that its file answers."""
     if folder.spec.model.source == IMPORTED:
         return {case: record.case for case, record in records.items() if record.skipped is None}
@@ -180,7 +196,7 @@ def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
     names = f"{first.folder.path} and {other.folder.path}"
     if first.judge != other.judge:
         raise BadRun(
-            f"{names} were judged differently: of the judge of the first {difference(first.judge, other.judge)}",
+            f"{names} were judged differently: of the judge of the first {first_difference(first.judge, other.judge)}",
             hint=f"ke judge {other.folder.path}, in the same way",
         )
     alone = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]

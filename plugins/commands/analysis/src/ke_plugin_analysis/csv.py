@@ -6,12 +6,17 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ke_core.data.results import Score
-from ke_core.report.clean import one_line
-from ke_core.report.effort import CORE, TITLE
-from ke_core.report.footer import component_words
-from ke_core.report.run import Reported, labels, plan_words
-from ke_core.results.agreement import warning
+from ke_core.app import (
+    ANSWERS_TITLE,
+    NO_METRIC,
+    Reported,
+    agreement_warning,
+    component_words,
+    one_line,
+    plan_words,
+    run_labels,
+)
+from ke_core.plugin import MetricScore
 from ke_plugin_analysis.sheets import harmless
 
 HEADINGS = (
@@ -32,10 +37,10 @@ def scores_csv(runs: Sequence[Reported]) -> str:
     stream = io.StringIO()
     rows = csv.writer(stream, lineterminator="\n")
     rows.writerow(HEADINGS)
-    for label, run in zip(labels(runs), runs, strict=True):
+    for label, run in zip(run_labels(runs), runs, strict=True):
         about, warned = _about(label, run), _warning(run)
         for score in run.scores:
-            judged = score.style and score.metric != CORE  # what is said of a model as a whole has no style
+            judged = score.style and score.metric != NO_METRIC  # what is said of a model as a whole has no style
             rows.writerow([_inert(cell) for cell in (*about, *_cells(score), warned if judged else "")])
     return stream.getvalue()
 
@@ -50,12 +55,12 @@ def _about(label: str, run: Reported) -> tuple[object, ...]:
 
 def _warning(run: Reported) -> str:
     """What must stand with every number that rests on the judge."""
-    return warning(run.tally.judge) if run.tally.judge is not None else ""
+    return agreement_warning(run.tally.judge) if run.tally.judge is not None else ""
 
 
-def _cells(score: Score) -> Iterator[object]:
+def _cells(score: MetricScore) -> Iterator[object]:
     ends = score.interval
-    yield from (TITLE if score.metric == CORE else score.metric, score.aspect, score.phase, score.style)
+    yield from (ANSWERS_TITLE if score.metric == NO_METRIC else score.metric, score.aspect, score.phase, score.style)
     yield from ("; ".join(score.tags), "; ".join(score.tags.values()), score.value, score.measure, score.n)
     yield from (ends.low, ends.high, ends.level) if ends is not None else (None, None, None)
     yield from (score.skipped, "; ".join(f"{n} x {why}" for why, n in score.skipped_because.items()), score.note)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from ke_core.data.codec import canonical, to_json
-from ke_core.errors import KEError
-from ke_core.plugins.catalog import Catalog
-from ke_core.report.answers import Material, answers, material
-from ke_core.report.load import LoadedRuns
-from ke_core.report.run import labels
+from ke_core.app import Catalog, LoadedRuns, RunDataset, read_answers, run_dataset, run_labels
+from ke_core.plugin import KEError, canonical, to_json
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import Browsed
 from ke_plugin_analysis.html.document import html_page
@@ -28,16 +24,16 @@ def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "",
 
 def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[Browsed]:
     """The runs' cases; each benchmark is read once, and one that is not at hand costs its questions, not the page."""
-    known: dict[str, Material] = {}
+    known: dict[str, RunDataset] = {}
     found = []
-    for label, folder, run in zip(labels(runs.reported), runs.folders, runs.reported, strict=True):
+    for label, folder, run in zip(run_labels(runs.reported), runs.folders, runs.reported, strict=True):
         same = canonical(to_json(folder.spec.dataset))  # one file may be several benchmarks, by its options
-        if known.get(same, Material()).dataset is None:
+        if known.get(same, RunDataset()).dataset is None:
             try:
-                known[same] = material(folder, catalog, data_dir=data_dir)
+                known[same] = run_dataset(folder, catalog, data_dir=data_dir)
             except KEError as error:
-                known[same] = Material(why_not="; ".join(filter(None, (error.message, error.hint))))
-        judged = answers(folder, run.tally.judge)
+                known[same] = RunDataset(why_not="; ".join(filter(None, (error.message, error.hint))))
+        judged = read_answers(folder, run.tally.judge)
         found.append(
             Browsed(
                 label=label,

@@ -12,25 +12,35 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_core.data.facts import distinct
-from ke_core.data.queries import Case, Form, Phase
-from ke_core.data.records import OWN, Batch, Record, Replied
-from ke_core.data.results import Answer, Failure, Reply
-from ke_core.data.runspec import IMPORTED, Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.errors import BadData
-from ke_core.files import sha256_of
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
-from ke_core.results.folder import RunFolder
-from ke_core.run.asks import aspects_of, queries
-from ke_core.run.components import DATA_DIR, Options, choose, with_flag
-from ke_core.run.judges import metrics_of
-from ke_core.run.judging import judge_run
-from ke_core.run.loop import BASE
-from ke_core.run.measures import build_metrics, judge_and_metrics
-from ke_core.run.recorded import Cases
-from ke_core.run.scoring import score_run
-from ke_core.specs import DatasetSpec
+from ke_core.app import (
+    DATA_DIR,
+    IMPORTED,
+    OWN,
+    UNEDITED_BATCH,
+    Batch,
+    Catalog,
+    Component,
+    DataRef,
+    ModelRef,
+    Options,
+    Plan,
+    Record,
+    Replied,
+    RunFolder,
+    RunSpec,
+    StoredCases,
+    aspects_of,
+    build_metrics,
+    judge_and_metrics,
+    judge_run,
+    metrics_of,
+    queries_of,
+    reject_unused,
+    resolve_component,
+    score_run,
+    with_flag,
+)
+from ke_core.plugin import Answer, BadData, Case, DatasetSpec, Failure, Form, Phase, Reply, distinct, sha256_of
 from ke_plugin_analysis.predictions import Prediction, read_predictions
 
 MISSING = "Missing"
@@ -76,7 +86,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
     """
     spec = catalog.spec("dataset", request.dataset)
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
-    data = choose(catalog, "dataset", request.dataset, options)
+    data = resolve_component(catalog, "dataset", request.dataset, options)
     assert isinstance(data.spec, DatasetSpec)
     judging, metrics = judge_and_metrics(
         catalog,
@@ -87,7 +97,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
     )
     reject_unused(options, [data.spec, judging.spec, *(metric.spec for metric in metrics)])
     dataset, judge, measures = data.build(), judging.build(), build_metrics(metrics)
-    cases = {case.id: case for case in Cases(dataset, request.dataset)}
+    cases = {case.id: case for case in StoredCases(dataset, request.dataset)}
     read = read_predictions(request.file, cases, data.spec)
     known = DataRef(component=data.component, sha256=dataset.info().sha256)
     editors = list(dict.fromkeys(one.editor for one in read))
@@ -182,7 +192,7 @@ class _Import:
             )
             for case, phase, style in units:
                 yield Replied(
-                    batch=name if phase == "after" else BASE,
+                    batch=name if phase == "after" else UNEDITED_BATCH,
                     case=case,
                     phase=phase,
                     style=style,
@@ -196,7 +206,7 @@ class _Import:
         """Queries that the file does not answer for this case, of the aspects that it answers for some case."""
         case, phase, style = unit
         aspects = self._aspects[phase, style]
-        wanted = (query.id for query in queries(self.cases[case], phase) if not query.continuations)
+        wanted = (query.id for query in queries_of(self.cases[case], phase) if not query.continuations)
         of = aspects_of(self.cases[case], phase)
         return [query for query in wanted if query not in self.units[unit] and aspects.intersection(of[query])]
 

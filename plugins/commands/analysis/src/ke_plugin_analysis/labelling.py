@@ -10,19 +10,19 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
-from ke_core.data.codec import digest, to_json
-from ke_core.data.queries import PHASES, Gold, Phase
-from ke_core.data.results import Answer, CaseRecord, Reply, Verdict
-from ke_core.data.runspec import Component
-from ke_core.errors import BadData, BadRun
-from ke_core.plugins.catalog import Catalog
-from ke_core.results.agreement import Agreement, agreement
-from ke_core.results.folder import RunFolder
-from ke_core.run.asks import aspects_of
-from ke_core.run.components import Options
-from ke_core.run.judging import gold_of
-from ke_core.run.recorded import recorded
-from ke_core.run.scoring import records_of
+from ke_core.app import (
+    Agreement,
+    Catalog,
+    Component,
+    Options,
+    RunFolder,
+    aspects_of,
+    gold_of,
+    measure_agreement,
+    recorded_run,
+    records_of,
+)
+from ke_core.plugin import PHASES, Answer, BadData, BadRun, CaseRecord, Gold, Phase, Reply, Verdict, digest, to_json
 from ke_plugin_analysis.sheets import read_sheet, write_sheet
 from ke_plugin_analysis.sorting import Place, Sorted, choose_sorting, compare_sorted, labels_of, sort
 
@@ -173,15 +173,15 @@ def _agreement(judge: Component, found: Sequence[tuple[Labelled, str]], waiting:
         judge=judge,
         n=len(found),
         open=waiting,
-        verdicts=agreement(by_hand, by_judge, seed=seed, units=units),
-        right=agreement(*right, seed=seed, units=units),
+        verdicts=measure_agreement(by_hand, by_judge, seed=seed, units=units),
+        right=measure_agreement(*right, seed=seed, units=units),
         table={label: {verdict: counts[label, verdict] for verdict in LABELS} for label in LABELS},
         disagreed=tuple((item, label) for item, label in found if label != item.verdict.value),
     )
 
 
 def _records(folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str) -> tuple[Component, list[CaseRecord]]:
-    return records_of(folder, recorded(folder, catalog, data_dir).cases, judge=judge)
+    return records_of(folder, recorded_run(folder, catalog, data_dir).cases, judge=judge)
 
 
 def _items(folder: RunFolder, records: Sequence[CaseRecord]) -> list[Labelled]:

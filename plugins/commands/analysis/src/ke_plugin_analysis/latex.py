@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ke_core.data.results import Score
-from ke_core.report.clean import one_line
-from ke_core.report.footer import course, shared, warnings
-from ke_core.report.grid import Grid, Head, score_grids, slice_grids
-from ke_core.report.numbers import NOTHING, interval, number
-from ke_core.report.run import Reported, labels
+from ke_core.app import (
+    NO_VALUE,
+    ColumnHeader,
+    Grid,
+    Reported,
+    format_interval,
+    format_score,
+    judge_warnings,
+    one_line,
+    run_labels,
+    run_summary,
+    score_grids,
+    shared_settings,
+    slice_grids,
+)
+from ke_core.plugin import MetricScore
 
 LONG = 10_000  # of a text in one line: nothing is cut
 SPECIAL = str.maketrans(
@@ -30,7 +40,7 @@ def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
     """
     grids = [*score_grids(runs), *(slice_grids(runs) if slices else [])]
     lines = [r"% made by ke report; needs \usepackage{booktabs}"]
-    warned = warnings(runs)
+    warned = judge_warnings(runs)
     for at, grid in enumerate(grids, start=1):
         lines += ["", *_table(grid, at, warned if grid.judged else ())]
     return "\n".join([*lines, "", *(f"% {one_line(known, LONG)}" for known in _known(runs)), ""])
@@ -42,10 +52,10 @@ def escaped(text: str) -> str:
 
 
 def _known(runs: Sequence[Reported]) -> Iterator[str]:
-    for what, words in shared(runs):
+    for what, words in shared_settings(runs):
         yield f"{what}: {words}"
-    for label, run in zip(labels(runs), runs, strict=True):
-        yield f"{label}: {'; '.join(course(run))}"
+    for label, run in zip(run_labels(runs), runs, strict=True):
+        yield f"{label}: {'; '.join(run_summary(run))}"
 
 
 def _table(grid: Grid, at: int, warned: Sequence[str]) -> Iterator[str]:
@@ -74,17 +84,17 @@ def _row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _under(head: Head) -> str:
+def _under(head: ColumnHeader) -> str:
     parts = [escaped(head.measure), f"$n={_count(head.n)}$" if head.n is not None else ""]
     words = ", ".join(part for part in parts if part)
     return rf"{{\scriptsize {words}}}" if words else ""
 
 
-def _cell(score: Score | None, head: Head, grid: Grid) -> str:
+def _cell(score: MetricScore | None, head: ColumnHeader, grid: Grid) -> str:
     if score is None:
-        return NOTHING
-    low_high = interval(score).replace("-", "--")
-    parts = [number(score).replace(",", "{,}")]
+        return NO_VALUE
+    low_high = format_interval(score).replace("-", "--")
+    parts = [format_score(score).replace(",", "{,}")]
     if low_high and not grid.by:
         parts.append(rf"{{\scriptsize({low_high.replace(',', '{,}')})}}")
     if head.n is None:

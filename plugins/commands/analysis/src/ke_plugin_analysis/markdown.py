@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ke_core.data.results import Score
-from ke_core.report.footer import WARNING, course, losses, shared, warnings
-from ke_core.report.grid import Grid, Head, score_grids, slice_grids
-from ke_core.report.markup import escaped, table_row
-from ke_core.report.numbers import NOTHING, interval, number
-from ke_core.report.run import Reported, labels
+from ke_core.app import (
+    NO_VALUE,
+    WARNING,
+    ColumnHeader,
+    Grid,
+    Reported,
+    escaped,
+    format_interval,
+    format_score,
+    judge_warnings,
+    missing_answers,
+    run_labels,
+    run_summary,
+    score_grids,
+    shared_settings,
+    slice_grids,
+    table_row,
+)
+from ke_core.plugin import MetricScore
 
 
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
@@ -18,15 +31,15 @@ def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
     A warning about the judge stands under each table that rests on it.
     """
     lines: list[str] = []
-    warned = warnings(runs)
+    warned = judge_warnings(runs)
     for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
         lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
         for words in warned if grid.judged else ():
             lines += [f"**{WARNING}**: {escaped(words)}", ""]
-    lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared(runs)]
-    for label, run in zip(labels(runs), runs, strict=True):
-        lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in course(run))]
-        lines += [f"  {_indent(words)}- {escaped(words)}" for words, _style in losses(run)]
+    lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared_settings(runs)]
+    for label, run in zip(run_labels(runs), runs, strict=True):
+        lines += [f"- {escaped(label)}", *(f"  - {escaped(words)}" for words in run_summary(run))]
+        lines += [f"  {_indent(words)}- {escaped(words)}" for words, _style in missing_answers(run)]
     return "\n".join([*lines, ""])
 
 
@@ -43,15 +56,15 @@ def _table(grid: Grid) -> Iterator[str]:
         yield table_row([*map(escaped, line.names), *cells])
 
 
-def _head(head: Head) -> str:
+def _head(head: ColumnHeader) -> str:
     parts = [escaped(head.words), f"({escaped(head.measure)})" if head.measure else ""]
     parts.append(f"(n {head.n:,})" if head.n is not None else "")
     return " ".join(part for part in parts if part)
 
 
-def _cell(score: Score | None, head: Head) -> str:
+def _cell(score: MetricScore | None, head: ColumnHeader) -> str:
     if score is None:
-        return NOTHING
-    parts = [number(score), f"({interval(score)})" if interval(score) else ""]
+        return NO_VALUE
+    parts = [format_score(score), f"({format_interval(score)})" if format_interval(score) else ""]
     parts.append(f"n {score.n:,}" if head.n is None else "")
     return " ".join(part for part in parts if part)

@@ -13,11 +13,8 @@ from fractions import Fraction
 
 from attrs import evolve, frozen
 
-from ke_core.data.queries import Phase
-from ke_core.data.results import QUERY_TAG, SHARE, Interval
-from ke_core.results.aggregate import Observed
-from ke_core.results.intervals import bootstrap, bootstrap_average
-from ke_core.specs import MetricSpec
+from ke_core.app import Observation, bootstrap, bootstrap_average
+from ke_core.plugin import QUERY_TAG, SHARE, Interval, MetricSpec, Phase
 
 
 @frozen(kw_only=True)
@@ -74,7 +71,7 @@ Place = tuple[str, str, str, int]
 
 
 def differences(
-    spec: MetricSpec, first: Sequence[Observed], second: Sequence[Observed], *, seed: int
+    spec: MetricSpec, first: Sequence[Observation], second: Sequence[Observation], *, seed: int
 ) -> list[Difference]:
     """Every aspect of a metric that both runs have observed, in the order of first use; then the metric's averages.
 
@@ -163,8 +160,8 @@ def corrected(tables: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     return made
 
 
-def _cells(seen: Iterable[Observed]) -> dict[Cell, list[Observed]]:
-    found: dict[Cell, list[Observed]] = {}
+def _cells(seen: Iterable[Observation]) -> dict[Cell, list[Observation]]:
+    found: dict[Cell, list[Observation]] = {}
     for one in seen:
         found.setdefault((one.value.aspect, one.value.phase, one.value.style), []).append(one)
     return {cell: own for cell, own in found.items() if any(one.value.value is not None for one in own)}
@@ -176,7 +173,7 @@ def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str
     return [(style, style) for style in shared] or [(one, other) for one in first for other in second]
 
 
-def _paired(first: Sequence[Observed], second: Sequence[Observed]) -> tuple[list[Pair], int]:
+def _paired(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[list[Pair], int]:
     """The pairs, and how many observations have no partner.
 
     Observations of which a case has several without a name (the hops a method looked up) are paired in their order
@@ -196,8 +193,8 @@ def _paired(first: Sequence[Observed], second: Sequence[Observed]) -> tuple[list
     return pairs, seen - 2 * len(pairs)
 
 
-def _placed(seen: Iterable[Observed]) -> dict[Place, Observed]:
-    found: dict[Place, Observed] = {}
+def _placed(seen: Iterable[Observation]) -> dict[Place, Observation]:
+    found: dict[Place, Observation] = {}
     for one in seen:
         which = (one.case, one.own, one.value.tags.get(QUERY_TAG, ""))
         number = 0

@@ -17,12 +17,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.queries import PHASES, Case, Phase, Query
-from ke_core.data.records import OWN
-from ke_core.errors import BadData
-from ke_core.run.asks import queries
-from ke_core.run.lines import Place, records, text_field
-from ke_core.specs import DatasetSpec
+from ke_core.app import OWN, SourceLine, queries_of, read_lines, text_field
+from ke_core.plugin import PHASES, BadData, Case, DatasetSpec, Phase, Query
 
 FIELDS = ("case", "query", "text", "phase", "style", "editor", "batch", "edited")
 IMPORTED_EDITOR = "imported"
@@ -32,7 +28,7 @@ IMPORTED_EDITOR = "imported"
 class Prediction:
     """One line. ``batch``: cases with the same name shared one edited model. ``edited``: false for a control."""
 
-    place: Place
+    place: SourceLine
     case: str
     query: str
     text: str
@@ -49,9 +45,9 @@ def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec
     A style defaults to ``own`` (a method's own prompts), for the unedited model to the dataset's first.
     """
     found: list[Prediction] = []
-    first: dict[tuple[str, ...], Place] = {}
-    said: dict[tuple[str, str], tuple[str, bool, Place]] = {}
-    for raw, place in records(path):
+    first: dict[tuple[str, ...], SourceLine] = {}
+    said: dict[tuple[str, str], tuple[str, bool, SourceLine]] = {}
+    for raw, place in read_lines(path):
         made = _prediction(raw, place, cases, dataset)
         key = (made.editor, made.case, made.phase, made.style, made.query)
         if key in first:
@@ -78,7 +74,9 @@ def _require_after(path: Path, found: Sequence[Prediction]) -> None:
             )
 
 
-def _prediction(raw: Mapping[str, Any], place: Place, cases: Mapping[str, Case], dataset: DatasetSpec) -> Prediction:
+def _prediction(
+    raw: Mapping[str, Any], place: SourceLine, cases: Mapping[str, Case], dataset: DatasetSpec
+) -> Prediction:
     unknown = sorted(set(raw) - set(FIELDS))
     if unknown:
         raise place.wrong(repr(unknown[0]), "is no field of a prediction", hint=f"fields: {', '.join(FIELDS)}")
@@ -108,16 +106,16 @@ def _prediction(raw: Mapping[str, Any], place: Place, cases: Mapping[str, Case],
     )
 
 
-def _phase(given: str, place: Place) -> Phase:
+def _phase(given: str, place: SourceLine) -> Phase:
     for phase in PHASES:
         if phase == given:
             return phase
     raise place.wrong("phase", f"{given!r} is none of {', '.join(PHASES)}")
 
 
-def _query(given: str, case: Case, phase: Phase, place: Place) -> str:
+def _query(given: str, case: Case, phase: Phase, place: SourceLine) -> str:
     """Return the id of the query with that id or that text. ``given`` has no white space around it."""
-    asked = list(queries(case, phase))
+    asked = list(queries_of(case, phase))
     named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
     if len(named) == 1:
         if named[0].continuations:

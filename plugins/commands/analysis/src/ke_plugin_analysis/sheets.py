@@ -11,8 +11,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ke_core.errors import BadData
-from ke_core.files import write_atomic
+from ke_core.plugin import BadData, write_atomic
 
 RISKY = frozenset("=+-@\uff1d\uff0b\uff0d\uff20|%")
 """A cell that begins with one of these may be taken for a formula or a command."""

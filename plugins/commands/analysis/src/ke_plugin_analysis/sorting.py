@@ -11,13 +11,17 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.queries import Phase
-from ke_core.data.results import CaseRecord, Interval
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
-from ke_core.results.agreement import Agreement, agreement
-from ke_core.results.intervals import bootstrap
-from ke_core.run.components import Chosen, Options, choose
+from ke_core.app import (
+    Agreement,
+    Catalog,
+    Options,
+    ResolvedComponent,
+    bootstrap,
+    measure_agreement,
+    reject_unused,
+    resolve_component,
+)
+from ke_core.plugin import CaseRecord, Interval, Phase
 
 Place = tuple[str, Phase, str, str]
 """Case, phase, style, query."""
@@ -28,7 +32,7 @@ NOT_SEEN = "the metric does not look at such answers"
 class Sorting:
     """A metric's ``labels``, which of them each answer bears, and why another answer bears none."""
 
-    chosen: Chosen
+    chosen: ResolvedComponent
     labels: tuple[str, ...]
     found: Mapping[Place, str]
     reasons: Mapping[Place, str]
@@ -64,9 +68,13 @@ class Sorted:
     apart: Mapping[str, int]
 
 
-def choose_sorting(catalog: Catalog, options: Options) -> list[Chosen]:
+def choose_sorting(catalog: Catalog, options: Options) -> list[ResolvedComponent]:
     """Every installed metric that sorts answers. Raises BadConfig for an option that is of none of them."""
-    chosen = [choose(catalog, "metric", name, options) for name in catalog.names("metric") if labels_of(catalog, name)]
+    chosen = [
+        resolve_component(catalog, "metric", name, options)
+        for name in catalog.names("metric")
+        if labels_of(catalog, name)
+    ]
     reject_unused(options, [each.spec for each in chosen])
     return chosen
 
@@ -78,7 +86,7 @@ def labels_of(catalog: Catalog, metric: str) -> tuple[str, ...]:
     return found
 
 
-def sort(chosen: Chosen, catalog: Catalog, records: Sequence[CaseRecord]) -> Sorting:
+def sort(chosen: ResolvedComponent, catalog: Catalog, records: Sequence[CaseRecord]) -> Sorting:
     """Every answer of ``records`` as the metric sorts it."""
     labels = labels_of(catalog, chosen.component.name)
     metric = chosen.build()
@@ -100,7 +108,7 @@ def compare_sorted(sorting: Sorting, by_hand: Mapping[Place, str], *, seed: int)
     units = [place[0] for place in by_hand if place in sorting.found]
     counts = Counter(both)
     why = Counter(sorting.reasons.get(place, NOT_SEEN) for place in by_hand if place not in sorting.found)
-    found = agreement([a for a, _b in both], [b for _a, b in both], seed=seed, units=units) if both else None
+    found = measure_agreement([a for a, _b in both], [b for _a, b in both], seed=seed, units=units) if both else None
     return Sorted(
         sorting=sorting,
         n=len(by_hand),

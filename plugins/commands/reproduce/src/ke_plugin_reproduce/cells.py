@@ -20,17 +20,24 @@ from typing import Literal
 
 from attrs import define, evolve, field, frozen
 
-from ke_core.data.records import Probed, Replied, unanswered
-from ke_core.engine.absent import NO_MODEL
-from ke_core.errors import BadRun, KEError
-from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import LanguageModel, Progress
-from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, Resolved, complete, resolve, run
-from ke_core.run.phases import watched
-from ke_core.run.recorded import Datasets
-from ke_core.run.recorder import failures
-from ke_core.run.session import ModelChoice
+from ke_core.app import (
+    NO_MODEL,
+    Catalog,
+    Datasets,
+    EvalRequest,
+    ModelChoice,
+    Probed,
+    Replied,
+    ResolvedRun,
+    RunFolder,
+    complete_job,
+    count_failures,
+    measured_phase,
+    resolve_request,
+    run_job,
+    unanswered,
+)
+from ke_core.plugin import BadRun, KEError, LanguageModel, Progress
 
 
 @frozen(kw_only=True)
@@ -64,7 +71,7 @@ Told = Callable[[Cell, Result | None], object]
 """Called with a cell and None when it begins, and with its result when it ends."""
 
 
-def finished(found: Resolved, folder: Path, catalog: Catalog) -> bool:
+def finished(found: ResolvedRun, folder: Path, catalog: Catalog) -> bool:
     """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights,
     nor what the editor rests on.
 
@@ -141,16 +148,16 @@ class CellRunner:
         return evolve(made, seconds=perf_counter() - started)
 
     def _run(self, cell: Cell) -> Result:
-        with watched("reading the dataset") as reading:
-            found = resolve(cell.request, self.catalog, read=self._datasets)
+        with measured_phase("reading the dataset") as reading:
+            found = resolve_request(cell.request, self.catalog, read=self._datasets)
         if finished(found, cell.folder, self.catalog):
-            return Result(cell=cell, known=True, failures=failures(RunFolder.open(cell.folder).read()))
-        with watched("loading the model") as loading:
+            return Result(cell=cell, known=True, failures=count_failures(RunFolder.open(cell.folder).read()))
+        with measured_phase("loading the model") as loading:
             model = self._load(cell.request.model) if found.editor_spec.needs_model else None
-            job = complete(found, self.catalog, self.progress, model=model)
+            job = complete_job(found, self.catalog, self.progress, model=model)
         job = evolve(job, before=(reading, loading))
         try:
-            ended = run(job, RunFolder.create(cell.folder, job.spec, job.files))
+            ended = run_job(job, RunFolder.create(cell.folder, job.spec, job.files))
         except BaseException:
             self._choice = self._model = None  # nobody knows what it did to the model: the next cell loads it afresh
             raise

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ke_core.plugins.faults import reason
-from ke_core.plugins.manager import Plugins
+from ke_core.app import Plugins, one_line_reason
 from ke_plugin_reproduce.reading import HINT, read, tables
 from ke_testing.promises import Kept
 
@@ -17,6 +16,8 @@ def table_checks(plugin: str, plugins: Plugins) -> Iterator[Kept]:
         try:
             read(spec.text(), where=spec.name)
         except Exception as error:  # noqa: BLE001  a plugin may fail in any way
-            yield Kept(promise=promise, outcome="broken", found=reason(error), do=getattr(error, "hint", "") or HINT)
+            yield Kept(
+                promise=promise, outcome="broken", found=one_line_reason(error), do=getattr(error, "hint", "") or HINT
+            )
         else:
             yield Kept(promise=promise)

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from ke_benchmarks.audit.bank import as_rule
 from ke_benchmarks.audit.contamination import contamination, draw, tally
-from ke_core.data.queries import EFFICACY, Case
-from ke_core.data.statistics import count
-from ke_core.errors import BadData
+from ke_core.app import count_cases
+from ke_core.plugin import EFFICACY, BadData, Case
 
 PER_CASE = "queries per case"
 TESTED, TESTED_EACH = "tested queries per case", "tested queries per case and aspect"
@@ -30,7 +29,7 @@ def counted(cases: Sequence[Case]) -> dict[str, float]:
     tests = [probe for case in cases for probe in case.probes if probe.asked("after") and probe.aspect != EFFICACY]
     tested = sum(len(probe.queries) for probe in tests) / len(cases)
     mean = {TESTED: tested, TESTED_EACH: tested / len({probe.aspect for probe in tests})} if tests else {}
-    return {**count(cases), PER_CASE: asked.total() / len(cases), **each, **mean}
+    return {**count_cases(cases), PER_CASE: asked.total() / len(cases), **each, **mean}
 
 
 def audited(cases: Sequence[Case], edited: int) -> dict[str, float]:

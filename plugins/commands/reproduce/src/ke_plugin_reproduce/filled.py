@@ -7,15 +7,15 @@ from enum import Enum
 
 from attrs import frozen
 
-from ke_core.data.results import SHARE, Interval, Score
-from ke_core.results.aggregate import PART, TESTED
+from ke_core.app import PART_TAG, TESTED
+from ke_core.plugin import SHARE, Interval, MetricScore
 from ke_plugin_reproduce.table import Pick, Printed, Reproduction
 
 HALF_A_DIGIT = 0.05
 """Tables print one decimal: two numbers that round alike are the same."""
 
 
-WHOLE = {PART: "edited", TESTED: "yes"}
+WHOLE = {PART_TAG: "edited", TESTED: "yes"}
 """What all cases are where no control is asked, and where the dataset has no buckets."""
 
 
@@ -78,7 +78,7 @@ class Measured:
     notes: tuple[str, ...] = ()
 
 
-def picked(scores: Sequence[Score], pick: Pick) -> Measured:
+def picked(scores: Sequence[MetricScore], pick: Pick) -> Measured:
     """The score that ``pick`` names, as a table prints it. Where nothing divides a run, its whole is the part asked."""
     undivided = [tag for tag in WHOLE if not any(tag in score.tags for score in scores)]
     if any(pick.tags.get(tag, WHOLE[tag]) != WHOLE[tag] for tag in undivided):
@@ -130,7 +130,7 @@ def _status(value: float, low: float | None, high: float | None, printed: Printe
     return Status.MATCHES if same else Status.DIFFERS
 
 
-def _of(score: Score, pick: Pick) -> Measured:
+def _of(score: MetricScore, pick: Pick) -> Measured:
     if pick.what == "n":
         return Measured(value=float(score.n), n=score.n)
     if score.value is None:
@@ -143,7 +143,7 @@ def _of(score: Score, pick: Pick) -> Measured:
     return Measured(value=scale * score.value, n=score.n, interval=interval, notes=notes)
 
 
-def _scale(score: Score, pick: Pick) -> float:
+def _scale(score: MetricScore, pick: Pick) -> float:
     if pick.what == "count":
         return float(score.n)
     printed = 100.0 if score.measure == SHARE else 1.0

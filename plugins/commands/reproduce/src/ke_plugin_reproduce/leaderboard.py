@@ -9,22 +9,31 @@ from typing import Any
 from attrs import field, frozen
 from rich.console import Group, RenderableType
 
-from ke_core.data.codec import to_json
-from ke_core.data.results import Score
-from ke_core.data.runspec import DataRef, ModelRef
-from ke_core.engine.absent import NO_MODEL
-from ke_core.errors import BadConfig, BadRun
-from ke_core.plugins.catalog import Catalog
-from ke_core.report.clean import one_line
-from ke_core.report.footer import WARNING, warnings
-from ke_core.report.grid import AFTER
-from ke_core.report.load import load
-from ke_core.report.naming import names
-from ke_core.report.numbers import interval, number, shown_unit
-from ke_core.report.run import Column, Reported, columns
-from ke_core.report.text import literal, plain_table, titled
-from ke_core.results.aggregate import TESTED
-from ke_core.results.folder import SCORES, runs_in
+from ke_core.app import (
+    AFTER,
+    NO_MODEL,
+    SCORES,
+    TESTED,
+    WARNING,
+    Catalog,
+    DataRef,
+    MetricColumn,
+    ModelRef,
+    Reported,
+    format_interval,
+    format_score,
+    judge_warnings,
+    literal,
+    load_report,
+    metric_columns,
+    one_line,
+    plain_table,
+    run_names,
+    runs_in,
+    shown_unit,
+    titled,
+)
+from ke_core.plugin import BadConfig, BadRun, MetricScore, to_json
 from ke_plugin_reproduce.ranking import Rank, ranks
 from ke_plugin_reproduce.summary import failed_in
 
@@ -38,7 +47,7 @@ class Place:
     rank: Rank
     name: str
     style: str
-    score: Score
+    score: MetricScore
     path: str
 
 
@@ -48,7 +57,7 @@ class Table:
 
     dataset: DataRef
     model: ModelRef
-    column: Column
+    column: MetricColumn
     places: tuple[Place, ...]
     less: bool = False
     alike: bool = True
@@ -83,10 +92,14 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
         )
     tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
     if not tables:
-        known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in columns(runs))
+        known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in metric_columns(runs))
         raise BadConfig(f"no run has a number for {by or 'any column'}", hint=f"there are: {', '.join(known)}")
     return Leaderboard(
-        tables=tuple(tables), open=tuple(unfinished), failed=failed, damaged=damaged, warnings=tuple(warnings(runs))
+        tables=tuple(tables),
+        open=tuple(unfinished),
+        failed=failed,
+        damaged=damaged,
+        warnings=tuple(judge_warnings(runs)),
     )
 
 
@@ -154,7 +167,7 @@ def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str],
             if not found.finished:
                 unfinished.append(name)
                 continue
-            runs.append(load(found, catalog))
+            runs.append(load_report(found, catalog))
         except BadRun as error:
             damaged[name] = str(error)
     return runs, damaged, unfinished
@@ -186,13 +199,13 @@ def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[
 
 def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> Table | None:
     """The runs in order; None where none has a number for ``by``. Of two styles of a run each has its place."""
-    column = next((one for one in columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
+    column = next((one for one in metric_columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
     if column is None:
         return None
     less = any(column.place in run.less for run in runs)
     rows = [
         (name, style, score, run.path)
-        for name, run in zip(names(runs), runs, strict=True)
+        for name, run in zip(run_names(runs), runs, strict=True)
         for style in run.styles(AFTER)
         if (score := _score(run, column, style)) is not None and score.value is not None
     ]
@@ -212,7 +225,7 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
     )
 
 
-def _score(run: Reported, column: Column, style: str) -> Score | None:
+def _score(run: Reported, column: MetricColumn, style: str) -> MetricScore | None:
     """Of all cases; without those for training alone where the dataset's published score leaves them out."""
     return run.score(column, AFTER, style, (TESTED, "yes")) or run.score(column, AFTER, style)
 
@@ -230,7 +243,14 @@ def _drawn(found: Table) -> Group:
     for place in found.places:
         rank = str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"
         count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
-        cells = (rank, place.name, place.style, number(place.score), interval(place.score) or "none", count)
+        cells = (
+            rank,
+            place.name,
+            place.style,
+            format_score(place.score),
+            format_interval(place.score) or "none",
+            count,
+        )
         shown.add_row(*map(literal, cells))
     values = " in ".join(filter(None, ("value", shown_unit(measure))))
     better = ", less is better" if found.less else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from ke_core.run.session import ModelChoice
+from ke_core.app import ModelChoice
 from ke_plugin_reproduce.table import PaperModel
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from ke_core.data.results import Interval
+from ke_core.plugin import Interval
 
 
 @frozen(kw_only=True)

@@ -9,12 +9,8 @@ from typing import Any
 from attrs import frozen
 
 from ke_benchmarks.reproductions import ReproductionSpec
-from ke_core.data.reading import parse_toml
-from ke_core.datasets.reading import fitted
-from ke_core.errors import BadData, PluginConflict, UnknownComponent
-from ke_core.plugins.faults import taken
-from ke_core.plugins.manager import Plugins
-from ke_core.plugins.offers import offered
+from ke_core.app import Plugins, name_conflict, registered_specs
+from ke_core.plugin import BadData, PluginConflict, UnknownComponent, parse_toml, structure_record
 from ke_plugin_reproduce.table import ColumnLayout, Pick, Printed, Reproduction, RowLayout, Setup
 
 HINT = "docs/reproducing.md explains every field; ke reproduce NAME --show prints a file to start from"
@@ -59,12 +55,12 @@ def tables(plugins: Plugins) -> Tables:
     by_name: dict[str, ReproductionSpec] = {}
     by_plugin: dict[str, list[ReproductionSpec]] = {}
     clashes: dict[str, PluginConflict] = {}
-    for plugin, specs in offered(plugins, "ke_reproductions", ReproductionSpec):
+    for plugin, specs in registered_specs(plugins, "ke_reproductions", ReproductionSpec):
         by_plugin[plugin] = specs
         for spec in specs:
             if spec.name in by_name:
                 owner = next(name for name, theirs in by_plugin.items() if spec.name in {one.name for one in theirs})
-                clashes[spec.name] = taken(f"reproduction {spec.name!r}", owner, plugin)
+                clashes[spec.name] = name_conflict(f"reproduction {spec.name!r}", owner, plugin)
                 plugins.mark_broken(plugin, clashes[spec.name])
                 break
             by_name[spec.name] = spec
@@ -113,7 +109,7 @@ def _text(path: Path) -> str:
 
 def read(text: str, *, where: str) -> Reproduction:
     """The table of a file's text, every cell's settings checked. Raises BadData: file, row, field."""
-    found = fitted(parse_toml(text, where, hint=HINT), Reproduction, where=where, hint=HINT)
+    found = structure_record(parse_toml(text, where, hint=HINT), Reproduction, where=where, hint=HINT)
     for number, row in enumerate(found.rows, start=1):
         counted = [("labels", row.labels, found.labels), ("printed", row.printed, found.columns)]
         counted += [("picks", row.picks, found.columns)] if row.picks else []
@@ -140,7 +136,7 @@ def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> Cel
     layers = [table.set, column.set, row.set]
     own = row.picks[index] if row.picks else {}
     setups = tuple(
-        fitted(_merged([*layers, one, other]), Setup, where=where, hint=HINT)
+        structure_record(_merged([*layers, one, other]), Setup, where=where, hint=HINT)
         for one in column.over or ({},)
         for other in row.over or ({},)
     )
@@ -155,7 +151,9 @@ def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> Cel
         wanted=tuple(
             Wanted(
                 setups=setups,
-                pick=fitted(_merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT),
+                pick=structure_record(
+                    _merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT
+                ),
                 printed=_printed(value, where),
             )
             for part, value in zip(parts, values, strict=True)

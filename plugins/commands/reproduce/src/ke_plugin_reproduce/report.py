@@ -11,9 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.data.codec import to_json
-from ke_core.report.markup import escaped, table_row
-from ke_core.report.text import literal, plain_table, titled
+from ke_core.app import escaped, literal, plain_table, table_row, titled
+from ke_core.plugin import to_json
 from ke_plugin_reproduce.filled import FilledTable, Part, Status
 from ke_plugin_reproduce.table import Printed
 

@@ -7,18 +7,20 @@ from functools import cached_property
 
 from attrs import define, evolve, field, fields_dict, frozen
 
-from ke_core.data.codec import canonical, to_json
-from ke_core.data.queries import Case
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadConfig, BadData, KEError
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import split
-from ke_core.protocols import Dataset
-from ke_core.run.components import DATA_DIR, Chosen, Options, choose, with_flag
-from ke_core.run.evaluation import EvalRequest
-from ke_core.run.recorded import Datasets
-from ke_core.run.session import ModelChoice
-from ke_core.specs import JudgeSpec
+from ke_core.app import (
+    DATA_DIR,
+    Catalog,
+    Datasets,
+    EvalRequest,
+    ModelChoice,
+    Options,
+    Plan,
+    ResolvedComponent,
+    resolve_component,
+    split_options,
+    with_flag,
+)
+from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, to_json
 from ke_plugin_reproduce.models import Seat, seated
 from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, Wanted, cells
 from ke_plugin_reproduce.table import Pick, Reproduction, Setup
@@ -95,7 +97,7 @@ class Shelf:
                 self._holds[key] = False
         return self._holds[key]
 
-    def _open(self, chosen: Chosen, key: str) -> tuple[Dataset, list[Case]]:
+    def _open(self, chosen: ResolvedComponent, key: str) -> tuple[Dataset, list[Case]]:
         if key in self._missing:
             raise self._missing[key]
         try:
@@ -104,11 +106,13 @@ class Shelf:
             self._missing[key] = error
             raise
 
-    def _chosen(self, request: EvalRequest) -> tuple[Chosen, str]:
+    def _chosen(self, request: EvalRequest) -> tuple[ResolvedComponent, str]:
         """The dataset with its options, and what stands for both."""
         spec = self.catalog.spec("dataset", request.dataset)
         options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
-        found = choose(self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts))
+        found = resolve_component(
+            self.catalog, "dataset", request.dataset, with_flag(spec, options, "prompts", request.prompts)
+        )
         return found, canonical([request.dataset, to_json(found.config)])
 
 
@@ -208,7 +212,7 @@ class Planner:
 
     @staticmethod
     def _split(setup: Setup) -> dict[str, dict[str, str]]:
-        return split(f"{name}={value}" for name, value in setup.options.items())
+        return split_options(f"{name}={value}" for name, value in setup.options.items())
 
     def _of_judge(self, setup: Setup) -> Options:
         prefix = self._prefix("judge", setup.judge)

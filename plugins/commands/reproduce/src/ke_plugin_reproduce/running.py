@@ -7,17 +7,8 @@ from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
-from ke_core.data.codec import digest
-from ke_core.data.queries import Case
-from ke_core.data.results import Score
-from ke_core.errors import KEError
-from ke_core.plugins.catalog import Catalog
-from ke_core.protocols import Progress
-from ke_core.results.agreement import warning
-from ke_core.results.folder import RunFolder
-from ke_core.results.measured import read_scores
-from ke_core.run.evaluation import judge, score
-from ke_core.run.judges import Asking
+from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge_folder, read_scores, score_folder
+from ke_core.plugin import Case, KEError, MetricScore, Progress, digest
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result, Told
 from ke_plugin_reproduce.counts import audited, counted
 from ke_plugin_reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
@@ -66,7 +57,7 @@ class Runs:
     root: Path
     progress: Progress
     _runner: CellRunner = field(init=False)
-    _scores: dict[str, tuple[Score, ...]] = field(factory=dict)
+    _scores: dict[str, tuple[MetricScore, ...]] = field(factory=dict)
     _why: dict[str, str] = field(factory=dict)
     _warned: dict[str, str] = field(factory=dict)
     _counts: dict[tuple[Source, str], Mapping[str, float]] = field(factory=dict)
@@ -109,7 +100,7 @@ class Runs:
             if need.judge:
                 self._judge(folder, need)
             found = read_scores(folder)
-            self._scores[key], self._warned[key] = found.scores, warning(found.judge)
+            self._scores[key], self._warned[key] = found.scores, agreement_warning(found.judge)
         except KEError as error:
             self._why[key] = _reason(str(error), error.hint)
 
@@ -117,10 +108,10 @@ class Runs:
         """By a judge that asks a model, after the run."""
         assert self.means.judge_model is not None
         request = need.request
-        asking = Asking(model=self.means.judge_model, progress=self.progress)
+        asking = JudgeModel(model=self.means.judge_model, progress=self.progress)
         where = request.data_dir
-        judge(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
-        score(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
+        judge_folder(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
+        score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
 
     def _part(self, plan: PlannedTable, one: PartPlan) -> Part:
         printed = one.wanted.printed

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.data.reading import loads
-from ke_core.files import write_atomic
-from ke_core.results.lines import to_bytes
+from ke_core.app import to_bytes
+from ke_core.plugin import loads, write_atomic
 from ke_plugin_reproduce.cells import Cell, Result
 
 SUMMARY = "sweep.json"

@@ -10,18 +10,19 @@ from pathlib import Path
 
 from attrs import evolve, field, fields_dict, frozen
 
-from ke_core.data.codec import digest, to_json
-from ke_core.data.runspec import Plan
-from ke_core.errors import KEError
-from ke_core.model_sources import find
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import configure
-from ke_core.results.folder import RunFolder
-from ke_core.run.components import DATA_DIR
-from ke_core.run.evaluation import EvalRequest, Resolved, resolve
-from ke_core.run.recorded import Datasets
-from ke_core.run.session import ModelChoice
-from ke_core.specs import EditorSpec, ModelRequest
+from ke_core.app import (
+    DATA_DIR,
+    Catalog,
+    Datasets,
+    EvalRequest,
+    ModelChoice,
+    Plan,
+    ResolvedRun,
+    RunFolder,
+    configure,
+    resolve_request,
+)
+from ke_core.plugin import EditorSpec, KEError, ModelRequest, digest, find_model, to_json
 from ke_plugin_reproduce.cells import Cell, finished
 from ke_plugin_reproduce.sweep_file import SweepFile
 
@@ -69,7 +70,7 @@ class Planned:
     """
 
     cell: Cell
-    found: Resolved | None = None
+    found: ResolvedRun | None = None
     done: bool = False
     begun: bool = False
     error: KEError | None = field(default=None, eq=False)
@@ -98,7 +99,7 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[Planned]:
     read = Datasets()
     for cell in cells:
         try:
-            found = resolve(cell.request, catalog, read=read)
+            found = resolve_request(cell.request, catalog, read=read)
             found.groups()
         except KEError as error:
             yield Planned(cell=cell, error=error)
@@ -120,7 +121,7 @@ def _refuse_unknown(sweep: SweepFile, catalog: Catalog) -> None:
     datasets = [catalog.spec("dataset", name) for name in sweep.datasets]
     how = ModelRequest(id="", **sweep.model)
     for model in sweep.models:
-        find(model, how, catalog)
+        find_model(model, how, catalog)
     specs = {spec.prefix: spec for spec in (*editors, *datasets)}
     for prefix, spec in specs.items():
         varied = {name: values[0] for name, values in sweep.vary.get(prefix, {}).items()}

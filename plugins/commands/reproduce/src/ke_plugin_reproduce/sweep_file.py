@@ -25,10 +25,7 @@ from typing import Any, Literal, get_args
 
 from attrs import field, fields, fields_dict, frozen
 
-from ke_core.data.queries import Form
-from ke_core.data.reading import read_toml
-from ke_core.errors import BadConfig
-from ke_core.specs import ModelRequest
+from ke_core.plugin import BadConfig, Form, ModelRequest, read_toml
 
 Options = Mapping[str, Mapping[str, str]]
 Varied = Mapping[str, Mapping[str, tuple[str, ...]]]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from ke_core.data.queries import Form, Phase
+from ke_core.plugin import Form, Phase
 
 Printed = float | str | None
 """A number; words in its place (``<1``, ``OOM``); None where nothing is printed (a figure's points), and no words

@@ -18,16 +18,8 @@ from typing import Any
 from attrs import evolve, field, frozen, make_class
 
 from ke_benchmarks.reproductions import ReproductionSpec
-from ke_core.data.facts import Edit
-from ke_core.data.records import OWN
-from ke_core.data.results import Answer, Reply
-from ke_core.errors import UnsupportedChange
-from ke_core.plugins.catalog import Catalog, Offer, read
-from ke_core.plugins.manager import Installed, discover
-from ke_core.protocols import Ask, Editor, Session
-from ke_core.run.blinding import ByOpaqueId
-from ke_core.run.session import ModelChoice
-from ke_core.specs import EditorSpec, ModelSpec
+from ke_core.app import OWN, ByOpaqueId, Catalog, Installed, ModelChoice, Registration, discover, read_catalog
+from ke_core.plugin import Answer, Ask, Edit, Editor, EditorSpec, ModelSpec, Reply, Session, UnsupportedChange
 from ke_plugin_reproduce.filled import FilledTable, Part, Status
 from ke_plugin_reproduce.reading import Wanted, cells
 from ke_plugin_reproduce.reading import read as read_table
@@ -165,17 +157,19 @@ def _parts(table: FilledTable) -> Iterator[Part]:
 
 def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[str], str]) -> Catalog:
     """What is installed, with stand-ins for every editor that the tables name and a source of scripted models."""
-    installed = read(discover())
+    installed = read_catalog(discover())
     options = _options(tables)
     here = Installed(name=SOURCE, module=__name__)
     editors = {
-        name: Offer(spec=_editor(installed, name, options.get(name, set()), says, own=OWN in styles), plugin=here)
+        name: Registration(
+            spec=_editor(installed, name, options.get(name, set()), says, own=OWN in styles), plugin=here
+        )
         for name, styles in _editors(tables).items()
     }
     source: ModelSpec = ModelSpec(
         name=SOURCE, summary="says what a test says", config=NoOptions, build=lambda _request: ScriptedModel(model)
     )
-    models = {SOURCE: Offer(spec=source, plugin=here)}
+    models = {SOURCE: Registration(spec=source, plugin=here)}
     return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
 
 

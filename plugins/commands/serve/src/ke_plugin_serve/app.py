@@ -15,10 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ke_core.errors import BadData, KEError, UnsupportedChange, UnsupportedEdit
-from ke_core.protocols import Edited
-from ke_core.run.edit_files import given_fields
-from ke_core.run.lines import Place
+from ke_core.app import SourceLine, given_fields
+from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
 from ke_plugin_serve import asked, replies, wire
 from ke_plugin_serve.asked import Asked, Manner
 from ke_plugin_serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_from
@@ -219,7 +217,7 @@ def build_app(routes: Routes, token: str) -> Starlette:
 
 
 def _kept(raw: object, number: int) -> Kept:
-    place = Place(file=f"edits[{number}]")
+    place = SourceLine(file=f"edits[{number}]")
     if not isinstance(raw, dict):
         raise BadData(f"{place} is not an object", hint="an edit is an object: prompt, subject, target_new")
     return kept_from(raw if "source" in given_fields(raw) else {**raw, "source": "ke serve"}, place)

@@ -15,11 +15,7 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from ke_core.data.codec import digest
-from ke_core.data.prompts import Decoding, Parse, Prompt
-from ke_core.data.queries import Form
-from ke_core.protocols import Question
-from ke_core.specs import EditorSpec
+from ke_core.plugin import Decoding, EditorSpec, Form, Parse, Prompt, Question, digest
 from ke_plugin_serve.wire import BadRequest, flag, listed, number, refuse, text, whole, words
 
 MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200

@@ -11,10 +11,8 @@ from typing import Any, Self
 
 from attrs import define, field, frozen
 
-from ke_core.data.facts import Edit, SourcedEdit
-from ke_core.errors import BadData, KEError
-from ke_core.run.edit_files import edit_from, given_fields, normalized, rows
-from ke_core.run.lines import Place, records_in
+from ke_core.app import SourceLine, edit_from, given_fields, normalize_statement, parse_lines, read_rows
+from ke_core.plugin import BadData, Edit, KEError, SourcedEdit
 from ke_plugin_serve.wire import DEEPEST, nesting
 
 LONGEST = 2000  # characters of a statement: a fact, not a page
@@ -49,7 +47,7 @@ class Kept:
     @cached_property
     def said(self) -> str:
         """What an edit says, however it was given: no two active edits say the same."""
-        return normalized(self.edit.statement)
+        return normalize_statement(self.edit.statement)
 
     def fields(self) -> dict[str, Any]:
         """As they were given, with source and date, so that what is read again has not come from there today."""
@@ -126,7 +124,7 @@ class Bank:
         by_statement = {one.said: one for one in self.edits.values()}
         found: dict[str, Kept] = {}
         for name in names:
-            one = self.edits.get(name) or by_statement.get(normalized(name))
+            one = self.edits.get(name) or by_statement.get(normalize_statement(name))
             if one is None:
                 raise UnknownEdit(f"no active edit is called {name[:80]!r}", hint="ke serve edits list shows them")
             found[one.edit.id] = one
@@ -177,7 +175,7 @@ def _may_replace(old: Kept, new: Kept, *, replace: bool) -> None:
         )
 
 
-def kept_from(raw: Mapping[str, Any], place: Place) -> Kept:
+def kept_from(raw: Mapping[str, Any], place: SourceLine) -> Kept:
     """Return the edit in a record of an edit file or a request. Raises BadData if the state file could not hold it."""
     sourced = edit_from(raw, place)
     if len(sourced.edit.statement) > LONGEST:
@@ -201,9 +199,9 @@ def _unwritable(value: object) -> str:
     return ""
 
 
-def _check_readable(kept: Kept, place: Place) -> None:
+def _check_readable(kept: Kept, place: SourceLine) -> None:
     """Read the line that will be saved, as a restart does. Raises BadData if the result is another edit."""
-    ((raw, _place),) = records_in(_line(kept.fields()).decode(), of=str(place))
+    ((raw, _place),) = parse_lines(_line(kept.fields()).decode(), of=str(place))
     again = edit_from(raw, place)
     if again != kept.sourced:
         raise BadData(f"{place} would be read as another edit after a restart: {again.edit.statement[:80]!r}")
@@ -222,7 +220,7 @@ def fields_of(sourced: SourcedEdit) -> dict[str, str]:
 def read_bank(path: Path) -> Bank:
     """Read the edits in a file: JSON lines, one JSON list, or CSV. Raises BadData."""
     try:
-        return Bank.of(kept_from(raw, place) for raw, place in rows(path))
+        return Bank.of(kept_from(raw, place) for raw, place in read_rows(path))
     except Contradiction as error:
         raise BadData(f"{path}: {error.message}", hint="leave one of them out") from error
 

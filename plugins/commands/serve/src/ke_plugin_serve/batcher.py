@@ -9,9 +9,7 @@ from typing import TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.data.results import Reply
-from ke_core.errors import PluginBroken
-from ke_core.protocols import Edited, Question
+from ke_core.plugin import Edited, PluginBroken, Question, Reply
 
 T = TypeVar("T")
 Waiting = tuple[Question, "asyncio.Future[Reply]"]

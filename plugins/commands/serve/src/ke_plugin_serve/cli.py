@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import (
+    App,
+    count_noun,
+    edit_from_sentence,
+    err,
+    literal,
+    model_choice,
+    out,
+    plain_table,
+    progress,
+    split_options,
+)
+from ke_core.app import options as shared
 
 if TYPE_CHECKING:
     from ke_plugin_serve.opening import ServeRequest
@@ -91,9 +102,6 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 
 def _serve(app: App, given: dict[str, Any]) -> None:
-    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
-    from ke_core.report.numbers import counted  # noqa: PLC0415
-    from ke_core.report.text import literal  # noqa: PLC0415
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
     from ke_plugin_serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
     from ke_plugin_serve.guarding import Limits  # noqa: PLC0415  starlette
@@ -118,14 +126,14 @@ def _serve(app: App, given: dict[str, Any]) -> None:
 
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
-            what = f"{served.spec.name} in front of {served.session.model.id}, {counted(len(served.bank), 'edit')}"
+            what = f"{served.spec.name} in front of {served.session.model.id}, {count_noun(len(served.bank), 'edit')}"
             for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
                 if line:
                     console.print(literal(line), soft_wrap=True)
 
         limits = Limits(concurrent=given["max_requests"])
         ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
-        answered = f"{counted(ended.questions, 'question')} in {counted(ended.batches, 'batch', 'batches')}"
+        answered = f"{count_noun(ended.questions, 'question')} in {count_noun(ended.batches, 'batch', 'batches')}"
         console.print(literal(f"ended; answered {answered}"), soft_wrap=True)
     if ended.busy:
         _leave()
@@ -143,14 +151,12 @@ USUAL = 256
 
 
 def _request(given: dict[str, Any]) -> ServeRequest:
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split  # noqa: PLC0415
     from ke_plugin_serve.opening import ServeRequest  # noqa: PLC0415
 
     return ServeRequest(
         editor=given["editor"],
         model=model_choice(given),
-        options=split(given["options"]),
+        options=split_options(given["options"]),
         edits=given["edits"],
         state=given["state"],
         seed=given["seed"],
@@ -166,7 +172,7 @@ def _name(reference: str) -> str:
 def _need_server() -> None:
     missing = [name for name in NEEDS if find_spec(name) is None]
     if missing:
-        from ke_core.errors import KEError  # noqa: PLC0415  no need for it otherwise
+        from ke_core.plugin import KEError  # noqa: PLC0415  no need for it otherwise
 
         raise KEError(f"ke serve needs {' and '.join(missing)}", hint="pip install ke-plugin-serve")
 
@@ -203,13 +209,12 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
         raise click.UsageError("edits come from --edits FILE or from sentences: say one of them")
     if subject and len(sentences) != 1:
         raise click.UsageError("--subject goes with one sentence")
-    from ke_core.run.edit_files import from_sentence  # noqa: PLC0415
     from ke_plugin_serve.bank import fields_of, read_bank  # noqa: PLC0415  the data model
 
     if file is not None:
         raw = [one.fields() for one in read_bank(file).edits.values()]
     elif subject:
-        raw = [fields_of(from_sentence(sentences[0], subject))]
+        raw = [fields_of(edit_from_sentence(sentences[0], subject))]
     else:
         raw = [{"statement": sentence} for sentence in sentences]
     done = _client(url).add(raw, replace=replace)
@@ -244,8 +249,6 @@ def list_(*, as_json: bool, url: str) -> None:
     if as_json:
         shared.print_json(found)
         return
-    from ke_core.cli.console import out  # noqa: PLC0415  rich
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
 
     table = plain_table("id", "statement", "source", "date")
     for one in found:
@@ -260,8 +263,6 @@ def _client(url: str) -> Any:
 
 
 def _say(*lines: str) -> None:
-    from ke_core.cli.console import out  # noqa: PLC0415  rich
-    from ke_core.report.text import literal  # noqa: PLC0415
 
     for line in lines:
         out().print(literal(line), soft_wrap=True)

@@ -12,9 +12,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from attrs import field, frozen
 
-from ke_core.data.reading import loads
-from ke_core.errors import KEError
-from ke_core.web import beginning, is_loopback, read_at_most
+from ke_core.plugin import KEError, is_loopback, loads, read_at_most, read_error_body
 
 ADDED, REMOVED = ("added", "replaced", "known", "count"), ("removed", "count")
 """What an answer to a change holds."""
@@ -90,7 +88,7 @@ def _is_http(url: str) -> bool:
 
 def _said(error: HTTPError) -> str:
     try:
-        return str(loads(beginning(error))["error"]["message"])
+        return str(loads(read_error_body(error))["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"{error.code} {error.reason}"
 

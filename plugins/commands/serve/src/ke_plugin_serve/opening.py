@@ -10,16 +10,19 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.data.facts import Edit
-from ke_core.errors import BadConfig, UnsupportedEdit
-from ke_core.model_sources import find
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
-from ke_core.protocols import Edited, Editor, Progress, RemoteModel, Session
-from ke_core.run.asking import refuse_weightless
-from ke_core.run.components import Options, choose
-from ke_core.run.session import ModelChoice, open_session
-from ke_core.specs import EditorSpec
+from ke_core.app import Catalog, ModelChoice, Options, open_session, refuse_weightless, reject_unused, resolve_component
+from ke_core.plugin import (
+    BadConfig,
+    Edit,
+    Edited,
+    Editor,
+    EditorSpec,
+    Progress,
+    RemoteModel,
+    Session,
+    UnsupportedEdit,
+    find_model,
+)
 from ke_plugin_serve.bank import Bank
 from ke_plugin_serve.state import State, first_edits, held
 
@@ -75,7 +78,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     assert isinstance(spec, EditorSpec)
     reject_unused(request.options, [spec])
     own = {**spec.served, **request.options.get(spec.prefix, {})}
-    chosen = choose(catalog, "editor", request.editor, {spec.prefix: own})
+    chosen = resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
     if not spec.needs_model:
         raise BadConfig(f"editor {spec.name} answers without a model: there is nothing to serve")
     if gold := spec.oracle(chosen.config):
@@ -87,7 +90,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     with held(path, request.edits) if path else nullcontext() as state:
         bank, notice = first_edits(state, request.edits)
         editor: Editor = chosen.build()
-        source_spec, how = find(request.model.reference, request.model.how, catalog)
+        source_spec, how = find_model(request.model.reference, request.model.how, catalog)
         model = request.model.load(catalog, progress)
         refuse_weightless(spec, model)
         if isinstance(model, RemoteModel):

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from attrs import asdict
 
-from ke_core import errors
-from ke_core.data.results import Answer, Failure, Reply
+from ke_core.app import errors
+from ke_core.plugin import Answer, Failure, Reply
 from ke_plugin_serve.asked import WHOLE, Asked
 from ke_plugin_serve.wire import BadRequest
 

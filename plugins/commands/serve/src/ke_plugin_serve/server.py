@@ -13,8 +13,7 @@ from types import FrameType
 import uvicorn
 from attrs import field, frozen
 
-from ke_core.errors import BadConfig, KEError
-from ke_core.web import is_loopback
+from ke_core.plugin import BadConfig, KEError, is_loopback
 from ke_plugin_serve.app import Routes, build_app
 from ke_plugin_serve.asked import Manner
 from ke_plugin_serve.batcher import Batcher

@@ -14,10 +14,8 @@ from pathlib import Path
 
 from attrs import define
 
-from ke_core.errors import BadConfig, KEError
-from ke_core.files import explained, sha256_of, write_atomic
-from ke_core.run.edit_files import STATE
-from ke_core.run.lines import records
+from ke_core.app import STATE_FIELD, read_lines
+from ke_core.plugin import BadConfig, KEError, file_errors, sha256_of, write_atomic
 from ke_plugin_serve.bank import Bank, lines_of, read_bank
 
 try:
@@ -54,7 +52,7 @@ class State:
                 f"{self.path} was changed by another program, and saving would overwrite that",
                 hint="start ke serve again, which reads it; edits are added with ke serve edits add --edits FILE",
             )
-        header = f"{json.dumps({STATE: VERSION, INPUT: self.input_sha256})}\n".encode()
+        header = f"{json.dumps({STATE_FIELD: VERSION, INPUT: self.input_sha256})}\n".encode()
         content = header + lines_of(bank)
         write_atomic(self.path, content)
         self._seen = hashlib.sha256(content).digest()
@@ -88,7 +86,7 @@ def held(path: Path, edits: Path | None) -> Iterator[State]:
     Raises BadConfig if the file is not a state file, KEError if another server has it.
     """
     lock = path.with_name(f".{path.name}.lock")
-    with explained(f"cannot write {lock}"):
+    with file_errors(f"cannot write {lock}"):
         lock.parent.mkdir(parents=True, exist_ok=True)
         stream = lock.open("ab")
     with stream:
@@ -105,9 +103,9 @@ def held(path: Path, edits: Path | None) -> Iterator[State]:
 
 def _input_of(path: Path) -> str:
     """Return the input's SHA-256 from the header of a state file. Raises BadConfig, BadData."""
-    raw, _place = next(records(path), ({}, None))
+    raw, _place = next(read_lines(path), ({}, None))
     found = raw.get(INPUT)
-    if raw.get(STATE) != VERSION or not isinstance(found, str):
+    if raw.get(STATE_FIELD) != VERSION or not isinstance(found, str):
         raise BadConfig(
             f"{path} is not a state file of ke serve, and would be overwritten",
             hint="pass a file of edits with --edits: it is only read; --state names a file of the server's own",
@@ -120,5 +118,5 @@ def _sha256(edits: Path | None) -> str:
 
 
 def _digest(path: Path) -> bytes | None:
-    with explained(f"cannot read {path}"):
+    with file_errors(f"cannot read {path}"):
         return hashlib.sha256(path.read_bytes()).digest() if path.exists() else None

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from attrs import define
 
-from ke_core.data.reading import TOO_DEEP, loads, why
+from ke_core.plugin import TOO_DEEPLY_NESTED, error_line, loads
 
 DIGITS = 30
 DEEPEST = 64
@@ -44,9 +44,9 @@ def parsed(body: bytes) -> dict[str, Any]:
     except UnicodeError as error:
         raise BadRequest("the request body is not valid UTF-8 text") from error
     except ValueError as error:
-        if str(error) == TOO_DEEP:
+        if str(error) == TOO_DEEPLY_NESTED:
             raise too_deep from error
-        raise BadRequest(f"the request body is not JSON: {why(error)[:200]}") from error
+        raise BadRequest(f"the request body is not JSON: {error_line(error)[:200]}") from error
     if nesting(raw) > DEEPEST:
         raise too_deep
     if not isinstance(raw, dict):

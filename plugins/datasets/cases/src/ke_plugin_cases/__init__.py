@@ -13,7 +13,7 @@ from ke_core.plugin import (
     BadConfig,
     Dataset,
     DatasetSpec,
-    Usual,
+    Defaults,
     find_data,
     hookimpl,
     read_header,
@@ -54,13 +54,13 @@ def build(config: CasesConfig) -> Dataset:
     return Cases(config=config, path=path_of(config))
 
 
-def usual(config: CasesConfig) -> Usual:
+def usual(config: CasesConfig) -> Defaults:
     """The metrics of the aspects that the file's header names, then others that it names itself."""
     header = read_header(path_of(config))
     found = ["multi-hop"] if set(MULTI_HOP) & set(header.aspects) or not header.aspects else []
     found += ["classic"] if set(CLASSIC) & set(header.aspects) else []
     found += [name for name in header.metrics if name not in ("multi-hop", "classic")]
-    return Usual(judge=header.judge or "alias", metrics=tuple(found) or ("multi-hop",))
+    return Defaults(judge=header.judge or "alias", metrics=tuple(found) or ("multi-hop",))
 
 
 @hookimpl

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import Attribute, asdict, field, frozen, validators
 
-from ke_benchmarks import all_said, labelled, said, some_said
+from ke_benchmarks import all_not_blank, has_label, not_blank, some_not_blank
 from ke_core.plugin import one_slot
 from ke_plugin_compke.algebra import OPS, Op, Step, evaluate
 
@@ -25,9 +25,9 @@ STEP = "#"
 class Named:
     """A thing: its label, its id, other names."""
 
-    str: Text = field(validator=labelled)
-    id: Text = field(validator=said)
-    aliases: tuple[Text, ...] = field(default=(), validator=all_said)
+    str: Text = field(validator=has_label)
+    id: Text = field(validator=not_blank)
+    aliases: tuple[Text, ...] = field(default=(), validator=all_not_blank)
 
 
 def _a_set(_instance: object, attribute: Attribute[tuple[Named, ...]], value: tuple[Named, ...]) -> None:
@@ -48,9 +48,9 @@ class Rewrite:
     (``relations.json``) and from the prompt.
     """
 
-    subject: str = field(validator=labelled)
-    subject_id: str = field(validator=said)
-    relation_id: str = field(validator=said)
+    subject: str = field(validator=has_label)
+    subject_id: str = field(validator=not_blank)
+    relation_id: str = field(validator=not_blank)
     prompt: str = field(validator=one_slot)
     old_objects: tuple[Named, ...] = field(validator=_a_set)
     new_objects: tuple[Named, ...] = field(validator=_a_set)
@@ -69,7 +69,7 @@ class Triple:
     """One fact (s, r, O). ``question`` and ``cloze`` ask for it; without them, the relation's templates do."""
 
     subject: Named
-    relation_id: str = field(validator=said)
+    relation_id: str = field(validator=not_blank)
     objects: tuple[Named, ...] = field(validator=_a_set)
     question: str = ""
     cloze: str = ""
@@ -80,7 +80,7 @@ class Operation:
     """One step: an input is "#1" (the result of step 1) or the id of a thing; ``output`` are ids."""
 
     op: Op = field(validator=validators.in_(OPS))
-    inputs: tuple[str, ...] = field(validator=some_said)
+    inputs: tuple[str, ...] = field(validator=some_not_blank)
     output: tuple[str, ...]
     relation_id: str = ""
     value: str = ""
@@ -97,7 +97,7 @@ class Record:
 
     case_id: int
     edits: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
-    questions: tuple[str, ...] = field(validator=some_said)
+    questions: tuple[str, ...] = field(validator=some_not_blank)
     answers: tuple[Named, ...] = field(validator=_a_set)
     new_answers: tuple[Named, ...] = field(validator=_a_set)
     triples: tuple[Triple, ...] = field(validator=validators.min_len(1))
@@ -105,7 +105,7 @@ class Record:
     structure: str = ""
     operations: tuple[Operation, ...] = ()
     new_operations: tuple[Operation, ...] = ()
-    steps: tuple[str, ...] = field(default=(), validator=all_said)
+    steps: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
     def __attrs_post_init__(self) -> None:
         """What says the same thing twice must agree; the answers must follow from the facts where steps are given."""

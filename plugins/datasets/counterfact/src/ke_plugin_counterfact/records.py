@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from ke_benchmarks import all_said, labelled, said
+from ke_benchmarks import all_not_blank, has_label, not_blank
 from ke_core.plugin import one_slot
 
 Text = str  # inside ``Target``, ``str`` is a field
@@ -14,8 +14,8 @@ Text = str  # inside ``Target``, ``str`` is a field
 class Target:
     """An object: its label and its Wikidata id."""
 
-    str: Text = field(validator=said)
-    id: Text = field(validator=said)
+    str: Text = field(validator=not_blank)
+    id: Text = field(validator=not_blank)
 
     def __attrs_post_init__(self) -> None:
         """A label that Wikidata lacked is sometimes replaced by the id; nothing can be asked with that (X7)."""
@@ -28,8 +28,8 @@ class Rewrite:
     """The edit: ``prompt`` with the subject, then ``target_new`` in place of ``target_true``."""
 
     prompt: str = field(validator=one_slot)
-    relation_id: str = field(validator=said)
-    subject: str = field(validator=labelled)
+    relation_id: str = field(validator=not_blank)
+    subject: str = field(validator=has_label)
     target_new: Target
     target_true: Target
 
@@ -45,7 +45,7 @@ class Record:
 
     case_id: int
     requested_rewrite: Rewrite
-    paraphrase_prompts: tuple[str, ...] = field(validator=all_said)
-    neighborhood_prompts: tuple[str, ...] = field(validator=all_said)
-    attribute_prompts: tuple[str, ...] = field(validator=all_said)
-    generation_prompts: tuple[str, ...] = field(validator=all_said)
+    paraphrase_prompts: tuple[str, ...] = field(validator=all_not_blank)
+    neighborhood_prompts: tuple[str, ...] = field(validator=all_not_blank)
+    attribute_prompts: tuple[str, ...] = field(validator=all_not_blank)
+    generation_prompts: tuple[str, ...] = field(validator=all_not_blank)

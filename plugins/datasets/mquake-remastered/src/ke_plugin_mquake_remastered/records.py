@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import all_said, labelled, said
+from ke_benchmarks import all_not_blank, has_label, not_blank
 from ke_core.plugin import one_slot
 from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
 
@@ -50,10 +50,10 @@ class FlatRewrite:
     """An edit: ``prompt`` with the subject, then ``target_new_str`` in place of ``target_true_str``."""
 
     prompt: str = field(validator=one_slot)
-    relation_id: str = field(validator=said)
-    subject: str = field(validator=labelled)
-    target_new_str: str = field(validator=labelled)
-    target_true_str: str = field(validator=labelled)
+    relation_id: str = field(validator=not_blank)
+    subject: str = field(validator=has_label)
+    target_new_str: str = field(validator=has_label)
+    target_true_str: str = field(validator=has_label)
 
 
 @frozen(kw_only=True)
@@ -62,7 +62,7 @@ class FlatRecord:
 
     case_id: int
     requested_rewrite: tuple[FlatRewrite, ...] = field(validator=validators.min_len(1))
-    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_said])
+    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_not_blank])
     answer: str
     answer_alias: tuple[str, ...]
     new_answer: str

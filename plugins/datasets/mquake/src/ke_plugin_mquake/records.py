@@ -10,7 +10,7 @@ import re
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import all_said, said
+from ke_benchmarks import all_not_blank, not_blank
 from ke_core.plugin import one_slot
 
 SLOT = "{}"
@@ -25,8 +25,8 @@ Triple = tuple[str, str, str]
 class Named:
     """A Wikidata entity: its label and its id, null where a file does not tell it."""
 
-    str: Text = field(validator=said)
-    id: Text | None = field(validator=validators.optional(said))
+    str: Text = field(validator=not_blank)
+    id: Text | None = field(validator=validators.optional(not_blank))
 
     def __attrs_post_init__(self) -> None:
         """A label that Wikidata lacked is sometimes replaced by the id; such a prompt asks nothing."""
@@ -39,20 +39,20 @@ class Rewrite:
     """An edit: ``prompt`` with the subject, then ``target_new`` in place of ``target_true``."""
 
     prompt: str = field(validator=one_slot)
-    relation_id: str = field(validator=said)
+    relation_id: str = field(validator=not_blank)
     target_new: Named
     target_true: Named
-    subject: str = field(validator=said)
-    question: str = field(validator=said)
+    subject: str = field(validator=not_blank)
+    question: str = field(validator=not_blank)
 
 
 @frozen(kw_only=True)
 class Hop:
     """One hop of a chain as a question and as a cloze, with its answer."""
 
-    question: str = field(validator=said)
-    cloze: str = field(validator=said)
-    answer: str = field(validator=said)
+    question: str = field(validator=not_blank)
+    cloze: str = field(validator=not_blank)
+    answer: str = field(validator=not_blank)
     answer_alias: tuple[str, ...]
 
 
@@ -73,10 +73,10 @@ class Record:
 
     case_id: int
     requested_rewrite: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
-    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_said])
-    answer: str = field(validator=said)
+    questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_not_blank])
+    answer: str = field(validator=not_blank)
     answer_alias: tuple[str, ...]
-    new_answer: str = field(validator=said)
+    new_answer: str = field(validator=not_blank)
     new_answer_alias: tuple[str, ...]
     single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))
     new_single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))

@@ -15,7 +15,7 @@ from ke_core.plugin import (
     FACTS_PERPLEXITY,
     Dataset,
     DatasetSpec,
-    Usual,
+    Defaults,
     hookimpl,
 )
 
@@ -211,9 +211,9 @@ def _made(variant: Variant) -> Callable[[RecoeConfig], Dataset]:
     return build
 
 
-def _usual(config: Any) -> Usual:
+def _usual(config: Any) -> Defaults:
     metrics = METRICS if config.perplexity else tuple(name for name in METRICS if name != PERPLEXITY)
-    return Usual(judge="alias", metrics=metrics)
+    return Defaults(judge="alias", metrics=metrics)
 
 
 def _spec(

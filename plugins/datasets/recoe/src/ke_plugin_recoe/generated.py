@@ -26,7 +26,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import all_said, labelled
+from ke_benchmarks import all_not_blank, has_label
 from ke_benchmarks.graph import BuildTools
 from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, prompt_text
 from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
@@ -46,11 +46,11 @@ Texts = Generator[Any, Any, str]
 class Given:
     """A line of the file: a question with its answer. ``passages`` are what facts are verified against."""
 
-    question: str = field(validator=labelled)
-    answer: str = field(validator=labelled)
+    question: str = field(validator=has_label)
+    answer: str = field(validator=has_label)
     scheme: Scheme
     counterfactual_answer: str = ""
-    passages: tuple[str, ...] = field(default=(), validator=all_said)
+    passages: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
 
 class Dropped(Exception):

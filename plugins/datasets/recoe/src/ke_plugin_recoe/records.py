@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import asdict, field, frozen, validators
 
-from ke_benchmarks import labelled, said
+from ke_benchmarks import has_label, not_blank
 from ke_core.plugin import one_slot
 
 Scheme = Literal["superlative", "comparative", "counting", "sorting", "aggregation", "subtraction"]
@@ -92,7 +92,7 @@ class Stated:
     ``atomic_clozes``: the cloze of each atomic fact. The published files have none.
     """
 
-    fact: str = field(validator=said)
+    fact: str = field(validator=not_blank)
     links: tuple[str, ...] = ()
     atomic_facts: tuple[str, ...]
     atomic_triples: tuple[str, ...]
@@ -129,9 +129,9 @@ Group = tuple[Stated, ...]
 class Record:
     """One datapoint. ``notes``: what was repaired when it was read."""
 
-    question: str = field(validator=labelled)
-    answer: str = field(validator=labelled)
-    counterfactual_answer: str = field(validator=labelled)
+    question: str = field(validator=has_label)
+    answer: str = field(validator=has_label)
+    counterfactual_answer: str = field(validator=has_label)
     answer_alias: tuple[str, ...]
     counterfactual_answer_alias: tuple[str, ...]
     facts_per_choice: Mapping[str, Group]

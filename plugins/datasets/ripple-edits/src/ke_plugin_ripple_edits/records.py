@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen, validators
 
-from ke_benchmarks import all_said, labelled, said
+from ke_benchmarks import all_not_blank, has_label, not_blank
 
 Ids = tuple[str, ...]
 SUBSETS = ("recent", "random", "popular")
@@ -60,11 +60,11 @@ class Answer:
 class Asked:
     """A query. With ``two_hop`` its answers are those of the second hop."""
 
-    prompt: str = field(validator=said)
+    prompt: str = field(validator=not_blank)
     answers: tuple[Answer, ...]
     query_type: str = field(validator=one_of("regular", "two_hop"))
     subject_id: Any = field(validator=are_ids)
-    relation: str = field(validator=said)
+    relation: str = field(validator=not_blank)
     target_ids: Any = field(validator=are_ids)
     phrase: str | None = None
     second_relation: str | None = None
@@ -101,11 +101,11 @@ class Test:
 class OldFact:
     """What the edit takes the place of."""
 
-    prompt: str = field(validator=said)
+    prompt: str = field(validator=not_blank)
     subject_id: Any = field(validator=are_ids)
-    relation: str = field(validator=said)
+    relation: str = field(validator=not_blank)
     target_id: Any = field(validator=are_ids)
-    target_label: str | None = field(default=None, validator=validators.optional(said))
+    target_label: str | None = field(default=None, validator=validators.optional(not_blank))
     target_aliases: tuple[str, ...] = ()
 
 
@@ -113,17 +113,17 @@ class OldFact:
 class Change:
     """The edit. Everything after ``original_fact`` is ours."""
 
-    prompt: str = field(validator=said)
+    prompt: str = field(validator=not_blank)
     subject_id: Any = field(validator=are_ids)
-    relation: str = field(validator=said)
+    relation: str = field(validator=not_blank)
     target_id: Any = field(validator=are_ids)
     original_fact: OldFact | None = None
-    phrase: str | None = field(default=None, validator=validators.optional(said))
-    question: str | None = field(default=None, validator=validators.optional(said))
-    subject_label: str | None = field(default=None, validator=validators.optional(labelled))
-    subject_aliases: tuple[str, ...] = field(default=(), validator=all_said)
-    target_label: str | None = field(default=None, validator=validators.optional(labelled))
-    target_aliases: tuple[str, ...] = field(default=(), validator=all_said)
+    phrase: str | None = field(default=None, validator=validators.optional(not_blank))
+    question: str | None = field(default=None, validator=validators.optional(not_blank))
+    subject_label: str | None = field(default=None, validator=validators.optional(has_label))
+    subject_aliases: tuple[str, ...] = field(default=(), validator=all_not_blank)
+    target_label: str | None = field(default=None, validator=validators.optional(has_label))
+    target_aliases: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
     def __attrs_post_init__(self) -> None:
         """What the prompt says must be in it."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from attrs import Attribute, field, frozen
 
-from ke_benchmarks import all_labelled, labelled, said, some_said
+from ke_benchmarks import all_have_labels, has_label, not_blank, some_not_blank
 
 
 def _blank_or_labelled(instance: object, attribute: Attribute[str], value: str) -> None:
     if value.strip():
-        labelled(instance, attribute, value)
+        has_label(instance, attribute, value)
 
 
 @frozen(kw_only=True)
@@ -19,12 +19,12 @@ class Record:
     ``loc`` is a question about something else, in lower case and without a question mark, ``loc_ans`` its answer.
     """
 
-    subject: str = field(validator=labelled)
-    src: str = field(validator=said)
-    rephrase: str = field(validator=said)
-    answers: tuple[str, ...] = field(validator=[some_said, all_labelled])
-    loc: str = field(validator=said)
-    loc_ans: str = field(validator=said)
+    subject: str = field(validator=has_label)
+    src: str = field(validator=not_blank)
+    rephrase: str = field(validator=not_blank)
+    answers: tuple[str, ...] = field(validator=[some_not_blank, all_have_labels])
+    loc: str = field(validator=not_blank)
+    loc_ans: str = field(validator=not_blank)
 
 
 @frozen(kw_only=True)

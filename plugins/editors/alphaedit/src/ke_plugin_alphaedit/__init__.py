@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
-from ke_weights import SpreadConfig, derived, positive
+from ke_weights import MultiLayerConfig, derived, positive
 
 CITE = (
     "Fang, Jiang, Wang, Ma, Shi, Wang, He, Chua: AlphaEdit: Null-Space Constrained Knowledge Editing for Language "
@@ -16,7 +16,7 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class AlphaEditConfig(SpreadConfig):
+class AlphaEditConfig(MultiLayerConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     nullspace_threshold: float | None = derived(

@@ -10,14 +10,14 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_memory import Given, MemoryEditor, Remembering, given_hops
+from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts
 from ke_plugin_deepedit.search import PROFILES, Search
 
 
-class Constrained(Remembering):
+class Constrained(MemoryEdited):
     """A model whose thoughts give way to the edits of a memory."""
 
     def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from ke_core.plugin import Hit, Nearest, Procedure, Question, SubQuestion
-from ke_memory import Hop, Way, looked_up
+from ke_memory.plugin import Hop, Way, looked_up
 from ke_plugin_deepedit.search import CANDIDATES, Search, State, closed, relevant
 from ke_plugin_deepedit.talk import OutOfCalls, Talk
 

@@ -28,7 +28,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_memory import FactMemory, looked_up
+from ke_memory.plugin import FactMemory, looked_up
 from ke_plugin_deepedit.prompts import Template
 from ke_plugin_deepedit.talk import OutOfCalls, Talk
 

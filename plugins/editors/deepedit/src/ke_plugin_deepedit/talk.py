@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from ke_core.plugin import Generate, Generated, Procedure, Step
-from ke_memory import without_period
+from ke_memory.plugin import without_period
 from ke_plugin_deepedit.prompts import Template
 
 WORDS = 32  # tokens of a name, or of a thought without one

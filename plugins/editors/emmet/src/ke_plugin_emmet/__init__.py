@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
-from ke_weights import SingleConfig, derived, positive, template_length
+from ke_weights import SingleLayerConfig, derived, positive, template_length
 
 CITE = (
     "Gupta, Sajnani, Anumanchipalli: A Unified Framework for Model Editing. Findings of EMNLP 2024, "
@@ -16,7 +16,7 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class EmmetConfig(SingleConfig):
+class EmmetConfig(SingleLayerConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     template_length: int = template_length()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_ft.training import Settings, train
 from ke_plugin_ft.values import FtConfig, settings
 from ke_weights import as_details
@@ -46,10 +46,10 @@ class Ft:
         """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
         rewrites = as_rewrites(edits, session.model.tokenizer, session.model.context)
         if not rewrites:
-            yield Direct(session)
+            yield PassthroughModel(session)
             return
         with session.model.patch() as weights:
-            yield Direct(session, self._write(session, rewrites, weights))
+            yield PassthroughModel(session, self._write(session, rewrites, weights))
 
     def _place(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
         """The model's parts and its hyperparameters. Raises a KEError for quantised weights or a layer too many."""

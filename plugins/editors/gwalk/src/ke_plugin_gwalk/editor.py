@@ -11,7 +11,7 @@ from typing import Any
 from attrs import astuple, field, frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Procedure, Reply, Session, prompt_text
-from ke_memory import Given, MemoryEditor, given_hops
+from ke_memory.plugin import Given, MemoryEditor, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit

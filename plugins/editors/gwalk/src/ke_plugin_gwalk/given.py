@@ -7,7 +7,7 @@ given answer stands. What is left to the method is what is GWalk's own: to link,
 from __future__ import annotations
 
 from ke_core.plugin import Procedure, Question, Step, SubQuestion
-from ke_memory import Hop, Way
+from ke_memory.plugin import Hop, Way
 from ke_plugin_gwalk.graph import Unseen
 from ke_plugin_gwalk.reading import Lost
 from ke_plugin_gwalk.walk import Walk, step

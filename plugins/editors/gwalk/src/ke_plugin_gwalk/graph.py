@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from ke_core.plugin import Edit, Encoder, Entity, Hit, Nearest, Procedure, Relation, UnsupportedEdit
-from ke_memory import FactMemory
+from ke_memory.plugin import FactMemory
 
 T = TypeVar("T")
 SLOT = "{}"

@@ -9,7 +9,7 @@ import re
 from typing import Literal
 
 from ke_core.plugin import Generated
-from ke_memory import without_period
+from ke_memory.plugin import without_period
 
 ARROW, END = "->", "answer"
 BRACKETED = re.compile(r"\[([^\]\n]+)\]")

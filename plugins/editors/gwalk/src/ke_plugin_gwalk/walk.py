@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
-from ke_memory import sentence
+from ke_memory.plugin import sentence
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
 from ke_plugin_gwalk.reading import Formless, Lost, lost

@@ -29,7 +29,7 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory import InContext, MemoryEditor, Shown, before_prompt
+from ke_memory.plugin import InContext, MemoryEditor, Shown, before_prompt
 from ke_plugin_ice import IceConfig
 
 COPULAS = ("is", "are", "was", "were")

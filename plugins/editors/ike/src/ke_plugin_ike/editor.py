@@ -25,7 +25,7 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory import Given, Hop, InContext, MemoryEditor, Way, given_hops
+from ke_memory.plugin import Given, Hop, InContext, MemoryEditor, Way, given_hops
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.context import PROFILES, Context

@@ -33,7 +33,7 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory import Choice, InContext, MemoryEditor, Shown, before_prompt
+from ke_memory.plugin import Choice, InContext, MemoryEditor, Shown, before_prompt
 from ke_plugin_input_aug import COUNTERFACTUALS, InputAugConfig
 
 NO_FACTS = "none"

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, Setting
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attached, held_as, named
 from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
@@ -39,10 +39,10 @@ class Lora:
         must_be_whole(session.model.module)
         examples = objects(session.model, edits)
         if not examples:
-            yield Direct(session)
+            yield PassthroughModel(session)
             return
         with session.model.patch() as weights:
-            yield Direct(session, self._write(session, examples, weights))
+            yield PassthroughModel(session, self._write(session, examples, weights))
 
     def _write(self, session: Session[OpenModel], examples: Sequence[Example], weights: Patch) -> dict[str, Any]:
         """Train an adapter and add it to the weights; what is to be recorded of it."""

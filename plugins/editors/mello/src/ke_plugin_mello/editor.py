@@ -19,14 +19,14 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory import Given, MemoryEditor, Remembering, given_hops
+from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.given import way
 from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.profiles import PROFILES
 
 
-class Recalling(Remembering):
+class Recalling(MemoryEdited):
     """A model with a memory of edits beside it."""
 
     def __init__(self, config: MelloConfig, session: Session[Any], edits: Sequence[Edit]) -> None:

@@ -15,7 +15,7 @@ What is left to the method is what is MeLLo's own: to retrieve, and to weigh.
 from __future__ import annotations
 
 from ke_core.plugin import Generated, Hit, Procedure, Question, SubQuestion
-from ke_memory import Hop, Way, looked_up, sentence
+from ke_memory.plugin import Hop, Way, looked_up, sentence
 from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.turns import SUBQUESTION, TENTATIVE, weighed
 

@@ -32,7 +32,7 @@ from ke_core.plugin import (
     Question,
     Reply,
 )
-from ke_memory import FactMemory, Transcript, sentence
+from ke_memory.plugin import FactMemory, Transcript, sentence
 from ke_plugin_mello.profiles import Profile
 from ke_plugin_mello.turns import FACT
 

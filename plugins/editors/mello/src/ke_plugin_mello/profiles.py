@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from attrs import frozen
 
 from ke_core.plugin import Generated
-from ke_memory import Turn
+from ke_memory.plugin import Turn
 from ke_plugin_mello.turns import FACT, QUESTION, first_step, last_lines, last_lines_of_any_turn
 
 

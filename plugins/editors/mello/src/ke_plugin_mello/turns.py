@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ke_core.plugin import Generated
-from ke_memory import Turn, unbroken_lines
+from ke_memory.plugin import Turn, unbroken_lines
 
 QUESTION, SUBQUESTION, TENTATIVE = "Question:", "Subquestion:", "Generated answer:"
 FACT, FINAL = "Retrieved fact:", "Final answer:"

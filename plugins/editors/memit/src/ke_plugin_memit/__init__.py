@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
-from ke_weights import SpreadConfig, derived, positive
+from ke_weights import MultiLayerConfig, derived, positive
 
 CITE = (
     "Meng, Sen Sharma, Andonian, Belinkov, Bau: Mass-Editing Memory in a Transformer. ICLR 2023, "
@@ -16,7 +16,7 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class MemitConfig(SpreadConfig):
+class MemitConfig(MultiLayerConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     mom2_weight: float | None = derived("lambda: how much old keys weigh against new ones in the update", positive)

@@ -11,7 +11,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session
 from ke_plugin_mend import MendConfig, Reduction
 from ke_plugin_mend.factors import Factors, factors, scored
 from ke_plugin_mend.network import Hypernetwork, load_network, new_network
@@ -75,14 +75,14 @@ class Mend:
         """
         rewrites = as_rewrites(edits, session.model.tokenizer, session.model.context)
         if not rewrites:
-            yield Direct(session)
+            yield PassthroughModel(session)
             return
         outermost = id(session.model) not in self._open
         trained = self._trained(session) if outermost else self._open[id(session.model)]
         with session.model.patch() as weights:
             made = self._write(session.model, trained, rewrites, weights)
             with self._remembered(session.model, trained) if outermost else nullcontext():
-                yield Direct(session, made)
+                yield PassthroughModel(session, made)
 
     @uninterruptible_context
     def _remembered(self, model: OpenModel, trained: Trained) -> Iterator[None]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import Direct, Edit, Edited, Session
+from ke_core.plugin import Edit, Edited, PassthroughModel, Session
 
 
-class Unedited(Direct):
+class Unedited(PassthroughModel):
     """Asks the model directly. Edits may come and go: it knows of none."""
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:

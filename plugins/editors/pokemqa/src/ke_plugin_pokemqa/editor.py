@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory import FactMemory, Given, MemoryEditor, Remembering, given_hops
+from ke_memory.plugin import FactMemory, Given, MemoryEdited, MemoryEditor, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.given import way
 from ke_plugin_pokemqa.loop import Loop
@@ -37,7 +37,7 @@ THRESHOLDS = {"minilm-l6": 0.67}
 """Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
 
 
-class Recalling(Remembering):
+class Recalling(MemoryEdited):
     """A model with a memory of edits beside it, and a detector before the memory."""
 
     def __init__(

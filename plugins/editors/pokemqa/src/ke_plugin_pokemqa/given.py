@@ -14,7 +14,7 @@ What is left to the method is what is PokeMQA's own: to say which edit is in sco
 from __future__ import annotations
 
 from ke_core.plugin import Generate, Generated, Hit, Nearest, Procedure, Question, SubQuestion
-from ke_memory import Hop, Way, looked_up, sentence
+from ke_memory.plugin import Hop, Way, looked_up, sentence
 from ke_plugin_pokemqa.loop import Loop
 from ke_plugin_pokemqa.turns import FACT, SUBQUESTION, reached
 

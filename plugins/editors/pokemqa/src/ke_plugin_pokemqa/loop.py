@@ -31,7 +31,7 @@ from ke_core.plugin import (
     Question,
     Reply,
 )
-from ke_memory import FactMemory, Transcript, sentence
+from ke_memory.plugin import FactMemory, Transcript, sentence
 from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
 
 ENTITY = "Key entity:"

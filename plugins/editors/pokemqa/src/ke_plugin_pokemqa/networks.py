@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, Encoder
-from ke_memory import SentenceEncoder
+from ke_memory.plugin import SentenceEncoder
 from ke_plugin_pokemqa.words import FEATURES, Words
 
 WIDTH, SHARED = 64, 32

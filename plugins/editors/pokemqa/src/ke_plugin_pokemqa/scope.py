@@ -9,7 +9,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ke_core.plugin import Encoder, Hit
-from ke_memory import FactMemory, best_rows
+from ke_memory.plugin import FactMemory, best_rows
 
 Vectors = NDArray[np.float32]
 HALF = 0.5

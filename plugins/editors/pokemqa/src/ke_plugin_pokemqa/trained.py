@@ -12,7 +12,7 @@ import torch
 from attrs import frozen
 
 from ke_core.plugin import BadConfig, Details, Encoder, Session
-from ke_memory import SentenceEncoder
+from ke_memory.plugin import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.networks import CrossJudge, FirstToken, PairJudge, fine_tunable

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 
 from ke_core.plugin import Generated
-from ke_memory import Turn, operations, unbroken_lines, without_period
+from ke_memory.plugin import Turn, operations, unbroken_lines, without_period
 
 QUESTION, SUBQUESTION = "Question:", "Subquestion:"
 FACT, FINAL = "Generated answer:", "Final answer:"

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ke_core.plugin import BadConfig, Direct, Edit, Edited, Session, UnsupportedEdit
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_lora.adapter import held_as
 from ke_plugin_lora.editor import place, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
@@ -35,10 +35,10 @@ class Qlora:
         must_be_nf4(session.model.module)
         examples = self._examples(session, edits)
         if not examples:
-            yield Direct(session)
+            yield PassthroughModel(session)
             return
         with trained(session, examples, self.config) as (_adapter, details):
-            yield Direct(session, details | {"loss": self.config.loss})
+            yield PassthroughModel(session, details | {"loss": self.config.loss})
 
     def _examples(self, session: Session[OpenModel], edits: Sequence[Edit]) -> list[Example]:
         if self.config.loss == "target":

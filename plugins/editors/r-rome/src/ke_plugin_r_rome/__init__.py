@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleConfig, single_settings
+from ke_weights import SingleLayerConfig, single_settings
 
 CITE = (
     "Gupta, Baskaran, Anumanchipalli: Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing. "
@@ -16,7 +16,7 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class RRomeConfig(SingleConfig):
+class RRomeConfig(SingleLayerConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     mom2_adjustment: bool = field(

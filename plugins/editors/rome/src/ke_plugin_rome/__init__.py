@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleConfig, single_settings
+from ke_weights import SingleLayerConfig, single_settings
 
 CITE = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "
@@ -14,7 +14,7 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class RomeConfig(SingleConfig):
+class RomeConfig(SingleLayerConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     mom2_adjustment: bool = field(

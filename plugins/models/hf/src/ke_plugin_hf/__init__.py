@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ke_core.plugin import HealthFinding, ModelSpec, hookimpl
+from ke_core.plugin import HealthFinding, LazyCommand, ModelSpec, hookimpl
 
 if TYPE_CHECKING:
     import click
@@ -22,8 +22,6 @@ def ke_models() -> list[ModelSpec]:
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add ``ke models``, imported when it is used."""
-    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is only needed on the command line
-
     group.add_command(LazyCommand("models", "ke_plugin_hf.cli:command", "List, fetch and describe models."))
 
 

@@ -9,13 +9,16 @@ from typing import Any
 import click
 from rich.console import Group
 
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
-from ke_core.cli.options import server_options
-from ke_core.errors import ModelUnavailable
-from ke_core.model_sources import DEFAULT, find, parse
-from ke_core.report.text import literal, plain_table
-from ke_core.specs import KnownModel, ModelRequest, ModelSpec
+from ke_core.app import App, err, literal, out, plain_table, progress, server_options
+from ke_core.plugin import (
+    DEFAULT_SOURCE,
+    KnownModel,
+    ModelRequest,
+    ModelSpec,
+    ModelUnavailable,
+    find_model,
+    parse_reference,
+)
 from ke_plugin_hf.known import SOURCES
 from ke_plugin_hf.sources import folder_of, is_cached
 
@@ -76,8 +79,8 @@ def info(app: App, /, name: str, **given: Any) -> None:
       ke models info openai:MODEL --base-url http://127.0.0.1:8000/v1
     """
     known = {_shown(spec, model) for spec, model in _known(app)}
-    if name not in known and parse(name).source != DEFAULT:
-        spec, request = find(name, ModelRequest(id="", **given), app.catalog)
+    if name not in known and parse_reference(name).source != DEFAULT_SOURCE:
+        spec, request = find_model(name, ModelRequest(id="", **given), app.catalog)
         if spec.describe is not None:
             _print(spec.describe(request))
             return
@@ -112,7 +115,7 @@ def _known(app: App) -> Iterator[tuple[ModelSpec, KnownModel]]:
 
 def _find(app: App, name: str) -> tuple[ModelSpec, KnownModel]:
     known = {_shown(spec, model): (spec, model) for spec, model in _known(app)}
-    plain = name.removeprefix(f"{DEFAULT}:")
+    plain = name.removeprefix(f"{DEFAULT_SOURCE}:")
     if plain not in known:
         near = get_close_matches(plain, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
@@ -122,7 +125,7 @@ def _find(app: App, name: str) -> tuple[ModelSpec, KnownModel]:
 
 def _shown(spec: ModelSpec, model: KnownModel) -> str:
     """As it is written after ``--model``."""
-    return model.name if spec.name == DEFAULT else f"{spec.name}:{model.name}"
+    return model.name if spec.name == DEFAULT_SOURCE else f"{spec.name}:{model.name}"
 
 
 def _kind(model: KnownModel) -> str:

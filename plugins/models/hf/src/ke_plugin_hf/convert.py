@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ke_core.errors import ModelUnavailable
+from ke_core.plugin import ModelUnavailable
 from ke_plugin_hf.quiet import quiet
 
 WHOLE = {

@@ -12,8 +12,7 @@ import torch
 from attrs import define, field, frozen
 from torch import Tensor, nn
 
-from ke_core.errors import EditFailed
-from ke_core.interrupts import UninterruptibleContext, uninterruptible
+from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible
 from ke_plugin_hf.fingerprint import digest_of, fingerprint
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.specs import KnownModel
+from ke_core.plugin import KnownModel
 
 
 @frozen(kw_only=True)

@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from ke_core.errors import ModelUnavailable
-from ke_core.hyper import Shape
-from ke_core.runner.world import world
-from ke_core.specs import ModelRequest
+from ke_core.app import world
+from ke_core.plugin import ModelRequest, ModelUnavailable, Shape
 from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.quiet import quiet

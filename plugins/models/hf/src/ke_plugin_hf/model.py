@@ -10,10 +10,15 @@ from typing import Any, Self
 import torch
 from attrs import define, field
 
-from ke_core.data.results import Passes, Scored
-from ke_core.engine.messages import READING
-from ke_core.interrupts import uninterruptible_context
-from ke_core.requests import Generate, Generated, Score
+from ke_core.plugin import (
+    CONTINUATION_FORMAT,
+    ForwardCalls,
+    Generate,
+    Generated,
+    Score,
+    Scored,
+    uninterruptible_context,
+)
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.memory import BatchSize, DeviceMeter
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -146,7 +151,7 @@ class HFModel:
         devices = {parameter.device for parameter in self.module.parameters() if parameter.device.type == "cuda"}
         return DeviceMeter(devices=tuple(sorted(devices, key=str))) if devices else None
 
-    def passes(self) -> Passes:
+    def passes(self) -> ForwardCalls:
         """How often models of this process were run so far."""
         return COUNTER.now()
 
@@ -188,7 +193,7 @@ def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = (tokenizer.chat_template, READING, "scored as it is written") if coder.chat else None
+    template = (tokenizer.chat_template, CONTINUATION_FORMAT, "scored as it is written") if coder.chat else None
     told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
         told += (sorted(ends), coder.begin)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import BitsAndBytesConfig
 
-from ke_core.errors import ModelUnavailable
+from ke_core.plugin import ModelUnavailable
 
 NF4 = "nf4"
 REPACKS = "support_avx512bf16_for_cpu"

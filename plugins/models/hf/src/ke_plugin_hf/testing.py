@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from ke_core.specs import ModelRequest
+from ke_core.plugin import ModelRequest
 from ke_plugin_hf import nf4
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.model import HFModel

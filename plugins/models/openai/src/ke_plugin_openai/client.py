@@ -19,8 +19,7 @@ from weakref import finalize
 import httpx2
 from attrs import Factory, define, field, frozen
 
-from ke_core.data.reading import loads
-from ke_core.errors import KEError, ModelUnavailable, ServerDown, ServerFailed
+from ke_core.plugin import KEError, ModelUnavailable, ServerDown, ServerFailed, loads
 from ke_plugin_openai.endpoints import count
 from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer
 from ke_plugin_openai.words import quoted, whole

@@ -13,10 +13,17 @@ from importlib.resources import files
 from itertools import accumulate
 from typing import Any, Literal
 
-from ke_core.data.results import Scored
-from ke_core.engine.messages import continued, cut, cut_in_echo
-from ke_core.errors import ContentRefused, NoLikelihood, ServerRefused
-from ke_core.requests import Generate, Generated
+from ke_core.plugin import (
+    ContentRefused,
+    Generate,
+    Generated,
+    NoLikelihood,
+    Scored,
+    ServerRefused,
+    continuation,
+    cut_at_stops,
+    cut_in_echo,
+)
 from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Transient, in_words
 from ke_plugin_openai.words import Clean, whole
 
@@ -78,9 +85,9 @@ def read(
     if chat and stops and _cut_in_echo(choice, text, request):
         raise EchoCut(prompt_tokens, tokens)
     if chat:
-        written, stopped = continued(text, request, ended=choice.get("finish_reason") != "length")
+        written, stopped = continuation(text, request, ended=choice.get("finish_reason") != "length")
     else:
-        written, stopped = cut(text.removeprefix(request.prompt), request.stop)
+        written, stopped = cut_at_stops(text.removeprefix(request.prompt), request.stop)
     return Generated(
         text=written,
         finish=_finish(choice, request, tokens, stopped=stopped),

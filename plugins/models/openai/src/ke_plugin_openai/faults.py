@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ke_core.data.reading import loads
-from ke_core.errors import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused
+from ke_core.plugin import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused, loads
 from ke_plugin_openai.words import Clean
 
 SHOWN = 200  # characters of a server's own words

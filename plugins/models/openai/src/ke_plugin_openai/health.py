@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.errors import KEError
-from ke_core.plugin import HealthFinding
+from ke_core.plugin import HealthFinding, KEError
 from ke_plugin_openai.client import Client
 from ke_plugin_openai.faults import Transient
 from ke_plugin_openai.spec import address

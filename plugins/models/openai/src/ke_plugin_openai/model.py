@@ -12,21 +12,23 @@ from typing import Any, Self, TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.data.codec import digest
-from ke_core.data.results import Scored
-from ke_core.engine.messages import READING
-from ke_core.errors import (
+from ke_core.plugin import (
+    CONTINUATION_FORMAT,
     ContentRefused,
+    Generate,
+    Generated,
     KEError,
+    ModelRequest,
     ModelUnavailable,
     NoLikelihood,
+    SaveReply,
+    Score,
+    Scored,
     ServerDown,
     ServerFailed,
     ServerRefused,
+    digest,
 )
-from ke_core.protocols import Keep
-from ke_core.requests import Generate, Generated, Score
-from ke_core.specs import ModelRequest
 from ke_plugin_openai import endpoints
 from ke_plugin_openai.client import CONNECT, Client, Patience, Usage
 from ke_plugin_openai.endpoints import CHAT, COMPLETIONS
@@ -84,7 +86,9 @@ class ApiModel:
     def digest(self) -> str:
         """Names the address, the model and how prompts are put; what the model is under that name may change."""
         asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
-        return digest(asked | ({"instruction": endpoints.instruction(), "read": READING} if self.chat else {}))[:32]
+        return digest(
+            asked | ({"instruction": endpoints.instruction(), "read": CONTINUATION_FORMAT} if self.chat else {})
+        )[:32]
 
     @property
     def base_url(self) -> str:
@@ -150,7 +154,7 @@ class ApiModel:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` where the server asks to."""
         self.client.patience = Patience(attempts=attempts, asked=seconds)
 
-    def complete(self, requests: Sequence[Generate | Score], keep: Keep) -> list[Outcome]:
+    def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Outcome]:
         """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""
         self.client.resume()
         breaker, open_, results = Breaker(), dict[Future[Outcome], int](), dict[int, Outcome]()
@@ -244,7 +248,7 @@ def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome
                 yield future
 
 
-def _collect(open_: dict[Future[Outcome], int], keep: Keep, results: dict[int, Outcome]) -> None:
+def _collect(open_: dict[Future[Outcome], int], keep: SaveReply, results: dict[int, Outcome]) -> None:
     """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
     for future in _as_they_come(open_):
         outcome, place = future.result(), open_[future]

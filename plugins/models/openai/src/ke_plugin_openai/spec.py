@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from ke_core.errors import ModelUnavailable
-from ke_core.protocols import LanguageModel
-from ke_core.specs import ModelRequest, ModelSpec
+from ke_core.plugin import LanguageModel, ModelRequest, ModelSpec, ModelUnavailable
 
 if TYPE_CHECKING:
     from ke_plugin_openai.model import ApiModel

@@ -12,10 +12,7 @@ from typing import Literal, cast, get_args
 
 from attrs import frozen
 
-from ke_core.data.facts import Edit, Fact
-from ke_core.data.masking import Place
-from ke_core.data.queries import Case
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig, Case, Edit, Fact, Place
 
 Rule = Literal["question", "id", "question-drop", "id-first", "majority"]
 RULES: tuple[str, ...] = get_args(Rule)

@@ -8,9 +8,7 @@ from collections.abc import Collection, Sequence
 from attrs import frozen
 
 from ke_benchmarks.audit.bank import Bank, Rule, edits_with_facts, shared_labels
-from ke_core.data.facts import Fact
-from ke_core.data.queries import Case
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig, Case, Fact
 
 
 @frozen(kw_only=True)

@@ -15,9 +15,7 @@ from attrs import frozen
 from ke_benchmarks.audit.bank import by_question
 from ke_benchmarks.audit.pairs import conflicts, duplicates, named
 from ke_benchmarks.audit.rebuild import CannotRebuild, Known, rebuilt
-from ke_core.data.facts import Edit
-from ke_core.data.masking import Place
-from ke_core.data.queries import Case
+from ke_core.plugin import Case, Edit, Place
 
 Kind = Literal["changed", "dropped"]
 

@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
-from ke_core.data.queries import Case
-from ke_core.errors import BadData
+from ke_core.plugin import BadData, Case
 
 WORD = re.compile(r"[^\W\d_]+")
 ENDINGS = (

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from ke_benchmarks.audit.bank import Objects, Rule, by_id, by_question, edits_with_facts, objects_of
-from ke_core.data.facts import Fact
-from ke_core.data.masking import Place
-from ke_core.data.queries import Case, Gold, Query
+from ke_core.plugin import Case, Fact, Gold, Place, Query
 
 
 @frozen(kw_only=True)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from ke_benchmarks.audit.bank import by_id, by_question, objects_of
-from ke_core.data.facts import Edit, Fact
-from ke_core.data.masking import Place
-from ke_core.data.queries import EFFICACY, Case, Probe, Query
+from ke_core.plugin import EFFICACY, Case, Edit, Fact, Place, Probe, Query
 
 
 class CannotRebuild(Exception):

@@ -19,7 +19,7 @@ from ke_benchmarks.audit.bank import Bank, edits_with_facts
 from ke_benchmarks.audit.contamination import contamination
 from ke_benchmarks.audit.independent import Graph, largest
 from ke_benchmarks.audit.pairs import conflicts, duplicates
-from ke_core.data.queries import Case
+from ke_core.plugin import Case
 
 IDENTITIES: tuple[Literal["question", "id"], ...] = ("question", "id")
 """A pair that either rule forbids is forbidden: every other rule falls back on one of the two."""

@@ -10,8 +10,7 @@ from ke_benchmarks.audit.bank import Rule
 from ke_benchmarks.audit.contamination import Contamination, contamination, draw
 from ke_benchmarks.audit.missing import Missing, missing
 from ke_benchmarks.audit.pairs import Conflict, conflicts, duplicates
-from ke_core.data.queries import Case
-from ke_core.errors import BadData
+from ke_core.plugin import BadData, Case
 
 USUAL = (1, 100, 1000)
 """Numbers of edited cases that are looked at where nothing else is asked, and all of them."""

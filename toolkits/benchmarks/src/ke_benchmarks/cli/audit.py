@@ -10,13 +10,20 @@ from pathlib import Path
 import click
 
 from ke_benchmarks.audit import RULES, Audit, agreement, as_rule, fix, select
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.data.codec import to_json
-from ke_core.data.queries import Case
-from ke_core.plugins.options import reject_unused, split
-from ke_core.run.components import DATA_DIR, Chosen, choose, with_flag
-from ke_core.specs import DatasetSpec
+from ke_core.app import (
+    DATA_DIR,
+    App,
+    ResolvedComponent,
+    duration,
+    err,
+    out,
+    reject_unused,
+    resolve_component,
+    split_options,
+    with_flag,
+)
+from ke_core.app import options as shared
+from ke_core.plugin import Case, CaseHeader, DatasetSpec, to_json, write_atomic, write_cases
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -66,8 +73,6 @@ def command(
       ke audit mquake-cf-3k --fix fixed.jsonl --select together.jsonl
     """
     from ke_benchmarks.report import audit_json, audit_report, flagged_cases  # noqa: PLC0415
-    from ke_core.cli.console import err, out  # noqa: PLC0415  rich, for which --help does not wait
-    from ke_core.report.numbers import duration  # noqa: PLC0415
 
     chosen_rule = as_rule(rule)
     for path in filter(None, [fix_to, select_to, fix_to and _log_of(fix_to)]):
@@ -99,21 +104,19 @@ def command(
 
 def _chosen(
     app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
-) -> tuple[Chosen, Chosen | None]:
+) -> tuple[ResolvedComponent, ResolvedComponent | None]:
     """The dataset and the corrected one, with the options of both."""
-    specs, options = [app.catalog.spec("dataset", name) for name in names], split(given)
+    specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
     found = [
-        choose(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
+        resolve_component(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
         for spec in specs
     ]
     return found[0], found[1] if len(found) > 1 else None
 
 
-def _fix(source: Chosen, cases: Sequence[Case], to: Path) -> None:
+def _fix(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
     from ke_benchmarks.report import fix_report  # noqa: PLC0415
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.files import write_atomic  # noqa: PLC0415
 
     found = fix(cases)
     log = _log_of(to)
@@ -125,10 +128,8 @@ def _fix(source: Chosen, cases: Sequence[Case], to: Path) -> None:
     err().print(f"{to}: {len(found.cases)} cases; {log}: every change", markup=False, soft_wrap=True)
 
 
-def _select(source: Chosen, cases: Sequence[Case], to: Path) -> None:
+def _select(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
     from ke_benchmarks.report import selection_report  # noqa: PLC0415
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.report.numbers import duration  # noqa: PLC0415
 
     began = time.perf_counter()
     found = select(cases)
@@ -138,8 +139,7 @@ def _select(source: Chosen, cases: Sequence[Case], to: Path) -> None:
     err().print(f"{to}: selected in {duration(seconds)}", markup=False, soft_wrap=True)
 
 
-def _write_cases(source: Chosen, cases: Sequence[Case], to: Path, how: str) -> None:
-    from ke_core.datasets.case_files import CaseHeader, write_cases  # noqa: PLC0415  only here
+def _write_cases(source: ResolvedComponent, cases: Sequence[Case], to: Path, how: str) -> None:
 
     assert isinstance(source.spec, DatasetSpec)
     about, spec = source.build().info(), source.spec.for_config(source.config)
@@ -164,7 +164,6 @@ def _log_of(to: Path) -> Path:
 
 
 def _write(to: str, text: str) -> None:
-    from ke_core.files import write_atomic  # noqa: PLC0415  only here
 
     if to == "-":
         click.echo(text, nl=False)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
+from ke_core.app import App, count_noun, err, literal, model_choice, out, plain_table, progress, split_options
+from ke_core.app import options as shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ke_benchmarks.building import Built
-    from ke_core.run.session import ModelChoice
+    from ke_core.app import ModelChoice
 
 
 @click.command("build")
@@ -78,7 +77,6 @@ def command(app: App, /, **given: Any) -> None:
       ke build recoe --from questions.jsonl --with-model ID --out recoe.json
     """  # fmt: skip
     from ke_benchmarks.building import BuildRequest, build  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split  # noqa: PLC0415  late, as the runner
 
     request = BuildRequest(
         family=given["family"],
@@ -89,7 +87,7 @@ def command(app: App, /, **given: Any) -> None:
         relations=given["relations"],
         cases=given["cases"],
         seed=given["seed"],
-        options=split(given["options"]),
+        options=split_options(given["options"]),
         model=_model(given, given["model"]),
         phrase_with=_model(given, given["phrase_with"]),
         skip_unlabelled=given["skip_unlabelled"],
@@ -101,17 +99,14 @@ def command(app: App, /, **given: Any) -> None:
 
 
 def _model(given: Mapping[str, Any], name: str) -> ModelChoice | None:
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
 
     return model_choice({**given, "model": name, "revision": ""}) if name else None
 
 
 def _print(built: Built, path: Path) -> None:
-    from ke_core.report.numbers import counted  # noqa: PLC0415  late, as the table
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415  as above
 
     out().print(
-        literal(f"{counted(built.records, 'case')} from {built.graph} in {built.seconds:.1f} s -> {path}"),
+        literal(f"{count_noun(built.records, 'case')} from {built.graph} in {built.seconds:.1f} s -> {path}"),
         soft_wrap=True,
     )
     table = plain_table("left out", "why", "count")

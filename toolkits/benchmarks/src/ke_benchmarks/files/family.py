@@ -11,16 +11,25 @@ from typing import Any, ClassVar, TypeVar
 
 from attrs import field, frozen
 
-from ke_core.data.audits import PublishedAudit
-from ke_core.data.facts import Edit
-from ke_core.data.files import DataFile
-from ke_core.data.masking import contradicting
-from ke_core.data.prompts import Prompt
-from ke_core.data.queries import Case, Gold, Query
-from ke_core.data.subquestions import SUB_QUESTIONS, sub_questions
-from ke_core.errors import BadData
-from ke_core.files import find_data, sha256_of
-from ke_core.protocols import DatasetInfo, Material
+from ke_core.plugin import (
+    SUB_QUESTIONS,
+    BadData,
+    Case,
+    DataFile,
+    DatasetInfo,
+    Edit,
+    Gold,
+    Material,
+    Prompt,
+    PublishedAudit,
+    Query,
+    contradicting,
+    find_data,
+    read_records,
+    sha256_of,
+    structure_record,
+    sub_questions,
+)
 
 T = TypeVar("T")
 
@@ -32,8 +41,7 @@ class Variant:
     ``sha256`` is of the file as published; empty where nobody could check it, and then nothing is fetched, but a line
     says that it is published at ``url``. ``size`` in bytes, 0 where unknown. ``blobs``: the first 8 digits of the Git
     blob id of each published version, and who published it. ``published``: counts that the publishers print, by the
-    names of ``ke datasets stats`` (``ke_core.data.statistics.count``). ``audit``: what others found wrong with it, for
-    ``ke audit``.
+    names of ``ke datasets stats``. ``audit``: what others found wrong with it, for ``ke audit``.
     """
 
     name: str
@@ -143,8 +151,6 @@ class FileDataset(CaseDataset):
 
     def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
         """The file's records, one by one (``ke_core.datasets.reading.read_records``)."""
-        from ke_core.datasets.reading import read_records  # noqa: PLC0415  cattrs is late
-
         return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
 
     def info(self) -> DatasetInfo:
@@ -190,9 +196,7 @@ class FileDataset(CaseDataset):
 
 def fit(item: Any, into: type[T], *, where: str, hint: str) -> T:
     """A JSON value, or what TOML holds, as an ``into``. Raises BadData: ``where``, the field, what is wrong."""
-    from ke_core.datasets.reading import fitted  # noqa: PLC0415  cattrs is late
-
-    return fitted(item, into, where=where, hint=hint)
+    return structure_record(item, into, where=where, hint=hint)
 
 
 class Deferred(Mapping[str, T]):

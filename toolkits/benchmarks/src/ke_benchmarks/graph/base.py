@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.data.facts import SLOT, Cloze, Entity, Fact, Relation
+from ke_core.plugin import SLOT, Cloze, Entity, Fact, Relation
 
 Subject = str | Entity
 Word = Literal["cloze", "question"]

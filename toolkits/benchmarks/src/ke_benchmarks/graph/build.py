@@ -13,10 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph
-from ke_core.data.queries import Gold
-from ke_core.data.results import Failure
-from ke_core.requests import Procedure
-from ke_core.specs import Spec
+from ke_core.plugin import Failure, Gold, Procedure, Spec
 
 Record = Mapping[str, Any]
 """JSON values only: what ``json.dumps`` takes."""

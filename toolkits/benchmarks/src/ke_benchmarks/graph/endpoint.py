@@ -18,9 +18,7 @@ from typing import Any
 
 from ke_benchmarks.graph.rdf import BLANK, FOREIGN, TYPED
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
-from ke_core.data.reading import loads
-from ke_core.errors import BadData
-from ke_core.web import beginning, read_at_most
+from ke_core.plugin import BadData, loads, read_at_most, read_error_body
 
 PAGE, BATCH, RELATIONS = 5_000, 200, 200
 LARGEST = 64 << 20  # bytes of an answer: a page has a few hundred bytes for each of its facts
@@ -105,7 +103,7 @@ def _ask(url: str, query: str) -> list[dict[str, Any]]:
             return _bindings(_post(url, query), url)
         except urllib.error.HTTPError as error:
             with error:
-                said = f"{error.code} {error.reason}: {_first_line(beginning(error))}".rstrip(": ")
+                said = f"{error.code} {error.reason}: {_first_line(read_error_body(error))}".rstrip(": ")
             if error.code not in BUSY:
                 break
             _wait(attempt, error.headers)

@@ -11,9 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
-from ke_core.data.facts import Entity, Relation
-from ke_core.data.reading import loads
-from ke_core.errors import BadData
+from ke_core.plugin import BadData, Entity, Relation, loads
 
 
 @frozen(kw_only=True, slots=False)

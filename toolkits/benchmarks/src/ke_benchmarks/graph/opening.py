@@ -18,8 +18,7 @@ from ke_benchmarks.graph.relations import BARE, Described, RelationTable, read_r
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, Row, Skipped
 from ke_benchmarks.graph.store import StoredGraph, TripleStore
 from ke_benchmarks.graph.tables import read_table
-from ke_core.errors import BadData
-from ke_core.files import sha256_of
+from ke_core.plugin import BadData, sha256_of
 
 ATLAS, SPARQL = "atlas", "sparql:"
 TABLES, RDF = (".tsv", ".csv"), (".nt", ".ttl")

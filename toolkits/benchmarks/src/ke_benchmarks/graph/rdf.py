@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 BLANK, FOREIGN, TYPED = "a blank node", "a text in another language than English", "a literal of no use"
 

@@ -25,9 +25,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.data.facts import SLOT, Relation
-from ke_core.data.reading import read_toml
-from ke_core.errors import BadData
+from ke_core.plugin import SLOT, BadData, Relation, read_toml
 
 KNOWN: dict[str, type] = {
     "label": str, "cloze": str, "question": str, "subject": str, "object": str, "functional": bool, "inverse": str,

@@ -20,8 +20,7 @@ from attrs import field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
 from ke_benchmarks.graph.rows import ALIAS, ENGLISH, KIND, LABEL, Row
-from ke_core.data.facts import Entity
-from ke_core.errors import BadConfig
+from ke_core.plugin import BadConfig, Entity
 
 SCHEME = "ke:"
 CHUNK = 50_000

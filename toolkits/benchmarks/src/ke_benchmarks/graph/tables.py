@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ke_benchmarks.graph.base import literal
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, checked_literal
-from ke_core.errors import BadData
+from ke_core.plugin import BadData
 
 FACT = ("subject", "relation", "object")
 SAYS = {"label": LABEL, "aliases": ALIAS, "kind": KIND}

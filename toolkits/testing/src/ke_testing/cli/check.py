@@ -6,12 +6,19 @@ from collections import Counter
 
 import click
 
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
-from ke_core.cli.errors import DONE, FAILED
-from ke_core.cli.options import component_options
-from ke_core.plugins.options import configure, reject_unused, split
-from ke_core.report.text import literal
+from ke_core.app import (
+    DONE,
+    FAILED,
+    App,
+    component_options,
+    configure,
+    err,
+    literal,
+    out,
+    progress,
+    reject_unused,
+    split_options,
+)
 from ke_testing.promises import Kept, brings, contracts, outside, plugin_called
 
 
@@ -31,7 +38,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
       ke plugins check my-method
       ke plugins check my-method -o my-method.steps=3
     """
-    brought, given = brings(app.plugins), split(options)
+    brought, given = brings(app.plugins), split_options(options)
     plugin = plugin_called(app.plugins, brought, name).name
     specs = brought[plugin]
     if not app.plugins.installed[plugin].broken:

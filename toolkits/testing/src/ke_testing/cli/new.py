@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli.app import App
-from ke_core.cli.console import out
-from ke_core.report.text import literal
+from ke_core.app import App, literal, out
 from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
 
 

@@ -21,10 +21,8 @@ from tempfile import mkdtemp
 
 from attrs import frozen
 
-from ke_core.errors import BadConfig
-from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.directory import known
-from ke_core.specs import NAME
+from ke_core.app import Catalog, directory_entries
+from ke_core.plugin import NAME_PATTERN, BadConfig
 
 KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight")
@@ -81,13 +79,13 @@ class Plan:
 
 def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
     """Raises BadConfig for a name that cannot be had: wrongly spelt, or taken by a folder or by a component."""
-    if not NAME.match(plan.name) or len(plan.name) > LONGEST:
+    if not NAME_PATTERN.match(plan.name) or len(plan.name) > LONGEST:
         near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
         raise BadConfig(
             f"{plan.name!r} is no name for a plugin: lower-case letters, digits and single hyphens, {LONGEST} at most",
             hint=f"ke new {plan.kind} {near}" if near else "take a name such as my-method",
         )
-    for entry in known():
+    for entry in directory_entries():
         if (entry.kind, entry.name) == (plan.kind, plan.name) or entry.distribution == plan.distribution:
             raise BadConfig(
                 f"{entry.kind} {entry.name!r} of {entry.distribution} has that name", hint="choose another name"

@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import (
+    App,
+    count_noun,
+    edit_from_sentence,
+    err,
+    literal,
+    model_choice,
+    out,
+    progress,
+    read_edits,
+    split_options,
+)
+from ke_core.app import options as shared
 
 if TYPE_CHECKING:
-    from ke_core.data.facts import SourcedEdit
+    from ke_core.plugin import SourcedEdit
 
 
 @click.command("edit")
@@ -65,11 +76,6 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
     """  # fmt: skip
-    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  the runner imports numpy
-    from ke_core.cli.running import model_choice  # noqa: PLC0415
-    from ke_core.plugins.options import split  # noqa: PLC0415
-    from ke_core.report.numbers import counted  # noqa: PLC0415
-    from ke_core.report.text import literal  # noqa: PLC0415
     from ke_weights.editing import EditRequest, make, open_work, weight_editors  # noqa: PLC0415
     from ke_weights.keeping import Keep  # noqa: PLC0415
     from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415
@@ -87,12 +93,14 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     keep.check(model)
     editor = given["editor"] or next(iter(weight_editors(app.catalog)), "")
     shared.require(app, "editor", editor)
-    request = EditRequest(editor=editor, model=model, edits=facts, options=split(given["options"]), seed=given["seed"])
+    request = EditRequest(
+        editor=editor, model=model, edits=facts, options=split_options(given["options"]), seed=given["seed"]
+    )
     written: list[str] = []
     console = err()
     with progress(console) as shown:
         work = open_work(request, app.catalog, shown)
-        what = f"{counted(len(facts), 'edit')} by {editor} in {work.loaded.session.model.id}"
+        what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.session.model.id}"
         console.print(literal(what), soft_wrap=True)
         made = make(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
     if given["as_json"]:
@@ -103,8 +111,6 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
 
 def _facts(sentence: str, subject: str, object_: str, file: Path | None) -> tuple[SourcedEdit, ...]:
     """The edits asked for, one way or the other."""
-    from ke_core.run.edit_files import from_sentence, read_edits  # noqa: PLC0415  the data model
-
     if file is not None:
         if sentence or subject or object_:
             raise click.UsageError("edits come from --edits FILE or from a sentence, not from both")
@@ -113,7 +119,7 @@ def _facts(sentence: str, subject: str, object_: str, file: Path | None) -> tupl
         raise click.UsageError("which edit? say --edits FILE, or a sentence with --subject NAME")
     if not subject.strip():
         raise click.UsageError("whom is the sentence about? say --subject NAME, as it stands in the sentence")
-    return (from_sentence(sentence, subject.strip(), object_.strip()),)
+    return (edit_from_sentence(sentence, subject.strip(), object_.strip()),)
 
 
 def _fitting(out: Path | None, given: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ke_core.run.session import ModelChoice
+from ke_core.app import ModelChoice, model_choice
 from ke_weights.patches.info import Base
 
 
@@ -17,8 +17,6 @@ def model_like(context: click.Context, given: Mapping[str, Any], base: Base) -> 
 
     Raises UsageError where the patch knows its model only as a folder's name.
     """
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-
     said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if "model" not in said and base.folder:
         raise click.UsageError(

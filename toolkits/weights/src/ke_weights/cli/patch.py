@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import App, err, literal, out, progress
+from ke_core.app import options as shared
+from ke_core.plugin import ModelRequest
 from ke_weights.cli import kept
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
@@ -36,7 +37,6 @@ def info(*, patch: Path, as_json: bool) -> None:
     \b
     Example: ke patch info facts.safetensors
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  rich
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import info_json, info_report  # noqa: PLC0415
 
@@ -62,7 +62,6 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
     """
-    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
     from ke_weights.keeping import apply_patch  # noqa: PLC0415
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
 
@@ -91,8 +90,6 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
     \b
     Example: ke patch revert ./edited --all --out ./base
     """
-    from ke_core.cli.console import err, progress  # noqa: PLC0415  rich
-    from ke_core.specs import ModelRequest  # noqa: PLC0415
     from ke_weights.keeping import revert_patch  # noqa: PLC0415
 
     if bool(patch) == all_:
@@ -121,8 +118,6 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **ho
     \b
     Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
     """
-    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  rich
-    from ke_core.specs import ModelRequest  # noqa: PLC0415
     from ke_weights.keeping import stacking  # noqa: PLC0415
     from ke_weights.patches import compare, read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import diff_json, diff_report  # noqa: PLC0415
@@ -142,8 +137,6 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **ho
 
 
 def _say(*lines: str) -> None:
-    from ke_core.cli.console import out  # noqa: PLC0415  rich
-    from ke_core.report.text import literal  # noqa: PLC0415
 
     for line in lines:
         out().print(literal(line), soft_wrap=True)

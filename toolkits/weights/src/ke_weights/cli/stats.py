@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
-from ke_core.errors import BadConfig, KEError, NeedsWeights
-from ke_core.files import cache_dir
+from ke_core.app import App, err, literal, model_choice, open_session, out, plain_table, progress
+from ke_core.app import options as shared
+from ke_core.plugin import BadConfig, KEError, NeedsWeights, cache_dir
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ke_core.protocols import Progress, Session
+    from ke_core.plugin import Progress, Session
     from ke_weights.moment_files import Origin, Stored
 
 TOKENS, DOCUMENT_LENGTH = 100_000, 1024  # what editors ask for unless told otherwise
@@ -100,7 +98,6 @@ def list_(*, as_json: bool) -> None:
     \b
     Example: ke stats list --json
     """
-    from ke_core.report.text import literal  # noqa: PLC0415  rich is for commands that print tables
     from ke_weights.moment_files import PARTIAL, stored  # noqa: PLC0415  imports torch
 
     every = list(stored(_folder()))
@@ -139,7 +136,6 @@ def verify(app: App, /, *, model: str, text: str, **how: Any) -> int:  # fmt: sk
     \b
     Example: ke stats verify --model smollm2-135m
     """
-    from ke_core.report.text import literal  # noqa: PLC0415  rich is for commands that print
     from ke_weights.moment_checks import faults  # noqa: PLC0415  imports torch
     from ke_weights.moment_files import stored  # noqa: PLC0415  as above
 
@@ -179,9 +175,6 @@ def _folder() -> Path:
 
 def _session(app: App, given: dict[str, Any], shown: Progress) -> Session[Any]:
     """The model, loaded, and where its artifacts are. Raises NeedsWeights for one that is behind an API."""
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.run.session import open_session  # noqa: PLC0415  as above
-
     model = model_choice(given).load(app.catalog, shown)
     if not hasattr(model, "patch"):
         raise NeedsWeights(f"{model.id} has no weights here", hint="choose a model that is loaded locally (hf:...)")
@@ -205,7 +198,6 @@ def _of_model(
 
 def _warn_of_few(made: list[Stored], size: int) -> None:
     """Say it where the text has fewer tokens than were asked for, and where they are few for ``size`` dimensions."""
-    from ke_core.report.text import literal  # noqa: PLC0415  rich is for commands that print
     from ke_weights.moments import few  # noqa: PLC0415  imports torch
 
     for origin in _origins(made)[:1]:
@@ -219,7 +211,6 @@ def _warn_of_few(made: list[Stored], size: int) -> None:
 
 
 def _print(every: list[Stored], *, as_json: bool) -> None:
-    from ke_core.report.text import literal  # noqa: PLC0415  rich is for commands that print tables
 
     if as_json:
         import json  # noqa: PLC0415  only here
@@ -235,8 +226,6 @@ def _print(every: list[Stored], *, as_json: bool) -> None:
 
 def _table(every: list[Stored]) -> Table:
     """A row for all layers of one model and text."""
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415  rich is for commands that print tables
-
     table = plain_table("model", "layers", "corpus", "tokens", "size", "files", "made")
     alike: dict[tuple[Any, ...], list[tuple[Origin, Stored]]] = {}
     for one in every:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.errors import BadConfig, KEError
+from ke_core.app import App, console, err, literal, model_choice, progress
+from ke_core.app import options as shared
+from ke_core.plugin import ArtifactStore, BadConfig, KEError, cache_dir
 from ke_weights.trace.settings import PARTS, Filter, Positions, Restored, TraceSettings
 
 if TYPE_CHECKING:
@@ -126,8 +126,6 @@ def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, **
       ke trace --facts known_1000.json --limit 20 --kinds states --sever none
       ke eval --editor memit --dataset atlas -o memit.layers=trace
     """  # fmt: skip
-    from ke_core.cli import console  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.report.text import literal  # noqa: PLC0415
     from ke_weights.report.trace import trace_page  # noqa: PLC0415
     from ke_weights.report.trace_plot import plot  # noqa: PLC0415
 
@@ -144,10 +142,6 @@ def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, **
 
 
 def _traced(app: App, file: Path, limit: int | None, out: Path | None, given: Mapping[str, Any]) -> Traced:
-    from ke_core.cli.console import err, progress  # noqa: PLC0415  as above
-    from ke_core.cli.running import model_choice  # noqa: PLC0415
-    from ke_core.engine.artifacts import ArtifactStore  # noqa: PLC0415
-    from ke_core.files import cache_dir  # noqa: PLC0415
     from ke_weights.trace.facts import read_facts  # noqa: PLC0415
     from ke_weights.trace.folder import TraceFolder  # noqa: PLC0415
     from ke_weights.trace.noise import check_rule  # noqa: PLC0415

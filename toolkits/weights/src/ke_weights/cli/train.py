@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
+from ke_core.app import App, err, literal, model_choice, out, plain_table, progress, split_options, titled
+from ke_core.app import options as shared
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -118,8 +117,6 @@ def _means(values: Sequence[float], count: int) -> list[float]:
 
 
 def _request(editor: str, given: dict[str, Any]) -> Any:
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split  # noqa: PLC0415  as above
     from ke_weights.training import TrainRequest  # noqa: PLC0415  as above
 
     return TrainRequest(
@@ -127,7 +124,7 @@ def _request(editor: str, given: dict[str, Any]) -> Any:
         model=model_choice(given),
         data=given["data"],
         without=given["without"],
-        options=split(given["options"]),
+        options=split_options(given["options"]),
         out=given["out"],
         seed=given["seed"],
         data_dir=str(given["data_dir"] or ""),
@@ -142,8 +139,6 @@ def _note(job: TrainJob) -> str:
 
 def _summary(job: TrainJob) -> RenderableType:
     from rich.console import Group  # noqa: PLC0415  as in the report
-
-    from ke_core.report.text import plain_table, titled  # noqa: PLC0415  as above
 
     losses = [line["loss"] for line in job.losses]
     names = [name for name in job.losses[-1] if name not in ("step", "seconds")]
@@ -162,7 +157,6 @@ def _summary(job: TrainJob) -> RenderableType:
 
 
 def _plain(text: str) -> Any:
-    from ke_core.report.text import literal  # noqa: PLC0415  as above
 
     return literal(text)
 

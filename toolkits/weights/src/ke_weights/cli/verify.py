@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.errors import DONE, FAILED
+from ke_core.app import DONE, FAILED, err, out, progress
+from ke_core.app import options as shared
 from ke_weights.cli import kept
 
 
@@ -43,7 +43,6 @@ def command(
     \b
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
     """
-    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  rich
     from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
     from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415

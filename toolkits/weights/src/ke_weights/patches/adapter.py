@@ -21,8 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from ke_core.errors import BadConfig
-from ke_core.files import explained
+from ke_core.plugin import BadConfig, file_errors
 from ke_plugin_hf.guard import Dense, LowRank
 from ke_weights.patches.format import StoredPatch
 from ke_weights.patches.info import PatchInfo
@@ -83,7 +82,7 @@ def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_laye
         "target_modules": sorted(factors),
         "modules_to_save": None,
     }
-    with explained(f"cannot write {to.name}"):
+    with file_errors(f"cannot write {to.name}"):
         save_file(tensors, to / WEIGHTS, metadata={"format": "pt", "ke_patch": patch.id})
         (to / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         (to / "README.md").write_text(_card(patch.info, rank), encoding="utf-8")

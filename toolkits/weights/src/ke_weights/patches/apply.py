@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from ke_core.errors import BadPatch
+from ke_core.plugin import BadPatch
 from ke_plugin_hf.guard import Patch, map_orientation
 from ke_plugin_hf.model import HFModel
 from ke_weights.patches.format import StoredPatch

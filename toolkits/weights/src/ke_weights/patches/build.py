@@ -8,9 +8,8 @@ from importlib.metadata import version
 import torch
 from torch import nn
 
-from ke_core.data.facts import SourcedEdit
-from ke_core.data.results import Details
-from ke_core.data.runspec import Component
+from ke_core.app import Component
+from ke_core.plugin import Details, SourcedEdit
 from ke_plugin_hf.guard import Delta, LowRank
 from ke_weights.patches.delta import combined, norm, shape_of
 from ke_weights.patches.format import StoredPatch, hashes, tensors_of

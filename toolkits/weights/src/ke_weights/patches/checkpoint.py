@@ -22,11 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ke_core.data.codec import canonical, from_json, to_json
-from ke_core.data.reading import read_object
-from ke_core.errors import BadPatch
-from ke_core.files import explained
-from ke_core.interrupts import uninterruptible_context
+from ke_core.plugin import BadPatch, canonical, file_errors, from_json, read_object, to_json, uninterruptible_context
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.quiet import quiet
 from ke_weights.patches.apply import add
@@ -86,14 +82,14 @@ def write_checkpoint(
 
     ``originals``: the base's tensors of all that ``patches`` touch, as the module stores them.
     """
-    with quiet(), explained(f"cannot write {to.name}"):
+    with quiet(), file_errors(f"cannot write {to.name}"):
         model.module.save_pretrained(to)
         model.tokenizer.save_pretrained(to)
     if not patches:
         return None
     about = to / FOLDER
     steps = []
-    with explained(f"cannot write {about}"):
+    with file_errors(f"cannot write {about}"):
         about.mkdir()
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in originals.items()}, about / ORIGINALS)
         for number, patch in enumerate(patches, start=1):

@@ -19,10 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.data.codec import canonical, from_json, to_json
-from ke_core.data.reading import loads, parse_json
-from ke_core.errors import BadPatch
-from ke_core.files import write_atomic
+from ke_core.plugin import BadPatch, canonical, from_json, loads, parse_json, to_json, write_atomic
 from ke_plugin_hf.guard import Delta, Dense, LowRank
 from ke_weights.patches.delta import shape_of
 from ke_weights.patches.info import PATCH_SCHEMA, PatchInfo, WeightChange

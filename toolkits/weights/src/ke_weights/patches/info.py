@@ -6,9 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_core.data.facts import SourcedEdit
-from ke_core.data.results import Details
-from ke_core.data.runspec import Component, ModelRef
+from ke_core.app import Component, ModelRef
+from ke_core.plugin import Details, SourcedEdit
 
 PATCH_SCHEMA = 1
 

@@ -9,10 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ke_core.data.reading import loads
-from ke_core.errors import BadConfig
-from ke_core.files import OTHER_PLACE, beside, explained, locked
-from ke_core.folders import OLD, move_folder, restore_moved
+from ke_core.plugin import (
+    CHOOSE_WRITABLE,
+    OLD_SUFFIX,
+    BadConfig,
+    file_errors,
+    hidden_sibling,
+    loads,
+    locked,
+    move_folder,
+    restore_moved,
+)
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
@@ -43,9 +50,9 @@ def refuse_unwritable(to: Path) -> None:
     place = to.resolve()
     there = next((folder for folder in place.parents if os.access(folder, os.F_OK)), place)
     if not there.is_dir():
-        raise BadConfig(f"cannot write {to}: {there} is no folder", hint=OTHER_PLACE)
+        raise BadConfig(f"cannot write {to}: {there} is no folder", hint=CHOOSE_WRITABLE)
     if not os.access(there, os.W_OK | os.X_OK):
-        raise BadConfig(f"cannot write {to}: permission denied in {there}", hint=OTHER_PLACE)
+        raise BadConfig(f"cannot write {to}: permission denied in {there}", hint=CHOOSE_WRITABLE)
 
 
 def _refuse_others(folder: Path) -> None:
@@ -84,8 +91,8 @@ def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
             restore_moved(to)
             refuse_existing(to, force=force)
             _remove_left(to)
-            work = beside(to)
-            with explained(f"cannot write {to}"):
+            work = hidden_sibling(to)
+            with file_errors(f"cannot write {to}"):
                 work.mkdir()
             try:
                 yield work
@@ -115,7 +122,7 @@ def _remove_left(to: Path) -> None:
     """Delete what killed processes left next to ``to``. While ``to`` is absent nothing is: it may be all there is."""
     if not os.path.lexists(to):
         return
-    ours = re.compile(re.escape(f".{to.name}.") + rf"[0-9a-f]{{12}}({re.escape(OLD)})?")
+    ours = re.compile(re.escape(f".{to.name}.") + rf"[0-9a-f]{{12}}({re.escape(OLD_SUFFIX)})?")
     for left in to.parent.iterdir():
         if ours.fullmatch(left.name) and left.is_dir():
             shutil.rmtree(left, ignore_errors=True)

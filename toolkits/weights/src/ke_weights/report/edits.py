@@ -8,9 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from ke_core.report.clean import one_line
-from ke_core.report.numbers import counted, duration
-from ke_core.report.text import literal, plain_table
+from ke_core.app import count_noun, duration, literal, one_line, plain_table
 from ke_weights.answers import Said
 from ke_weights.editing import Made, Told
 from ke_weights.verify import Bound, Checked, Number, Verification, failed, prefers_wrong
@@ -25,7 +23,7 @@ def edit_report(made: Made, written: Sequence[str]) -> Group:
     lines = [*_counts(own, [one for one in made.told if one.paraphrase]), *_sizes(made)]
     parts: list[RenderableType] = [_answers(own[:ROWS])]
     if len(own) > ROWS:
-        parts.append(literal(f"... and {counted(len(own) - ROWS, 'more edit')}; --json shows all", "dim"))
+        parts.append(literal(f"... and {count_noun(len(own) - ROWS, 'more edit')}; --json shows all", "dim"))
     parts += [literal(line) for line in lines]
     nothing = "nothing was written: say --out FOLDER or --patch FILE to keep the edit"
     parts += [literal(line) for line in written or [nothing]]
@@ -73,7 +71,7 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
     bad = failed(found)
     parts: list[RenderableType] = [table]
     if bad:
-        parts += [literal(f"{counted(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
+        parts += [literal(f"{count_noun(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
     return Group(*parts)
 
 
@@ -129,7 +127,7 @@ def _counts(own: Sequence[Told], others: Sequence[Told]) -> list[str]:
 def _sizes(made: Made) -> list[str]:
     weights = made.patch.info.weights
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
-    many = counted(len(weights), "weight")
+    many = count_noun(len(weights), "weight")
     lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
     if largest > 1:
         lines.append("an update larger than its weight: expect the rest of the model to suffer; ke verify measures it")

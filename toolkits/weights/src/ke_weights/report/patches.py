@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict
 from rich.console import Group, RenderableType
 
-from ke_core.data.codec import to_json
-from ke_core.report.clean import one_line
-from ke_core.report.numbers import counted
-from ke_core.report.text import literal, plain_table
+from ke_core.app import count_noun, literal, one_line, plain_table
+from ke_core.plugin import to_json
 from ke_weights.patches.info import PatchInfo, WeightChange
 
 if TYPE_CHECKING:
@@ -84,7 +82,9 @@ def _edits(info: PatchInfo) -> RenderableType:
         table.add_row(*(literal(cell) for cell in cells))
     more = len(info.edits) - ROWS
     return (
-        Group(table, literal(f"... and {counted(more, 'more edit')}; --json shows all", "dim")) if more > 0 else table
+        Group(table, literal(f"... and {count_noun(more, 'more edit')}; --json shows all", "dim"))
+        if more > 0
+        else table
     )
 
 

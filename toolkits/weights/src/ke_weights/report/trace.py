@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.report.numbers import counted
-from ke_core.report.text import literal, plain_table, titled
+from ke_core.app import count_noun, literal, plain_table, titled
 from ke_weights.trace.effects import LAST, LAST_SUBJECT, Effects, Line, Role
 from ke_weights.tracing import Traced
 
@@ -92,7 +91,7 @@ def _ruler(blocks: int, step: int, wide: int) -> str:
 def _head(traced: Traced) -> str:
     spec, found = traced.folder.spec, traced.effects
     skipped = ", ".join(f"{count} {reason}" for reason, count in traced.skipped.items())
-    return f"{spec.model.id}: {counted(found.facts, 'fact')} of {spec.facts} traced" + (
+    return f"{spec.model.id}: {count_noun(found.facts, 'fact')} of {spec.facts} traced" + (
         f", {sum(traced.skipped.values())} skipped ({skipped})" if skipped else ""
     )
 
@@ -100,7 +99,7 @@ def _head(traced: Traced) -> str:
 def _noise(traced: Traced) -> str:
     found, settings = traced.effects, traced.folder.spec.settings
     return (
-        f"noise {settings.noise} (sigma {traced.sigma:.4g}), {counted(settings.samples, 'sample')}: the answer's "
+        f"noise {settings.noise} (sigma {traced.sigma:.4g}), {count_noun(settings.samples, 'sample')}: the answer's "
         f"probability falls from {found.high:.3f} to {found.low:.3f}, a total effect of {found.total:.3f}"
     )
 

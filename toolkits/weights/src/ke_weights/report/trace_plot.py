@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ke_core.errors import KEError
-from ke_core.files import write_atomic
+from ke_core.plugin import KEError, write_atomic
 from ke_weights.report.trace import LABELS, TITLES
 from ke_weights.trace.effects import LAST_SUBJECT, Effects
 from ke_weights.tracing import Traced

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from attrs import fields_dict
 
-from ke_core.errors import BadConfig, BadData, EditFailed, KEError
-from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, Session
-from ke_core.specs import EditorSpec
+from ke_core.app import configure
+from ke_core.plugin import BadConfig, BadData, EditFailed, Editor, EditorSpec, KEError, Session
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.testing import INNER, tiny_model
 from ke_testing.editor import one_clear_line, unchanged

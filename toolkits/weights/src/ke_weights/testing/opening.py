@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.data.facts import Cloze, Edit, Entity
-from ke_core.errors import KEError, UnsupportedEdit
-from ke_core.protocols import Editor, Session
-from ke_core.specs import EditorSpec
+from ke_core.plugin import Cloze, Edit, Editor, EditorSpec, Entity, KEError, Session, UnsupportedEdit
 from ke_testing.editor import EditorContract, one_clear_line, unchanged
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
 from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last

@@ -15,7 +15,7 @@ from attrs import define, field
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ke_core.data.facts import Edit
+from ke_core.plugin import Edit
 from ke_weights.corpus import read_corpus
 from ke_weights.testing.plain import Plain, PlainTarget, Settings
 

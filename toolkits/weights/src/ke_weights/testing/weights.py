@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ke_core.plugins.options import configure
-from ke_core.protocols import Editor, Session
+from ke_core.app import configure
+from ke_core.plugin import Editor, Session
 from ke_plugin_hf.guard import Delta, Dense, LowRank, Patch, map_orientation
 from ke_plugin_hf.testing import Family
 from ke_testing.editor import unchanged

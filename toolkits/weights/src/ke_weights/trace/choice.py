@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ke_core.hyper import ModelFacts, Shape
-from ke_weights.hyperparameters import SingleConfig, SpreadConfig, single_settings, spread_settings
+from ke_core.plugin import ModelFacts, Shape
+from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, single_settings, spread_settings
 from ke_weights.trace.effects import standard_error
 from ke_weights.trace.suggestion import Suggestion
 
@@ -66,7 +66,10 @@ def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _by_shape(shape: Shape, facts: int, why: str) -> Suggestion:
     """What editors take for an untraced model of this shape: published layers, else fractions of its depth."""
     known = ModelFacts(shape=shape, scale=lambda _layer: 0.0)
-    one, many = single_settings(SingleConfig(), known)["layer"], spread_settings(SpreadConfig(), known)["layers"]
+    one, many = (
+        single_settings(SingleLayerConfig(), known)["layer"],
+        spread_settings(MultiLayerConfig(), known)["layers"],
+    )
     reason = one.reason if one.reason == many.reason else f"{one.reason}; {many.reason}"
     return Suggestion(
         rome_layer=one.value, memit_layers=tuple(many.value), rule=f"not traced ({why}): {reason}", facts=facts

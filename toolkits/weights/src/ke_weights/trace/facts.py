@@ -8,8 +8,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.data.reading import parse_json
-from ke_core.errors import BadData
+from ke_core.plugin import BadData, parse_json
 from ke_weights.subject import encode
 
 FIELDS = ("prompt", "subject", "attribute")

@@ -13,15 +13,18 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.codec import digest, from_json, to_json
-from ke_core.data.reading import parse_json, read_object
-from ke_core.data.runspec import SCHEMA, ModelRef
-from ke_core.errors import BadRun
-from ke_core.files import write_atomic
-from ke_core.results.difference import difference
-from ke_core.results.folder import ELSEWHERE, environment
-from ke_core.results.lines import refuse_other, to_bytes, whole_lines
-from ke_core.results.writer import writing
+from ke_core.app import (
+    CHOOSE_OTHER_FOLDER,
+    SCHEMA,
+    ModelRef,
+    environment,
+    first_difference,
+    open_writer,
+    refuse_other,
+    to_bytes,
+    whole_lines,
+)
+from ke_core.plugin import BadRun, digest, from_json, parse_json, read_object, to_json, write_atomic
 from ke_weights.trace.settings import FactTrace, TraceSettings
 
 SPEC, FACTS, TRACE = "spec.json", "facts.jsonl", "trace.json"
@@ -63,9 +66,9 @@ class TraceFolder:
         if file.exists():
             known = _read(file)
             if known != spec:
-                raise BadRun(f"{path} holds another trace: {difference(known, spec)}", hint=ELSEWHERE)
+                raise BadRun(f"{path} holds another trace: {first_difference(known, spec)}", hint=CHOOSE_OTHER_FOLDER)
         elif path.exists() and not (path.is_dir() and all(at.name.startswith(f".{SPEC}.") for at in path.iterdir())):
-            raise BadRun(f"{path} holds something else, not a trace", hint=ELSEWHERE)
+            raise BadRun(f"{path} holds something else, not a trace", hint=CHOOSE_OTHER_FOLDER)
         else:
             created = datetime.now(UTC).isoformat(timespec="seconds")
             raw = {"spec": to_json(spec), "environment": environment(), "created": created}
@@ -81,7 +84,7 @@ class TraceFolder:
     @contextmanager
     def writing(self) -> Iterator[Appender]:
         """The only way to add facts. Raises BadRun if another process is writing."""
-        with writing(self.path / FACTS) as writer:
+        with open_writer(self.path / FACTS) as writer:
             yield lambda facts: writer.append_lines([b"".join(to_bytes(to_json(fact)) for fact in facts)])
 
     def write(self, results: Mapping[str, Any]) -> None:
@@ -90,13 +93,13 @@ class TraceFolder:
 
 
 def _read(file: Path) -> TraceSpec:
-    raw = read_object(file, error=BadRun, hint=ELSEWHERE)
+    raw = read_object(file, error=BadRun, hint=CHOOSE_OTHER_FOLDER)
     if not isinstance(raw.get("spec"), dict):
-        raise BadRun(f"{file} is not the description of a trace", hint=ELSEWHERE)
+        raise BadRun(f"{file} is not the description of a trace", hint=CHOOSE_OTHER_FOLDER)
     refuse_other(raw["spec"].get("schema"), of=str(file))
-    return from_json(raw["spec"], TraceSpec, of=str(file), error=BadRun, hint=ELSEWHERE)
+    return from_json(raw["spec"], TraceSpec, of=str(file), error=BadRun, hint=CHOOSE_OTHER_FOLDER)
 
 
 def _fact(line: bytes, of: str) -> FactTrace:
-    raw = parse_json(line, of, error=BadRun, hint=ELSEWHERE)
-    return from_json(raw, FactTrace, of=of, error=BadRun, hint=ELSEWHERE)
+    raw = parse_json(line, of, error=BadRun, hint=CHOOSE_OTHER_FOLDER)
+    return from_json(raw, FactTrace, of=of, error=BadRun, hint=CHOOSE_OTHER_FOLDER)

@@ -14,7 +14,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.errors import BadConfig, BadData
+from ke_core.plugin import BadConfig, BadData
 from ke_plugin_hf.decoding.float64 import double
 from ke_weights.hooks import frozen_module
 from ke_weights.modules import ModuleMap

@@ -10,7 +10,7 @@ from attrs import frozen
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache
 
-from ke_core.errors import KEError
+from ke_core.plugin import KEError
 from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
 from ke_weights.modules import Layer, ModuleMap
 from ke_weights.tail import keeps_keys

@@ -6,10 +6,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.checksums import read_value, write_value
-from ke_core.data.codec import from_json, to_json
-from ke_core.errors import BadData
-from ke_core.protocols import Artifacts
+from ke_core.plugin import Artifacts, BadData, from_json, read_value, to_json, write_value
 
 KIND = "trace"
 TRACED = "traced"

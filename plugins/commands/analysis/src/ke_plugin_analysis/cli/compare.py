@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.options import json_option
+from ke_core.app import App, RunFolder, json_option, out
+from ke_core.app import options as shared
 
 
 @click.command("compare")
@@ -37,8 +36,6 @@ def command(
     """
     import json  # noqa: PLC0415  as below
 
-    from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
     from ke_plugin_analysis.comparing import compare_runs  # noqa: PLC0415
     from ke_plugin_analysis.report.compare import comparison_json, comparison_page  # noqa: PLC0415
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import App, count_noun, err, load_report, report_page, split_options
+from ke_core.app import options as shared
 
 
 @click.command("import")
@@ -51,19 +51,14 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
     \b
     Example: ke import theirs.jsonl --dataset mquake-cf-3k --model gpt-j-6b --out runs/theirs
     """  # fmt: skip
-    from ke_core.cli.console import err  # noqa: PLC0415  the runner imports numpy
-    from ke_core.cli.console import out as shown  # noqa: PLC0415
-    from ke_core.plugins.options import split  # noqa: PLC0415
-    from ke_core.report.load import load  # noqa: PLC0415
-    from ke_core.report.numbers import counted  # noqa: PLC0415
-    from ke_core.report.page import page  # noqa: PLC0415
+    from ke_core.app import out as shown  # noqa: PLC0415
     from ke_plugin_analysis.importing import ImportRequest, import_file  # noqa: PLC0415
 
     request = ImportRequest(
         file=file,
         dataset=given["dataset"],
         model=given["model"],
-        options=split(given["options"]),
+        options=split_options(given["options"]),
         data_dir=str(data_dir or ""),
         judge=judge,
         edited_form=given["edited_form"],
@@ -71,8 +66,8 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
     )
     runs = import_file(request, app.catalog, out)
     for run in runs:
-        told = f"{run.folder.path}: {counted(run.answers, 'answer')}"
-        told += f", {counted(run.left_out, 'question')} left out" if run.left_out else ""
-        told += f", {counted(run.absent, 'case')} not in {file.name}" if run.absent else ""
+        told = f"{run.folder.path}: {count_noun(run.answers, 'answer')}"
+        told += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
+        told += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(told, markup=False, soft_wrap=True)
-    shown().print(page([load(run.folder, app.catalog) for run in runs]))
+    shown().print(report_page([load_report(run.folder, app.catalog) for run in runs]))

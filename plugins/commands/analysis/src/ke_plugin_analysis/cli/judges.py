@@ -7,14 +7,26 @@ from typing import Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
-from ke_core.cli.judge import judge_model, say_spent
-from ke_core.errors import BadConfig, BadData
-from ke_core.report.clean import one_line
-from ke_core.report.text import literal, plain_table
-from ke_core.specs import JudgeSpec
+from ke_core.app import (
+    App,
+    agreement_warning,
+    count_noun,
+    err,
+    judge_model,
+    literal,
+    one_line,
+    open_judge,
+    out,
+    plain_table,
+    progress,
+    reject_unused,
+    resolve_judge,
+    save_check,
+    say_spent,
+    split_options,
+)
+from ke_core.app import options as shared
+from ke_core.plugin import BadConfig, BadData, JudgeSpec
 
 SHOWN, WIDE = 10, 60  # disagreements listed; characters of each
 
@@ -66,21 +78,17 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
       ke judges check llm --judge-model smollm2-135m
       ke judges check alias --items labelled.jsonl -o alias.match=contains
     """
-    from ke_core.plugins.options import reject_unused, split  # noqa: PLC0415  the runner imports numpy
-    from ke_core.report.numbers import counted  # noqa: PLC0415  as above
-    from ke_core.results.agreement import keep, warning  # noqa: PLC0415  as above
-    from ke_core.run.judges import choose_judge, open_judge  # noqa: PLC0415  as above
     from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  as above
 
-    chosen = choose_judge(app.catalog, name, split(options))
-    reject_unused(split(options), [chosen.spec])
+    chosen = resolve_judge(app.catalog, name, split_options(options))
+    reject_unused(split_options(options), [chosen.spec])
     text, of = _items(chosen.spec, items)
     labelled = read_items(chosen.spec, text, of=of)
     with progress(err()) as shown:
         asking = judge_model(given, shown)
         opened = open_judge(chosen, app.catalog, asking)
         found = check(chosen, opened, labelled)
-    keep(found.check)
+    save_check(found.check)
     if opened.session is not None:
         asking.since_last(opened.session.model)
     say_spent(asking)
@@ -92,9 +100,9 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
         table.add_row(*map(literal, (group, f"{agreement.n}", f"{agreement.agreed}", kappa, interval)))
     out().print(table)
     _disagreements(found.disagreements)
-    if warned := warning(opened.component):
+    if warned := agreement_warning(opened.component):
         err().print(literal(f"warning: {warned}", "bold red"), soft_wrap=True)
-    err().print(literal(f"kept for reports: {counted(len(found.compared), 'item')} of {of}"), soft_wrap=True)
+    err().print(literal(f"kept for reports: {count_noun(len(found.compared), 'item')} of {of}"), soft_wrap=True)
 
 
 def _disagreements(differing: Any) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import App, RunFolder, count_noun, err, split_options
+from ke_core.app import options as shared
 
 
 @click.command("label")
@@ -51,11 +51,7 @@ def command(
       ke label runs/mello-atlas-1a2b3c4d --sample 200 --out sheet.csv
       ke label runs/mello-atlas-1a2b3c4d --read sheet.csv
     """  # fmt: skip
-    from ke_core.cli.console import err  # noqa: PLC0415  the runner imports numpy
-    from ke_core.cli.console import out as shown  # noqa: PLC0415
-    from ke_core.plugins.options import split  # noqa: PLC0415
-    from ke_core.report.numbers import counted  # noqa: PLC0415
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
+    from ke_core.app import out as shown  # noqa: PLC0415
     from ke_plugin_analysis.labelling import read_labels, write_labels  # noqa: PLC0415
     from ke_plugin_analysis.report.labels import labels_page  # noqa: PLC0415
 
@@ -65,7 +61,7 @@ def command(
     if sheet is not None:
         if sample is not None:
             raise click.UsageError("--sample belongs to --out")
-        found = read_labels(folder, app.catalog, sheet, judge=judge, options=split(options), data_dir=where)
+        found = read_labels(folder, app.catalog, sheet, judge=judge, options=split_options(options), data_dir=where)
         shown().print(labels_page(found))
     elif out is not None:
         if options:
@@ -75,4 +71,4 @@ def command(
         wanted = sample or 200
         n = write_labels(folder, app.catalog, out, sample=wanted, seed=seed, judge=judge, data_dir=where)
         fewer = f" (there are no more, of {wanted:,} wanted)" if n < wanted else ""
-        err().print(f"{out}: {counted(n, 'answer')} to label{fewer}", markup=False, soft_wrap=True)
+        err().print(f"{out}: {count_noun(n, 'answer')} to label{fewer}", markup=False, soft_wrap=True)

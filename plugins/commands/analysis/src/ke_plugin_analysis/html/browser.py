@@ -11,14 +11,25 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.data.facts import Edit, Entity
-from ke_core.data.queries import PHASES, Case, Form, Gold, Probe, Query
-from ke_core.data.records import OWN
-from ke_core.data.results import Answer, Failure, Finding, Judgement, Reply, Scored, Verdict
-from ke_core.protocols import Dataset
-from ke_core.report.answers import Answered, Material, Place
-from ke_core.report.clean import clean
-from ke_core.run.asks import asked
+from ke_core.app import OWN, AnsweredCase, QueryKey, RunDataset, in_form, sanitize
+from ke_core.plugin import (
+    PHASES,
+    Answer,
+    Case,
+    Dataset,
+    Edit,
+    Entity,
+    Failure,
+    Finding,
+    Form,
+    Gold,
+    Judgement,
+    Probe,
+    Query,
+    Reply,
+    Scored,
+    Verdict,
+)
 
 Json = dict[str, Any]
 NAMES = 12  # names of a right answer that are shown; some entities have fifty
@@ -36,8 +47,8 @@ class Browsed:
     label: str
     same: str
     edited_form: Form
-    answers: Mapping[str, Answered]
-    material: Material
+    answers: Mapping[str, AnsweredCase]
+    material: RunDataset
 
 
 def browser(runs: Sequence[Browsed]) -> Json:
@@ -54,11 +65,11 @@ def browser(runs: Sequence[Browsed]) -> Json:
         for name, case, dataset in _listed([run for run in runs if run.same == same])
     ]
     return {
-        "runs": [clean(run.label) for run in runs],
+        "runs": [sanitize(run.label) for run in runs],
         "texts": list(texts.known),
-        "facts": {name: clean(statement) for name, statement in facts.items()},
+        "facts": {name: sanitize(statement) for name, statement in facts.items()},
         "cases": cases,
-        "missing": [f"{clean(run.label)}: {clean(run.material.why_not)}" for run in runs if run.material.why_not],
+        "missing": [f"{sanitize(run.label)}: {sanitize(run.material.why_not)}" for run in runs if run.material.why_not],
     }
 
 
@@ -69,7 +80,7 @@ class _Texts:
     known: dict[str, int] = field(factory=dict)
 
     def number(self, text: str) -> int:
-        return self.known.setdefault(clean(text), len(self.known))
+        return self.known.setdefault(sanitize(text), len(self.known))
 
 
 @frozen(kw_only=True)
@@ -93,7 +104,7 @@ class _Asking:
 
 def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
     """The cases that any run has answered, in the order of the benchmark."""
-    known = next((run.material for run in runs if run.material.dataset is not None), Material())
+    known = next((run.material for run in runs if run.material.dataset is not None), RunDataset())
     answered = dict.fromkeys(name for run in runs for name in run.answers)
     for case in known.cases:
         if case.id in answered:
@@ -109,11 +120,11 @@ def _case(one: _Case, runs: Sequence[Browsed], texts: _Texts, facts: dict[str, s
     places = dict.fromkeys(place for _number, _run, answered in own for place in answered.replies)
     named = dict.fromkeys(query for query, _phase, _style in places)
     order = [*(name for name in queries if name in named), *(name for name in named if name not in queries)]
-    made: Json = {"id": clean(one.name), "tags": {}, "edits": []}
+    made: Json = {"id": sanitize(one.name), "tags": {}, "edits": []}
     if one.case is not None:
-        made["tags"] = {clean(tag): clean(value) for tag, value in one.case.tags.items()}
+        made["tags"] = {sanitize(tag): sanitize(value) for tag, value in one.case.tags.items()}
         made["edits"] = [_edit(edit, facts, one.benchmark) for edit in one.case.edits]
-    made["queries"] = [{"id": clean(name), **_query(queries.get(name, ()))} for name in order]
+    made["queries"] = [{"id": sanitize(name), **_query(queries.get(name, ()))} for name in order]
     made["answers"] = []
     for number, run, answered in own:
         for at, name in enumerate(order):
@@ -126,12 +137,12 @@ def _case(one: _Case, runs: Sequence[Browsed], texts: _Texts, facts: dict[str, s
                     if (name, phase, style) in answered.replies
                 }
                 if pair:
-                    made["answers"].append({"run": number, "query": at, "style": clean(style), **pair})
-    made["notes"] = [[number, clean(line)] for number, _run, answered in own for line in _notes(answered, one.case)]
+                    made["answers"].append({"run": number, "query": at, "style": sanitize(style), **pair})
+    made["notes"] = [[number, sanitize(line)] for number, _run, answered in own for line in _notes(answered, one.case)]
     return made
 
 
-def _notes(answered: Answered, case: Case | None) -> Iterator[str]:
+def _notes(answered: AnsweredCase, case: Case | None) -> Iterator[str]:
     yield from answered.problems
     for edit in case.edits if case is not None else ():
         if edit.id in answered.refused:
@@ -155,20 +166,20 @@ def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     if not found:
         return {"aspects": [], "text": ""}
     _aspect, query, probe = found[0]
-    made: Json = {"aspects": list(dict.fromkeys(clean(aspect) for aspect, _query, _probe in found))}
-    made |= {"text": clean(query.texts[0]), "gold": _names(query.gold)}
+    made: Json = {"aspects": list(dict.fromkeys(sanitize(aspect) for aspect, _query, _probe in found))}
+    made |= {"text": sanitize(query.texts[0]), "gold": _names(query.gold)}
     if query.stale is not None and probe.phase != "before":
         made["stale"] = _names(query.stale)
     if query.continuations:
-        made["continuations"] = [clean(text) for text in query.continuations]
+        made["continuations"] = [sanitize(text) for text in query.continuations]
     return made
 
 
-def _asking(one: _Case, run: Browsed, answered: Answered) -> _Asking:
+def _asking(one: _Case, run: Browsed, answered: AnsweredCase) -> _Asking:
     return _Asking(dataset=one.dataset, form=run.edited_form, edited=answered.edited)
 
 
-def _prompt(query: Query | None, place: Place, asking: _Asking, texts: _Texts) -> Json:
+def _prompt(query: Query | None, place: QueryKey, asking: _Asking, texts: _Texts) -> Json:
     """The numbers of the texts that the prompt is made of: what many prompts share, the question, the rest.
 
     None for what is not on record: an editor's own prompts.
@@ -176,7 +187,7 @@ def _prompt(query: Query | None, place: Place, asking: _Asking, texts: _Texts) -
     _name, phase, style = place
     if query is None or asking.dataset is None or style == OWN:
         return {}
-    put = asked(query, phase, asking.form, edited=asking.edited)
+    put = in_form(query, phase, asking.form, edited=asking.edited)
     prompt = asking.dataset.prompt(put, style)
     if prompt is None:
         return {}
@@ -185,7 +196,7 @@ def _prompt(query: Query | None, place: Place, asking: _Asking, texts: _Texts) -
 
 
 def _names(gold: Gold) -> str:
-    return clean(gold.words(_named))
+    return sanitize(gold.words(_named))
 
 
 def _named(entity: Entity) -> str:
@@ -196,12 +207,12 @@ def _named(entity: Entity) -> str:
 
 
 def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
-    facts[f"{benchmark} {clean(edit.id)}"] = edit.statement
+    facts[f"{benchmark} {sanitize(edit.id)}"] = edit.statement
     was = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
-    return {"text": clean(edit.statement), "was": clean(was)}
+    return {"text": sanitize(edit.statement), "was": sanitize(was)}
 
 
-def _answered(answered: Answered, place: Place, benchmark: int) -> Json:
+def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int) -> Json:
     """A reply and its verdict."""
     reply, judgement = answered.replies[place], answered.judgements.get(place)
     measured = isinstance(reply, Scored) and (judgement is None or judgement.verdict is Verdict.UNSURE)
@@ -210,25 +221,25 @@ def _answered(answered: Answered, place: Place, benchmark: int) -> Json:
 
 def _reply(reply: Reply, benchmark: int) -> Json:
     if isinstance(reply, Failure):
-        return {"ended": "failure", "text": clean(f"{reply.error}: {reply.message}")}
+        return {"ended": "failure", "text": sanitize(f"{reply.error}: {reply.message}")}
     if isinstance(reply, Scored):
         return {"ended": "scored", "logprobs": list(reply.logprobs)}
     return _answer(reply, benchmark)
 
 
 def _answer(reply: Answer, benchmark: int) -> Json:
-    made: Json = {"text": clean(reply.text)}
+    made: Json = {"text": sanitize(reply.text)}
     if reply.raw.strip() != reply.text:
-        made["raw"] = clean(reply.raw)
+        made["raw"] = sanitize(reply.raw)
     if reply.outcome != "answered":
         made["ended"] = reply.outcome
     if reply.steps:
         made["steps"] = [
             {
-                "kind": clean(step.kind),
-                "text": clean(step.text),
-                "answer": clean(step.answer),
-                "retrieved": [f"{benchmark} {clean(name)}" for name in step.retrieved],
+                "kind": sanitize(step.kind),
+                "text": sanitize(step.text),
+                "answer": sanitize(step.answer),
+                "retrieved": [f"{benchmark} {sanitize(name)}" for name in step.retrieved],
                 "scores": [round(score, 4) for score in step.scores],
             }
             for step in reply.steps
@@ -246,4 +257,4 @@ def _verdict(judgement: Judgement | None) -> Json:
 
 def _why(finding: Finding) -> list[str]:
     """Label, item and note of a finding."""
-    return [clean(finding.label), clean(finding.item), clean(finding.note)]
+    return [sanitize(finding.label), sanitize(finding.item), sanitize(finding.note)]

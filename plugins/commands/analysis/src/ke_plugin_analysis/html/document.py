@@ -17,11 +17,20 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from ke_core.report.clean import clean
-from ke_core.report.footer import course, losses, shared, warnings
-from ke_core.report.grid import score_grids, slice_grids
-from ke_core.report.numbers import interval, number
-from ke_core.report.run import Reported, labels, without_model
+from ke_core.app import (
+    Reported,
+    format_interval,
+    format_score,
+    judge_warnings,
+    missing_answers,
+    run_labels,
+    run_summary,
+    sanitize,
+    score_grids,
+    shared_settings,
+    slice_grids,
+    without_model,
+)
 from ke_plugin_analysis.html.browser import Browsed, browser
 from ke_plugin_analysis.html.panels import galleries
 from ke_plugin_analysis.html.svg import draw, key
@@ -47,9 +56,11 @@ def html_page(runs: Sequence[Reported], browsed: Sequence[Browsed], *, slices: b
             galleries=[one for one in pictures if not one.cost],
             cost=[grid for grid in grids if grid.of_costs],
             cost_galleries=[one for one in pictures if one.cost],
-            warned=warnings(runs),
-            shared=shared(runs),
-            courses=[(label, list(course(run)), _lost(run)) for label, run in zip(labels(runs), runs, strict=True)],
+            warned=judge_warnings(runs),
+            shared=shared_settings(runs),
+            courses=[
+                (label, list(run_summary(run)), _lost(run)) for label, run in zip(run_labels(runs), runs, strict=True)
+            ],
             missing=missing,
             data=embedded(cases),
             style=style,
@@ -71,13 +82,13 @@ def _engine() -> Environment:
     engine = Environment(
         loader=PackageLoader("ke_plugin_analysis.html", ""), autoescape=True, undefined=StrictUndefined, finalize=_shown
     )
-    engine.globals |= {"draw": draw, "key": key, "number": number, "interval": interval}
+    engine.globals |= {"draw": draw, "key": key, "number": format_score, "interval": format_interval}
     return engine
 
 
 def _shown(value: Any) -> Any:
     """Words without hidden marks; what the templates have marked as safe stays as it is."""
-    return clean(value) if type(value) is str else value
+    return sanitize(value) if type(value) is str else value
 
 
 @cache
@@ -102,4 +113,4 @@ def _subtitle(runs: Sequence[Reported]) -> str:
 
 
 def _lost(run: Reported) -> str:
-    return "\n".join(words for words, _style in losses(run))
+    return "\n".join(words for words, _style in missing_answers(run))

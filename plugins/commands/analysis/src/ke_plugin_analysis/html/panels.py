@@ -7,13 +7,28 @@ from itertools import count
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.results import SHARE, Score
-from ke_core.data.runspec import RunSpec
-from ke_core.report.effort import CORE
-from ke_core.report.grid import AFTER, SPENT, UNEDITED, Row, edited, in_order, unedited
-from ke_core.report.naming import names
-from ke_core.report.numbers import interval, number, shown_unit
-from ke_core.report.run import Column, Reported, by_table, columns, labels, without_model
+from ke_core.app import (
+    AFTER,
+    COST_MEASURES,
+    NO_METRIC,
+    UNEDITED,
+    MetricColumn,
+    Reported,
+    ReportRow,
+    RunSpec,
+    columns_by_table,
+    edited_rows,
+    format_interval,
+    format_score,
+    metric_columns,
+    run_labels,
+    run_names,
+    shown_unit,
+    sorted_tag_values,
+    unedited_rows,
+    without_model,
+)
+from ke_core.plugin import SHARE, MetricScore
 
 GREY = -1
 """The hue of the unedited model: grey."""
@@ -69,24 +84,24 @@ class Gallery:
 
 def galleries(runs: Sequence[Reported]) -> list[Gallery]:
     """All that there is something to see of: two numbers at least to a panel."""
-    shares = [column for column in columns(runs) if _unit(runs, column) == SHARE and column.metric != CORE]
+    shares = [column for column in metric_columns(runs) if _unit(runs, column) == SHARE and column.metric != NO_METRIC]
     found = [Gallery(title="Side by side", panels=tuple(_side_by_side(runs, shares)))]
     found.append(Gallery(title=f"By {TOGETHER}", panels=tuple(_by_k(runs, shares))))
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags)
     found += [Gallery(title=f"By {tag}, after editing", panels=tuple(_by_tag(runs, shares, tag))) for tag in tags]
-    others = [column for column in columns(runs) if column not in shares and _unit(runs, column) != SHARE]
-    spent = [column for column in others if column.metric == CORE or _unit(runs, column) in SPENT]
+    others = [column for column in metric_columns(runs) if column not in shares and _unit(runs, column) != SHARE]
+    spent = [column for column in others if column.metric == NO_METRIC or _unit(runs, column) in COST_MEASURES]
     own = [column for column in others if column not in spent]
     found.append(Gallery(title="In measures of their own", panels=tuple(_alone(runs, own))))
     found.append(Gallery(title="What it took", panels=tuple(_alone(runs, spent)), cost=True))
     return [gallery for gallery in found if gallery.panels]
 
 
-def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
+def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
     """The aspects (criteria) of each table under one another, with the unedited model if there is one for all."""
     styles = _styles(runs)
-    for group in by_table(shares):
-        before = [row for row in unedited(runs, group) if row.label == UNEDITED]
+    for group in columns_by_table(shares):
+        before = [row for row in unedited_rows(runs, group) if row.label == UNEDITED]
         rows = [
             (Series(label=_joint(UNEDITED, row.style), hue=GREY, mark=styles.index(row.style)), row) for row in before
         ]
@@ -96,7 +111,7 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterato
         yield from _panel(title, SHARE, [column.heading for column in group], lines)
 
 
-def _by_k(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]:
+def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
     """Scores against how many cases share one edited model. What differs in anything else is on a line of its own."""
     sizes = {number: run.spec.plan.size or run.tally.cases for number, run in enumerate(runs)}
     if len(set(sizes.values())) < 2:
@@ -119,18 +134,18 @@ def _by_k(runs: Sequence[Reported], shares: Sequence[Column]) -> Iterator[Panel]
         yield from _panel(column.heading, SHARE, [f"{k:,}" for k in along], lines, joined=True)
 
 
-def _by_tag(runs: Sequence[Reported], shares: Sequence[Column], tag: str) -> Iterator[Panel]:
+def _by_tag(runs: Sequence[Reported], shares: Sequence[MetricColumn], tag: str) -> Iterator[Panel]:
     rows = _edited(runs)
     for column in shares:
         values = {score.tags[tag] for run in runs for score in run.scores if tag in score.tags and column.holds(score)}
-        along = in_order(values)
+        along = sorted_tag_values(values)
         lines = [(series, tuple(_point(row.score(column, (tag, value))) for value in along)) for series, row in rows]
         if len(along) > 1:
             joined = all(value.isdigit() for value in along)
             yield from _panel(column.heading, SHARE, along, lines, joined=joined)
 
 
-def _alone(runs: Sequence[Reported], shown: Sequence[Column]) -> Iterator[Panel]:
+def _alone(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[Panel]:
     """A panel for each column, of each run and style: no two of these share an axis."""
     rows = _edited(runs)
     for column in shown:
@@ -159,25 +174,25 @@ def _panel(
         )
 
 
-def _point(score: Score | None) -> Point | None:
+def _point(score: MetricScore | None) -> Point | None:
     if score is None or score.value is None or not score.n:
         return None
     scale = 100.0 if score.measure == SHARE else 1.0
     ends = score.interval
     words = (
-        f"{number(score)} {shown_unit(score.measure)}".strip()
-        + (f" ({interval(score)})" if ends else "")
+        f"{format_score(score)} {shown_unit(score.measure)}".strip()
+        + (f" ({format_interval(score)})" if ends else "")
         + f", n {score.n:,}"
     )
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
     return Point(value=score.value * scale, low=low, high=high, words=words)
 
 
-def _edited(runs: Sequence[Reported]) -> list[tuple[Series, Row]]:
-    hues, styles = labels(runs), _styles(runs)
+def _edited(runs: Sequence[Reported]) -> list[tuple[Series, ReportRow]]:
+    hues, styles = run_labels(runs), _styles(runs)
     return [
         (Series(label=_joint(row.label, row.style), hue=hues.index(row.label), mark=styles.index(row.style)), row)
-        for row in edited(runs)
+        for row in edited_rows(runs)
     ]
 
 
@@ -186,13 +201,13 @@ def _styles(runs: Sequence[Reported]) -> list[str]:
     return list(dict.fromkeys(style for run in runs for style in (*run.styles("before"), *run.styles(AFTER))))
 
 
-def _unit(runs: Sequence[Reported], column: Column) -> str:
+def _unit(runs: Sequence[Reported], column: MetricColumn) -> str:
     return next((score.measure for run in runs for score in run.scores if column.holds(score)), SHARE)
 
 
 def _without_size(runs: Sequence[Reported]) -> list[str]:
     """What tells each run from the others, how many cases share a model aside."""
-    return names([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
+    return run_names([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
 
 
 def _apart(spec: RunSpec) -> tuple[str, ...]:

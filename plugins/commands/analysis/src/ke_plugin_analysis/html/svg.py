@@ -10,7 +10,7 @@ from html import escape
 
 from attrs import frozen
 
-from ke_core.data.results import SHARE
+from ke_core.plugin import SHARE
 from ke_plugin_analysis.html.panels import Panel, Point, Series
 
 WIDTH, HUES, MARKS = 340, 8, 4

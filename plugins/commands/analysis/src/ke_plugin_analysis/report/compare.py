@@ -8,15 +8,24 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ke_core.data.codec import to_json
-from ke_core.data.results import SHARE
-from ke_core.report.clean import one_line
-from ke_core.report.footer import WARNING, component_words
-from ke_core.report.numbers import SECONDS, SHORTEST, counted, interval, number
-from ke_core.report.run import plan_words, without_model
-from ke_core.report.text import literal, plain_table, titled
-from ke_core.results.agreement import warning
-from ke_core.results.verdicts import VERDICTS
+from ke_core.app import (
+    SECONDS,
+    SHORTEST_SECONDS,
+    VERDICTS,
+    WARNING,
+    agreement_warning,
+    component_words,
+    count_noun,
+    format_interval,
+    format_score,
+    literal,
+    one_line,
+    plain_table,
+    plan_words,
+    titled,
+    without_model,
+)
+from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.common import InAll
 from ke_plugin_analysis.comparing import Change, Compared, Comparison
 from ke_plugin_analysis.pairs import Difference
@@ -32,7 +41,7 @@ NOTES = (
 def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
     """Everything for people; ``cases``: with every query that is right in one run alone."""
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
-    if warned := warning(found.judge):
+    if warned := agreement_warning(found.judge):
         parts.append(literal(f"{WARNING}: {warned}", "bold red"))
     parts += [literal(line, "yellow") for line in _open(found.runs)]
     for place, table in enumerate(found.differences, start=1):
@@ -52,7 +61,7 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
     """The same, every metric and aspect of it, as JSON values."""
     return {
         "judge": to_json(found.judge),
-        "warning": warning(found.judge),
+        "warning": agreement_warning(found.judge),
         "cases": found.cases,
         "runs": [
             {"path": run.path, "id": run.spec.id, "editor": run.spec.editor.name, "model": run.spec.model.id}
@@ -76,7 +85,7 @@ def _legend(found: Comparison) -> Iterator[str]:
         model = "no model" if without_model(run.spec) else run.spec.model.id
         own = ", given each question's own edits" if run.spec.own_edits else ""
         yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}{own}  ({run.path})"
-    yield f"{counted(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
+    yield f"{count_noun(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
     yield f"judge: {component_words(found.judge)}"
 
 
@@ -84,7 +93,7 @@ def _open(runs: Sequence[Compared]) -> Iterator[str]:
     for place, run in enumerate(runs):
         if run.open:
             yield (
-                f"{_name(place)} is not finished: {run.open:,} of {counted(run.planned, 'case')} wait for answers; "
+                f"{_name(place)} is not finished: {run.open:,} of {count_noun(run.planned, 'case')} wait for answers; "
                 "what both have is compared"
             )
 
@@ -118,9 +127,9 @@ def _in_all(found: Comparison, made: InAll) -> Group:
         column.justify, column.no_wrap = "right", True
     for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
         of = {score.aspect: score for score in scores}
-        cells = ("\n".join(filter(None, (number(of[name]), interval(of[name])))) for name in columns)
+        cells = ("\n".join(filter(None, (format_score(of[name]), format_interval(of[name])))) for name in columns)
         drawn.add_row(*map(literal, (_name(place), style, *cells)))
-    title = f"{made.metric} on the {counted(sum(made.queries.values()), 'query', 'queries')} that all runs share"
+    title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
     return Group(
         titled(f"{title}: value in %, 95 % interval", drawn),
@@ -159,7 +168,7 @@ def _heading(found: Comparison, one: Difference) -> str | None:
 
 
 def _value(value: float, one: Difference, sign: str = "") -> str:
-    if one.measure == SECONDS and abs(value) < SHORTEST:
+    if one.measure == SECONDS and abs(value) < SHORTEST_SECONDS:
         return f"{0.0:{sign}.3f}"
     return f"{100 * value:{sign}z.1f}" if one.measure == SHARE else f"{value:{sign}.4g}"
 
@@ -186,7 +195,7 @@ def _changed(changes: Sequence[Change], name: str) -> str:
         (name, [one for one in changes if one.gained]),
     ):
         cases = len({one.case for one in some})
-        told.append(f"{counted(len(some), 'answer')} in {counted(cases, 'case')} right in {where} alone")
+        told.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right in {where} alone")
     return f"{name} against A: {'; '.join(told)}"
 
 

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ke_core.report.clean import one_line
-from ke_core.report.footer import component_words
-from ke_core.report.numbers import counted
-from ke_core.report.text import literal, plain_table, titled
+from ke_core.app import component_words, count_noun, literal, one_line, plain_table, titled
 from ke_plugin_analysis.labelling import LABELS, Sheet
 from ke_plugin_analysis.sorting import Sorted
 
@@ -23,9 +20,9 @@ def labels_page(found: Sheet) -> Group:
         column.justify = "right"
     for label, counts in found.table.items():
         table.add_row(*map(literal, (label, *(f"{n:,}" if n else "" for n in counts.values()))))
-    waiting = f", {counted(found.open, 'row')} without a label" if found.open else ""
+    waiting = f", {count_noun(found.open, 'row')} without a label" if found.open else ""
     parts: list[RenderableType] = [
-        titled(f"{component_words(found.judge)} against {counted(found.n, 'label')} by hand{waiting}", table),
+        titled(f"{component_words(found.judge)} against {count_noun(found.n, 'label')} by hand{waiting}", table),
         literal(f"right or not: {found.right}, {found.right.agreed:,} of {found.n:,} alike"),
         literal(f"all verdicts: {found.verdicts}, {found.verdicts.agreed:,} of {found.n:,} alike"),
     ]
@@ -33,7 +30,7 @@ def labels_page(found: Sheet) -> Group:
         parts += [Text(), *_sorted(one)]
     if found.disagreed:
         parts.append(Text())
-        parts.append(literal(f"judged otherwise by hand: {counted(len(found.disagreed), 'answer')}"))
+        parts.append(literal(f"judged otherwise by hand: {count_noun(len(found.disagreed), 'answer')}"))
     for item, label in found.disagreed:
         where = f"case {item.case}, {item.query} ({item.phase}, {item.style})"
         said = f"{one_line(item.answer.text, 60)!r}, right is {one_line(item.gold, 60)}"
@@ -53,7 +50,7 @@ def _sorted(found: Sorted) -> Iterator[RenderableType]:
         counts = (f"{n:,}" if n else "" for n in found.table[label].values())
         table.add_row(*map(literal, (label, f"{100 * share.value:.1f}", interval, f"{share.count:,}", *counts)))
     yield titled(
-        f"{component_words(found.sorting.chosen.component)}: {counted(found.n, 'answer')} sorted by hand", table
+        f"{component_words(found.sorting.chosen.component)}: {count_noun(found.n, 'answer')} sorted by hand", table
     )
     if found.agreement is not None:
         yield literal(f"{name}: {found.agreement}, {found.agreement.agreed:,} of {found.agreement.n:,} alike")

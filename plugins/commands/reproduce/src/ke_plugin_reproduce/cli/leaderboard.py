@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli.app import App
-from ke_core.cli.options import json_option, print_json
+from ke_core.app import App, json_option, out, print_json
 
 
 @click.command("leaderboard")
@@ -26,7 +25,6 @@ def command(app: App, *, folder: Path, by: str, as_json: bool) -> None:
       ke leaderboard runs/layers
       ke leaderboard runs/layers --by multi-hop.instance
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  the reports import numpy
     from ke_plugin_reproduce.leaderboard import (  # noqa: PLC0415  as above
         leaderboard,
         leaderboard_json,

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import DONE, App
+from ke_core.app import options as shared
 
 
 @click.command("reproduce")
@@ -41,7 +41,6 @@ def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, o
       ke reproduce mquake/table-3 --show > mine.toml
       ke reproduce ./mine.toml --dry-run
     """  # fmt: skip
-    from ke_core.cli.errors import DONE  # noqa: PLC0415  light
     from ke_plugin_reproduce.cli.reproducing import dry, listed, publish  # noqa: PLC0415  the runner imports numpy
     from ke_plugin_reproduce.reading import chosen, texts  # noqa: PLC0415  as above
 

@@ -6,14 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
-from ke_core.cli.errors import DONE, FAILED
-from ke_core.cli.running import model_choice
-from ke_core.files import write_atomic
-from ke_core.report.numbers import duration
-from ke_core.report.text import literal, plain_table
-from ke_core.results.lines import to_bytes
+from ke_core.app import DONE, FAILED, App, duration, err, literal, model_choice, out, plain_table, progress, to_bytes
+from ke_core.plugin import write_atomic
 from ke_plugin_reproduce import sweep
 from ke_plugin_reproduce.cells import Cell, Result
 from ke_plugin_reproduce.cli.sweeping import plan_page

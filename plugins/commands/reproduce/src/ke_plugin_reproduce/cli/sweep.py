@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
+from ke_core.app import App
+from ke_core.app import options as shared
 
 if TYPE_CHECKING:
     from ke_plugin_reproduce.sweep import Planned
@@ -37,7 +37,7 @@ def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: 
       ke sweep layers.toml
       ke leaderboard runs/layers
     """  # fmt: skip
-    from ke_core.cli.console import out as stdout  # noqa: PLC0415  the runner imports numpy
+    from ke_core.app import out as stdout  # noqa: PLC0415  the runner imports numpy
     from ke_plugin_reproduce.cli.sweeping import plan, plan_page, run_planned  # noqa: PLC0415  as above
 
     root = out or Path("runs") / file.stem

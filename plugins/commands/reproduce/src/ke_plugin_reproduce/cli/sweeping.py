@@ -11,15 +11,26 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
-from ke_core.cli.app import App
-from ke_core.cli.console import BarProgress, LineProgress, err, out
-from ke_core.cli.errors import DONE, FAILED
-from ke_core.errors import KEError
-from ke_core.protocols import Progress
-from ke_core.report.clean import clean, one_line
-from ke_core.report.numbers import counted, duration
-from ke_core.report.text import literal, plain_table
-from ke_core.run.estimate import Earlier, Rates, Work, work_of
+from ke_core.app import (
+    DONE,
+    FAILED,
+    App,
+    BarProgress,
+    EarlierRuns,
+    LineProgress,
+    Rates,
+    Workload,
+    count_noun,
+    duration,
+    err,
+    literal,
+    one_line,
+    out,
+    plain_table,
+    sanitize,
+    workload_of,
+)
+from ke_core.plugin import KEError, Progress
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
 from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
 from ke_plugin_reproduce.summary import write_summary
@@ -48,7 +59,7 @@ def plan_page(app: App, made: Sequence[Planned], root: Path) -> Group:
     table = plain_table("cell", "cases", "edits", "asked\nunedited", "asked\nedited", "model\ncalls", "time")
     for column in table.columns[1:]:
         column.justify, column.no_wrap = "right", True
-    earlier, seen = Earlier(roots=[*dict.fromkeys((root, root.parent))]), set[int]()
+    earlier, seen = EarlierRuns(roots=[*dict.fromkeys((root, root.parent))]), set[int]()
     totals, wrong = _Totals(), list[str]()
     for each in made:
         name = literal(each.cell.name)
@@ -58,14 +69,14 @@ def plan_page(app: App, made: Sequence[Planned], root: Path) -> Group:
         elif each.done:
             table.add_row(name, literal("done", "green"))
         else:
-            work, rates = work_of(each.found, seen), earlier.rates(each.found, app.catalog)
+            work, rates = workload_of(each.found, seen), earlier.rates(each.found, app.catalog)
             totals.add(work, rates)
             begun = " (begun)" if each.begun else ""
             table.add_row(literal(f"{each.cell.name}{begun}"), *_row(work, rates))
     return Group(table, *(literal(line, "red") for line in wrong), *(literal(line) for line in totals.lines(made)))
 
 
-def _row(work: Work, rates: Rates) -> list[str]:
+def _row(work: Workload, rates: Rates) -> list[str]:
     seconds, calls = rates.seconds(work), rates.model_calls(work)
     counts = [f"{count:,}" for count in (work.cases, work.edits, work.unedited, work.edited)]
     return [*counts, UNKNOWN if calls is None else f"{calls:,}", UNKNOWN if seconds is None else duration(seconds)]
@@ -80,7 +91,7 @@ class _Totals:
     cells: int = 0
     memory: int = 0
 
-    def add(self, work: Work, rates: Rates) -> None:
+    def add(self, work: Workload, rates: Rates) -> None:
         self.cells += 1
         self.memory = max(self.memory, rates.memory)
         self.edits += work.edits
@@ -93,12 +104,12 @@ class _Totals:
         """The sums, and what they do not hold."""
         done, wrong = sum(each.done for each in made), sum(each.found is None for each in made)
         yield (
-            f"{counted(len(made), 'cell')}: {done} finished, {wrong} cannot be run, {self.cells} to run with "
-            f"{counted(self.edits, 'edit')} and {counted(self.asked, 'question')}"
+            f"{count_noun(len(made), 'cell')}: {done} finished, {wrong} cannot be run, {self.cells} to run with "
+            f"{count_noun(self.edits, 'edit')} and {count_noun(self.asked, 'question')}"
         )
         if self.timed:
             rest = self.cells - self.timed
-            without = f", without {counted(rest, 'cell')} of which no earlier run says" if rest else ""
+            without = f", without {count_noun(rest, 'cell')} of which no earlier run says" if rest else ""
             yield f"about {duration(self.seconds)} by the records of earlier runs{without}; begun ones take less"
             if self.memory:
                 yield f"the largest of them had {self.memory / GIB:.1f} GiB of memory in use at its highest"
@@ -111,7 +122,7 @@ def run_planned(app: App, made: Sequence[Planned], root: Path) -> int:
     console = err()
     board = Board.of(made, root)
     if board.done:
-        console.print(literal(f"{len(board.done)} of {counted(len(made), 'cell')} finished before", "dim"))
+        console.print(literal(f"{len(board.done)} of {count_noun(len(made), 'cell')} finished before", "dim"))
     with _shown(console, board) as progress:
         runner = CellRunner(catalog=app.catalog, progress=progress)
         runner.run([each.cell for each in made if each.found is not None], told=board.told)
@@ -198,10 +209,10 @@ def _shown(console: Console, board: Board) -> Iterator[Progress]:
 
 def _words(result: Result) -> str:
     if result.status == "failed":
-        return f"failed: {one_line(clean(result.error), REASON)}"
+        return f"failed: {one_line(sanitize(result.error), REASON)}"
     if result.known:
         return "finished before"
-    failures = f", {counted(result.failures, 'failed reply', 'failed replies')}" if result.failures else ""
+    failures = f", {count_noun(result.failures, 'failed reply', 'failed replies')}" if result.failures else ""
     return f"done in {duration(result.seconds)}{failures}"
 
 

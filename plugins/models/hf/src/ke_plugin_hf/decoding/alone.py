@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from ke_core.interrupts import uninterruptible_context
+from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.decoding.decoding import Row
 from ke_plugin_hf.decoding.memory import let_go, out_of_memory
 from ke_plugin_hf.decoding.sampling import NotFinite, choose

@@ -23,7 +23,7 @@ from attrs import define
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from ke_core.interrupts import uninterruptible_context
+from ke_core.plugin import uninterruptible_context
 
 NAME = "ke_shared_prefix"
 # Scores at a time, of which there are up to three copies. On the processor 2 MiB in float32, so that they stay in its

@@ -12,7 +12,7 @@ from weakref import WeakSet
 import torch
 from attrs import define, field, frozen
 
-from ke_core.errors import KEError
+from ke_core.plugin import KEError
 from ke_plugin_hf.decoding.free import free_bytes
 
 CAP = {"cpu": 128, "cuda": 256}  # rows together; beyond it a row takes no less of a processor's time

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import define
 
-from ke_core.data.results import Passes
+from ke_core.plugin import ForwardCalls
 
 
 @define
@@ -23,9 +23,9 @@ class Counter:
         self.passes += 1
         self.tokens += tokens
 
-    def now(self) -> Passes:
+    def now(self) -> ForwardCalls:
         """What it stands at."""
-        return Passes(passes=self.passes, tokens=self.tokens)
+        return ForwardCalls(passes=self.passes, tokens=self.tokens)
 
 
 COUNTER = Counter()

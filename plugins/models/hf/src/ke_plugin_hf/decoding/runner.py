@@ -7,9 +7,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from ke_core.data.results import Scored
-from ke_core.errors import ContextOverflow, KEError, ModelUnavailable
-from ke_core.requests import Generate, Generated, Score
+from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelUnavailable, Score, Scored
 from ke_plugin_hf.decoding.alone import each_alone, generate_alone, score_alone
 from ke_plugin_hf.decoding.decoding import Decoder, Row
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix

@@ -8,8 +8,7 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from ke_core.errors import KEError
-from ke_core.requests import Generate
+from ke_core.plugin import Generate, KEError
 from ke_plugin_hf.decoding.float64 import double
 
 HALF_RANGE = "where float16 is the cause, whose numbers end at 65504, load the model in bfloat16 or float32"

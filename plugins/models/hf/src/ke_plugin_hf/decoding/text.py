@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from ke_core.engine.messages import THOUGHT, begun, continued, cut
-from ke_core.requests import Generate
+from ke_core.plugin import THOUGHT, Generate, continuation, cut_at_stops, has_content
 
 ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
 SLACK = 8
@@ -110,11 +109,15 @@ class Continuation:
 
     def _over(self) -> bool:
         text = self._decoded(self.tokens)
-        return self._read(text)[1] and (not self.chat or begun(self._opened + text, self.request))
+        return self._read(text)[1] and (not self.chat or has_content(self._opened + text, self.request))
 
     def _read(self, text: str, *, ended: bool = False) -> tuple[str, bool]:
         """The continuation in what was written, and whether a stop string ended it."""
-        return continued(self._opened + text, self.request, ended=ended) if self.chat else cut(text, self._stops)
+        return (
+            continuation(self._opened + text, self.request, ended=ended)
+            if self.chat
+            else cut_at_stops(text, self._stops)
+        )
 
     def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
         # However the row ended, its text holds no stop string.

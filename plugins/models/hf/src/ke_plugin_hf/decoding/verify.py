@@ -12,7 +12,7 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from ke_core.errors import ModelUnavailable
+from ke_core.plugin import ModelUnavailable
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.decoding.forward import Forward, Mode
