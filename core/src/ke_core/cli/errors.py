@@ -15,9 +15,9 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ke_core.errors import DamagedArtifact, KEError, ToldToEnd
-from ke_core.files import FULL
-from ke_core.report.clean import sanitize
+from ke_core.results.sanitize import sanitize
+from ke_core.spec.errors import DamagedArtifact, KEError, ToldToEnd
+from ke_core.storage.files import FULL
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = "not enough memory: you tried to allocate"
