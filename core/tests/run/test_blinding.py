@@ -75,10 +75,10 @@ def test_another_process_with_another_hash_seed_gives_the_same_ids(fakes):
     code = (
         f"import sys; sys.path.insert(0, {str(fakes.__file__.rpartition('/')[0])!r})\n"
         "import fakes\n"
-        "from ke_core.runner.requests import Asker\n"
+        "from ke_core.runner.requests import RequestBuilder\n"
         "from ke_core.runner.blinding import Blinder\n"
         "job = fakes.make_job(1)\n"
-        "asker = Asker(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
+        "asker = RequestBuilder(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
         "made = Blinder.of(job)\n"
         "print([made.blind(ask).seen.id for u in asker.after(job.cases[0], {}, edited=False) for ask in u.questions])"
     )
