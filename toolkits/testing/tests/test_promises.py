@@ -11,7 +11,7 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.contract import MACHINE
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_testing.fakes import EchoModel, TellingModel, make_session
+from ke_testing.fakes import ChecksumModel, EchoModel, make_session
 from ke_testing.metric import MetricContract
 from ke_testing.toy import toy_record
 from ke_weights.plugin import LowRank, find_parts
@@ -100,7 +100,7 @@ def test_a_change_that_is_not_made_is_seen(edited, tmp_path):
 
 
 def test_a_prompt_that_differs_is_told_however_few_words_are_asked_for():
-    telling = TellingModel()
+    telling = ChecksumModel()
     said = [telling.generate([Generate(prompt=f"{fact}\nIn which city?", max_tokens=2)])[0].text for fact in "ab"]
     assert [text.partition("#")[0] for text in said] == [" In", " In"]
     assert said[0] != said[1]

@@ -14,13 +14,13 @@ from ke_weights import tail
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.keys import key_rows, subject_states
 from ke_weights.modules import find_parts, module_map
-from ke_weights.optimise import Target, ZSettings, optimise, plan
+from ke_weights.optimise import OptimizedTarget, TargetSettings, optimise, plan
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import padded
-from ke_weights.testing.plain import Plain
+from ke_weights.testing.plain import ReferenceOptimizer
 from ke_weights.testing.plain_edits import off
 
-SETTINGS = ZSettings(layer=1, steps=4, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75, stop_loss=0.0)
+SETTINGS = TargetSettings(layer=1, steps=4, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75, stop_loss=0.0)
 Site = Literal["block", "mlp"]
 
 
@@ -28,12 +28,14 @@ FEW: tuple[Family, ...] = ("gpt2", "gptj", "qwen3", "opt", "mistral")
 WHOLE_ROWS: tuple[Family, ...] = ("bloom", "mpt")  # they take no position ids
 
 
-def plainly(model: Any, site: Site) -> Plain:
+def plainly(model: Any, site: Site) -> ReferenceOptimizer:
     layer = module_map(model.module).layers[SETTINGS.layer]
-    return Plain(model.module, model.tokenizer, layer.block if site == "block" else layer.mlp)
+    return ReferenceOptimizer(model.module, model.tokenizer, layer.block if site == "block" else layer.mlp)
 
 
-def found(model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: ZSettings) -> list[Target]:
+def found(
+    model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: TargetSettings
+) -> list[OptimizedTarget]:
     return optimise(module_map(model.module), [plan(model.tokenizer, edit, templates) for edit in edits], settings)
 
 

@@ -19,7 +19,7 @@ from ke_testing.fakes import make_session
 from ke_weights import locate
 from ke_weights.hyperparameters import MultiLayerConfig, spread_settings
 from ke_weights.keys import average_keys, subject_states
-from ke_weights.locate import Ground, Grounds, frobenius, spread, write
+from ke_weights.locate import LocateContext, LocateContextCache, frobenius, spread, write
 from ke_weights.solve import ridge_update
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
@@ -28,16 +28,18 @@ CONFIG = MultiLayerConfig(
 )
 
 
-def grounds(seen: list[ModelFacts] | None = None) -> Grounds:
+def grounds(seen: list[ModelFacts] | None = None) -> LocateContextCache:
     def settle(config: Any, facts: ModelFacts) -> Mapping[str, Setting]:
         if seen is not None:
             seen.append(facts)
         return spread_settings(config, facts)
 
-    return Grounds(config=CONFIG, settle=settle, layers=lambda found: found["layers"].value, contexts=((6, 5),))
+    return LocateContextCache(
+        config=CONFIG, settle=settle, layers=lambda found: found["layers"].value, contexts=((6, 5),)
+    )
 
 
-def spread_once(ground: Ground, session: Any, solve: Any = None) -> Any:
+def spread_once(ground: LocateContext, session: Any, solve: Any = None) -> Any:
     """What ``spread`` gave, and the states at the top afterwards."""
     wanted = ground.wanted(session, EDITS, 2, "block")
     with session.model.patch() as weights:

@@ -18,21 +18,21 @@ from ke_weights import moment_files
 from ke_weights.corpus import read_corpus
 from ke_weights.modules import module_map
 from ke_weights.moment_checks import comparable, faults
-from ke_weights.moment_files import Stored, stored
-from ke_weights.moments import Moments, MomentSettings
+from ke_weights.moment_files import StoredCovariance, stored
+from ke_weights.moments import CovarianceCache, CovarianceSettings
 
-SETTINGS = MomentSettings(corpus="wordnet", tokens=3000, document_length=64)
+SETTINGS = CovarianceSettings(corpus="wordnet", tokens=3000, document_length=64)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """One sound statistic, of layer 1."""
     model = tiny_model("llama")
-    Moments(SETTINGS).take(make_session(model, root=tmp_path), module_map(model.module), [1])
+    CovarianceCache(SETTINGS).take(make_session(model, root=tmp_path), module_map(model.module), [1])
     return tmp_path / "moments"
 
 
-def only(folder: Path) -> Stored:
+def only(folder: Path) -> StoredCovariance:
     (one,) = stored(folder)
     return one
 

@@ -17,9 +17,9 @@ from ke_testing.fakes import make_session
 from ke_weights import gram, moment_files
 from ke_weights.corpus import read_corpus
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings, token_rows
+from ke_weights.moments import CovarianceCache, CovarianceSettings, token_rows
 
-SETTINGS = MomentSettings(corpus="wordnet", tokens=1500, document_length=64)
+SETTINGS = CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64)
 
 
 def session_of(model: Any, root: Path) -> Any:
@@ -47,11 +47,11 @@ def test_exactly_the_tokens_asked_for_in_the_order_of_the_text() -> None:
 def test_a_known_moment_is_not_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    first = Moments(SETTINGS)
+    first = CovarianceCache(SETTINGS)
     made = first.of(session, modules, [1, 2])
     monkeypatch.setattr("ke_weights.moments.gram_sums", no_pass)
     assert first.of(session, modules, [2])[2].matrix is made[2].matrix
-    again = Moments(SETTINGS).of(session, modules, [1, 2])
+    again = CovarianceCache(SETTINGS).of(session, modules, [1, 2])
     assert torch.equal(again[1].matrix, made[1].matrix)
     assert again[1].tokens == made[1].tokens == 1500
 
@@ -68,9 +68,9 @@ def test_e7_another_statistic_has_another_file(other: dict[str, Any], tmp_path: 
         other = {"corpus": str(own)}
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    one = Moments(SETTINGS).paths(session, modules, [1])[1]
-    assert one != Moments(evolve(SETTINGS, **other)).paths(session, modules, [1])[1]
-    assert one != Moments(SETTINGS).paths(session, modules, [2])[2]
+    one = CovarianceCache(SETTINGS).paths(session, modules, [1])[1]
+    assert one != CovarianceCache(evolve(SETTINGS, **other)).paths(session, modules, [1])[1]
+    assert one != CovarianceCache(SETTINGS).paths(session, modules, [2])[2]
 
 
 def test_e7_two_models_of_one_name_do_not_share_a_statistic(tmp_path: Path) -> None:
@@ -78,7 +78,9 @@ def test_e7_two_models_of_one_name_do_not_share_a_statistic(tmp_path: Path) -> N
     for seed, dtype in ((0, "float32"), (1, "float32"), (0, "float64")):
         model = tiny_model("llama", seed=seed, dtype=dtype)
         model.id = "hf:checkpoint"
-        paths |= set(Moments(SETTINGS).paths(session_of(model, tmp_path), module_map(model.module), [1]).values())
+        paths |= set(
+            CovarianceCache(SETTINGS).paths(session_of(model, tmp_path), module_map(model.module), [1]).values()
+        )
     assert len(paths) == 3
 
 
@@ -87,7 +89,7 @@ def test_e7_an_edited_model_does_not_share_its_own_statistic(tmp_path: Path) -> 
 
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    moments = Moments(SETTINGS)
+    moments = CovarianceCache(SETTINGS)
     before = moments.of(session, modules, [2])[2].matrix
     with model.patch() as weights:
         weights.add(modules.layers[0].weight_name, Dense(delta=torch.ones(64, 176) * 0.1))
@@ -98,20 +100,20 @@ def test_e7_an_edited_model_does_not_share_its_own_statistic(tmp_path: Path) -> 
 def test_e13_a_layer_that_is_not_there_is_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     with pytest.raises(KEError, match="4 layers"):
-        Moments(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), [13])
+        CovarianceCache(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), [13])
 
 
 @pytest.mark.parametrize("layers", [[], [2, 1], [1, 1], [-1, 2]])
 def test_e13_layers_are_distinct_and_ascending(layers: list[int], tmp_path: Path) -> None:
     model = tiny_model("llama")
     with pytest.raises(KEError, match="do not fit a model of 4 layers"):
-        Moments(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), layers)
+        CovarianceCache(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), layers)
 
 
 def test_fewer_tokens_than_twice_the_dimension_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     with pytest.raises(EditFailed, match="176 dimensions from 300 tokens are singular") as caught:
-        Moments(evolve(SETTINGS, tokens=300)).of(session_of(model, tmp_path), module_map(model.module), [1])
+        CovarianceCache(evolve(SETTINGS, tokens=300)).of(session_of(model, tmp_path), module_map(model.module), [1])
     assert "352" in caught.value.hint
 
 
@@ -121,24 +123,24 @@ def test_activations_that_overflow_are_an_error_and_leave_nothing(tmp_path: Path
     with torch.no_grad():
         model.module.get_parameter("model.layers.0.mlp.up_proj.weight").fill_(float("inf"))
     with pytest.raises(EditFailed, match="second moments of layer 0 hold NaN"):
-        Moments(SETTINGS).take(session, modules, [0])
+        CovarianceCache(SETTINGS).take(session, modules, [0])
     assert {path.suffix for path in (tmp_path / "moments").iterdir()} == {".json", ".lock"}
 
 
 def test_what_is_computed_beforehand_is_what_an_editor_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    Moments(SETTINGS).take(session, modules, [0, 1, 2, 3])
+    CovarianceCache(SETTINGS).take(session, modules, [0, 1, 2, 3])
     monkeypatch.setattr("ke_weights.moments.gram_sums", no_pass)
-    found = Moments(SETTINGS).of(session, modules, [1, 2])
+    found = CovarianceCache(SETTINGS).of(session, modules, [1, 2])
     assert found[1].factor.shape == (176, 176)
-    assert Moments(SETTINGS).missing(session, modules, [0, 1, 2, 3]) == []
+    assert CovarianceCache(SETTINGS).missing(session, modules, [0, 1, 2, 3]) == []
 
 
 def test_only_the_missing_layers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    moments = Moments(SETTINGS)
+    moments = CovarianceCache(SETTINGS)
     moments.take(session, modules, [1])
     asked: list[list[int]] = []
 
@@ -157,14 +159,14 @@ def test_a_damaged_file_is_made_again_and_the_user_is_told(
 ) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    made = Moments(SETTINGS).of(session, modules, [1])[1].matrix
-    path = Moments(SETTINGS).paths(session, modules, [1])[1]
+    made = CovarianceCache(SETTINGS).of(session, modules, [1])[1].matrix
+    path = CovarianceCache(SETTINGS).paths(session, modules, [1])[1]
     if keep is None:
         flip(path)
     else:
         path.write_bytes(path.read_bytes()[:keep])
     with pytest.warns(DamagedArtifact, match="is damaged: it.* checksum.*; it is computed again") as told:
-        assert torch.equal(Moments(SETTINGS).of(session, modules, [1])[1].matrix, made)
+        assert torch.equal(CovarianceCache(SETTINGS).of(session, modules, [1])[1].matrix, made)
     assert {str(one.message).count(str(path)) for one in told} == {1}
     assert damage(path) == ""
 
@@ -172,7 +174,7 @@ def test_a_damaged_file_is_made_again_and_the_user_is_told(
 def test_e7_a_file_says_itself_what_it_was_made_of(tmp_path: Path) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    moments = Moments(SETTINGS)
+    moments = CovarianceCache(SETTINGS)
     moments.take(session, modules, [2])
     with safe_open(moments.paths(session, modules, [2])[2], framework="pt") as found:
         told = found.metadata()
@@ -200,7 +202,7 @@ def test_a_text_shorter_than_asked_says_how_many_tokens_it_had(tmp_path: Path) -
     own.write_text("\n".join(TEXT) * 20, encoding="utf-8")
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
-    moments = Moments(evolve(SETTINGS, corpus=str(own), tokens=1_000_000))
+    moments = CovarianceCache(evolve(SETTINGS, corpus=str(own), tokens=1_000_000))
     found = moments.of(session, modules, [1])[1]
     origin = moment_files.origin_of(moments.paths(session, modules, [1])[1])
     assert (origin.tokens, origin.tokens_asked) == (found.tokens, 1_000_000)
@@ -217,7 +219,7 @@ def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monk
         return gram.gram_sums(modules, rows, files, progress)
 
     monkeypatch.setattr("ke_weights.moments.gram_sums", seen)
-    foremost = min(Moments(SETTINGS).paths(session, modules, [1, 2]).values()).with_suffix(".lock")
+    foremost = min(CovarianceCache(SETTINGS).paths(session, modules, [1, 2]).values()).with_suffix(".lock")
     here = threading.Barrier(2)
 
     def both_here(path: Path) -> Any:
@@ -226,10 +228,10 @@ def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monk
         return locked(path)
 
     monkeypatch.setattr("ke_weights.moments.locked", both_here)
-    two = [threading.Thread(target=Moments(SETTINGS).take, args=(session, modules, [1, 2])) for _ in range(2)]
+    two = [threading.Thread(target=CovarianceCache(SETTINGS).take, args=(session, modules, [1, 2])) for _ in range(2)]
     for one in two:
         one.start()
     for one in two:
         one.join()
     assert asked == [[1, 2]]
-    assert Moments(SETTINGS).missing(session, modules, [1, 2]) == []
+    assert CovarianceCache(SETTINGS).missing(session, modules, [1, 2]) == []

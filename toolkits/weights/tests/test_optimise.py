@@ -14,15 +14,17 @@ from ke_core.plugin import EditFailed
 from ke_plugin_hf.testing import Family, tiny_model, tiny_tokenizer
 from ke_weights import tail
 from ke_weights.modules import module_map
-from ke_weights.optimise import Target, ZSettings, optimise, plan
+from ke_weights.optimise import OptimizedTarget, TargetSettings, optimise, plan
 from ke_weights.rewrites import Rewrite
-from ke_weights.testing.plain import Plain
+from ke_weights.testing.plain import ReferenceOptimizer
 from ke_weights.testing.plain_edits import off
 
-SETTINGS = ZSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+SETTINGS = TargetSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
-def found(model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: ZSettings) -> list[Target]:
+def found(
+    model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: TargetSettings
+) -> list[OptimizedTarget]:
     plans = [plan(model.tokenizer, edit, templates) for edit in edits]
     return optimise(module_map(model.module), plans, settings)
 
@@ -40,7 +42,9 @@ def test_batched_equals_one_by_one_equals_plain(
     together = found(model, rewrites, templates, settings)
     modules = module_map(model.module)
     for edit, target in zip(rewrites, together, strict=True):
-        made = Plain(model.module, model.tokenizer, modules.layers[layer].block).target(edit, templates, settings)
+        made = ReferenceOptimizer(model.module, model.tokenizer, modules.layers[layer].block).target(
+            edit, templates, settings
+        )
         assert off(target.z, made.z) < tolerance
         assert off(found(model, [edit], templates, settings)[0].z, made.z) < tolerance
         assert target.steps == made.steps
@@ -86,7 +90,7 @@ def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
     """Numerics 9. The threshold lies where the edits of this fixture stop at different steps."""
     model = tiny_model("gpt2", dtype="float64")
     settings = evolve(SETTINGS, steps=12, stop_loss=6.4)
-    plain = Plain(model.module, model.tokenizer, module_map(model.module).layers[1].block)
+    plain = ReferenceOptimizer(model.module, model.tokenizer, module_map(model.module).layers[1].block)
     together = found(model, rewrites, templates, settings)
     assert len({target.steps for target in together}) >= 3
     for edit, target in zip(rewrites, together, strict=True):
@@ -117,7 +121,9 @@ def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite
     strong = evolve(SETTINGS, kl=1.0)
     block = module_map(model.module).layers[1].block
     right, swapped = (
-        Plain(model.module, model.tokenizer, block, swapped_kl=other).target(rewrites[0], templates, strong).z
+        ReferenceOptimizer(model.module, model.tokenizer, block, swapped_kl=other)
+        .target(rewrites[0], templates, strong)
+        .z
         for other in (False, True)
     )
     ours = found(model, rewrites[:1], templates, strong)[0].z
@@ -224,6 +230,6 @@ def test_blocks_that_return_tuples_give_the_same_targets(rewrites: list[Rewrite]
         torch.manual_seed(0)
         model = SimpleNamespace(module=Decoder(tuples=tuples).double(), tokenizer=tiny_tokenizer())
         zs.append([target.z for target in found(model, rewrites, templates, SETTINGS)])
-        plain = Plain(model.module, model.tokenizer, model.module.blocks[1])
+        plain = ReferenceOptimizer(model.module, model.tokenizer, model.module.blocks[1])
         assert off(zs[-1][1], plain.target(rewrites[1], templates, SETTINGS).z) < 1e-12
     assert all(torch.equal(one, other) for one, other in zip(*zs, strict=True))

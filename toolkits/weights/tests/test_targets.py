@@ -22,8 +22,8 @@ from ke_testing.interrupts import Interrupter, ctrl_c
 from ke_weights import targets
 from ke_weights.facts import model_facts
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
-from ke_weights.optimise import ZSettings
+from ke_weights.moments import CovarianceCache, CovarianceSettings
+from ke_weights.optimise import TargetSettings
 from ke_weights.rewrites import Rewrite
 from ke_weights.targets import optimised
 from ke_weights.templates import as_template, context_templates, explicit_templates
@@ -31,7 +31,7 @@ from ke_weights.trace.suggestion import Suggestion, store
 
 MEMIT = ((10, 5),)
 ROME = ((5, 10), (10, 10))
-SETTINGS = ZSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+SETTINGS = TargetSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
 SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="not traced (8 facts, and 50 are needed)", facts=8)
@@ -130,7 +130,7 @@ def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
     store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
     for model in (plain, chat):
         session, modules = session_of(model, tmp_path), module_map(model.module)
-        Moments(MomentSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
+        CovarianceCache(CovarianceSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
         optimised(session, modules, rewrites[:1], templates, SETTINGS)
         trace = model_facts(session, modules).trace()
         assert trace is not None

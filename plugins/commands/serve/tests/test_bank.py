@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_core.app import SourceLine
-from ke_plugin_serve.bank import Bank, Contradiction, kept_from
+from ke_plugin_serve.bank import ActiveEdits, Contradiction, kept_from
 
 HERE = SourceLine(file="a test")
 
@@ -27,7 +27,7 @@ def in_force(bank):
 
 
 def after(before, more, *, replace=False):
-    bank = Bank.of(kept(*before))
+    bank = ActiveEdits.of(kept(*before))
     change = bank.addition(kept(*more), replace=replace)
     bank.make(change)
     return in_force(bank), change.known
@@ -88,6 +88,6 @@ def test_an_edit_that_says_what_a_bare_statement_says_still_contradicts_the_thir
 
 @pytest.mark.parametrize("end", ["", ".", "  "])
 def test_a_fact_is_removed_by_its_words_full_stop_or_not(end):
-    bank = Bank.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
+    bank = ActiveEdits.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
     bank.make(bank.removal([f"The capital of the USA is  Washington D.C.{end}"]))
     assert list(in_force(bank).values()) == ["Water is dry"]

@@ -20,9 +20,9 @@ from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import SPREAD
-from ke_weights.plugin import Moment
+from ke_weights.plugin import KeyCovariance
 from ke_weights.testing.drawn import F, drawn_problem
-from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off
+from ke_weights.testing.plain_edits import ISLANDS, ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 
 RANK = 30
@@ -43,7 +43,7 @@ def data() -> Tensor:
 
 @pytest.fixture
 def space(data: Tensor) -> NullSpace:
-    return null_space(Moment(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
+    return null_space(KeyCovariance(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
 
 
 @pytest.mark.parametrize("count", [1, 7, 29, 30, 45])
@@ -85,17 +85,17 @@ def test_a_threshold_below_every_eigenvalue_is_one_clear_error(data: Tensor) -> 
     with pytest.raises(
         EditFailed, match=r"no direction of layer 3 lies below .* 1e-09: its smallest eigenvalue is 0\.00"
     ):
-        null_space(Moment(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
+        null_space(KeyCovariance(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
 
 
 def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(data: Tensor) -> None:
-    moment = Moment(data.T @ data / 2000, 2000)
+    moment = KeyCovariance(data.T @ data / 2000, 2000)
     space = null_space(moment, 0, None, None)
     assert space.basis.shape[1] == RANK
     assert space.kept <= 0.01
     inside = data @ space.basis
     assert space.l2 == pytest.approx(float((inside**2).sum(1).mean()), rel=1e-9)
-    scaled = null_space(Moment(100 * moment.matrix, 2000), 0, None, None)
+    scaled = null_space(KeyCovariance(100 * moment.matrix, 2000), 0, None, None)
     assert scaled.basis.shape == space.basis.shape  # neither depends on the scale of a model's keys
     assert scaled.l2 == pytest.approx(100 * space.l2)
 
@@ -104,7 +104,7 @@ def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(d
 def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family, tmp_path: Path) -> None:
     """What the edited layers say for the common part of keys is what they said."""
     model = tiny_model(family, dtype="float64")
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
     moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
     with AlphaEdit(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
@@ -120,7 +120,7 @@ def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family
 
 
 def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
-    moment = Moment(data.T @ data / 2000, 2000)
+    moment = KeyCovariance(data.T @ data / 2000, 2000)
     narrow, wide = null_space(moment, 0, None, None), null_space(moment, 0, 1e3, None)
     found = described({1: narrow, 2: wide})
     assert found["1"]["share"] < 0.05
@@ -167,7 +167,7 @@ def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest
 def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     config = evolve(SMALL, layers=(2,), l2=1e-3, nullspace_threshold=1e3)  # all directions: the edits' keys decide
-    editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), PlainModel(model, "gpt2")
+    editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), ReferenceModel(model, "gpt2")
     moved = []
     for forget in (False, True):
         with editor.edit(session, [MOVE_TOWER]) as first:
@@ -194,7 +194,7 @@ def test_s1_the_same_edit_is_as_large_after_other_edits_as_before(tmp_path: Path
 
 def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is taken once for its model, at the first edit."""
-    taken: list[Moment] = []
+    taken: list[KeyCovariance] = []
     real = editor_module.null_space
     monkeypatch.setattr(editor_module, "null_space", lambda moment, *more: taken.append(moment) or real(moment, *more))
     editor = AlphaEdit(SMALL)

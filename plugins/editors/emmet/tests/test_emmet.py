@@ -18,9 +18,9 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import SPREAD
-from ke_weights.plugin import Moment, ZSettings, ridge_update
+from ke_weights.plugin import KeyCovariance, TargetSettings, ridge_update
 from ke_weights.testing.drawn import drawn_moment, drawn_problem
-from ke_weights.testing.plain_edits import PlainModel, off
+from ke_weights.testing.plain_edits import ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 
 F, D, LAYER = 48, 20, 2
@@ -28,22 +28,22 @@ EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = EmmetConfig(
     tokens=1500, document_length=64, template_length=6, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.25,
 )  # fmt: skip
-TARGET = ZSettings(layer=LAYER, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.25)
+TARGET = TargetSettings(layer=LAYER, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.25)
 
 
 @pytest.fixture
-def moment() -> Moment:
+def moment() -> KeyCovariance:
     return drawn_moment()
 
 
 @pytest.mark.parametrize("count", [1, 7, 40])
-def test_without_softening_every_edit_holds_exactly(moment: Moment, count: int) -> None:
+def test_without_softening_every_edit_holds_exactly(moment: KeyCovariance, count: int) -> None:
     """Numerics 6."""
     keys, residual = drawn_problem(count)
     assert off(whole_of(constrained(moment, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
 
 
-def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: Moment) -> None:
+def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: KeyCovariance) -> None:
     keys, residual = drawn_problem(7)
     update = whole_of(constrained(moment, keys, residual, 3.0, 0.0))
     draw = torch.randn(D, F, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
@@ -57,7 +57,7 @@ def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: Moment) -> 
 
 @pytest.mark.parametrize("count", [1, 7, 30])
 @pytest.mark.parametrize("weight", [1.0, 50.0])
-def test_with_weight_one_and_softening_lambda_it_is_memit(moment: Moment, count: int, weight: float) -> None:
+def test_with_weight_one_and_softening_lambda_it_is_memit(moment: KeyCovariance, count: int, weight: float) -> None:
     """Numerics 5; and in general lambda is weight times softening."""
     keys, residual = drawn_problem(count)
     memit = whole_of(ridge_update(moment, keys, residual, weight))
@@ -65,7 +65,7 @@ def test_with_weight_one_and_softening_lambda_it_is_memit(moment: Moment, count:
     assert off(whole_of(constrained(moment, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
 
 
-def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
+def test_one_edit_without_softening_is_rome(moment: KeyCovariance) -> None:
     keys, residual = drawn_problem(1)
     along = torch.linalg.solve(moment.matrix, keys[:, 0])
     assert (
@@ -78,7 +78,7 @@ def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
 
 
 @pytest.mark.parametrize("which", ["one key twice", "more edits than dimensions"])
-def test_edits_that_cannot_all_hold_are_one_clear_error(moment: Moment, which: str) -> None:
+def test_edits_that_cannot_all_hold_are_one_clear_error(moment: KeyCovariance, which: str) -> None:
     keys, residual = drawn_problem(60 if "more" in which else 5)
     if "twice" in which:
         keys[:, 4] = keys[:, 1] * (1 + 1e-8)
@@ -92,7 +92,7 @@ def test_edits_that_cannot_all_hold_are_one_clear_error(moment: Moment, which: s
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_the_update_is_the_plain_algorithms(family: str, softening: float, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = plain.weight(LAYER)
     with Emmet(evolve(SMALL, softening=softening)).edit(make_session(model, root=tmp_path), EDITS) as edited:
         details: Any = edited.details

@@ -39,7 +39,7 @@ Hops = Mapping[str, Mapping[Phase, Sequence[SubQuestion]]]
 
 
 @frozen(kw_only=True)
-class Hop:
+class SubQuestionResult:
     """What one hop came to. Of ``steps`` the last one of kind ``subquestion`` holds its answer.
 
     ``text`` is what it adds to the transcript. An outcome other than ``answered`` ends the walk.
@@ -50,19 +50,19 @@ class Hop:
     outcome: Literal["answered", "unparsed", "hop-cap", "length"] = "answered"
 
     @classmethod
-    def read(cls, found: Step, written: Generated, answer: str, text: str) -> Hop:
+    def read(cls, found: Step, written: Generated, answer: str, text: str) -> SubQuestionResult:
         """The hop of the look-up ``found``, with the ``answer`` read from ``written``; without one it ends the walk."""
         if answer and written.finish != "length":
             return cls(steps=tuple(answered([found], answer)), text=text)
         return cls(steps=(found, unread(written.text)), text=text, outcome=unread_outcome(written))
 
 
-Way = Callable[[SubQuestion, str], Procedure[Hop]]
+Way = Callable[[SubQuestion, str], Procedure[SubQuestionResult]]
 """How a method takes one hop of a question: the sub-question, and the transcript of the hops before it."""
 
 
 @frozen(kw_only=True)
-class Given:
+class SubQuestionWalk:
     """The walk. ``hops``: the material ``sub-questions``, by "case/query" and phase.
 
     ``way`` says for a question how its hops are taken. A question of more than ``cap`` hops is not begun: ``hop-cap``.

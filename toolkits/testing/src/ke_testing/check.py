@@ -1,7 +1,7 @@
 """The contract of one installed component, run as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
 
 ``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line
-for each promise (``ke_testing.promises.Kept``), after a first line with their number; what tests print goes
+for each promise (``ke_testing.promises.CheckResult``), after a first line with their number; what tests print goes
 elsewhere.
 """
 
@@ -21,7 +21,7 @@ from attrs import asdict, define, field
 from ke_core.app import discover, read_catalog
 from ke_core.plugin import loads
 from ke_testing.advice import advice_for, in_words
-from ke_testing.promises import Kept
+from ke_testing.promises import CheckResult
 from ke_testing.trial import contract_of, line_in
 
 SOURCE = '''"""Written by ke plugins check."""
@@ -42,7 +42,7 @@ SHOWN = 300  # characters of what was found
 
 
 @define
-class Teller:
+class CheckReporter:
     """A pytest plugin that tells each promise as soon as it was tried, after what was found ``first``.
 
     ``own``: the folder of the plugin's code.
@@ -50,7 +50,7 @@ class Teller:
 
     to: IO[str]
     own: Path
-    first: tuple[Kept, ...] = ()
+    first: tuple[CheckResult, ...] = ()
     _told: set[str] = field(factory=set, init=False)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -112,7 +112,7 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
         path.write_text(source, encoding="utf-8")
         flags = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "--rootdir", folder, "-c", os.devnull]
         with warnings.catch_warnings():
-            status = pytest.main([*flags, str(path)], plugins=[Teller(to, own, contract.first)])
+            status = pytest.main([*flags, str(path)], plugins=[CheckReporter(to, own, contract.first)])
     to.close()
     ran = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     return 0 if status in ran else int(status)

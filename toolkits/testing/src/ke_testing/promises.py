@@ -25,7 +25,7 @@ LAST = 2000  # characters of what a process said before it died
 
 
 @frozen(kw_only=True)
-class Kept:
+class CheckResult:
     """One promise: whether it is kept and, if not, what was ``found``, ``where``, and what to ``do`` about it."""
 
     promise: str
@@ -57,7 +57,7 @@ def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], na
     raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists what is")
 
 
-def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[Kept]:
+def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
     """What can be told of a plugin without running it."""
     plugin = plugins.installed[name]
     yield _kept("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
@@ -96,7 +96,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
         )
 
 
-def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, Kept]]:
+def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, CheckResult]]:
     """The promises of one component as they are tried, each with how many there are. Raises PluginBroken, BadConfig."""
     if find_spec("pytest") is None:
         raise BadConfig("the contracts need pytest, which is not installed", hint="pip install pytest")
@@ -110,7 +110,7 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
                 if "promises" in found:
                     total = found["promises"]
                 else:
-                    yield total, Kept(**found)
+                    yield total, CheckResult(**found)
         said.seek(0)
         if process.returncode:
             raise PluginBroken(
@@ -119,8 +119,8 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
             )
 
 
-def _kept(promise: str, wrong: str, do: str) -> Kept:
-    return Kept(promise=promise, outcome="broken", found=wrong, do=do) if wrong else Kept(promise=promise)
+def _kept(promise: str, wrong: str, do: str) -> CheckResult:
+    return CheckResult(promise=promise, outcome="broken", found=wrong, do=do) if wrong else CheckResult(promise=promise)
 
 
 def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: str, name: str) -> str:

@@ -16,8 +16,8 @@ from attrs import evolve, field, frozen
 from ke_core.app import Registration, build_component, configure, one_line_reason
 from ke_core.plugin import Editor, EditorSpec, JudgeSpec, KEError, LanguageModel, Metric, PluginBroken, UnsupportedEdit
 from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
-from ke_testing.fakes import TellingModel, make_session
-from ke_testing.promises import Kept
+from ke_testing.fakes import ChecksumModel, make_session
+from ke_testing.promises import CheckResult
 
 ITS_OWN = "mend that first: no promise can be tried before"
 
@@ -33,7 +33,7 @@ class Contract:
     base: str = "ComponentContract"
     settings: Mapping[str, Any] = field(factory=dict)
     material: tuple[str, ...] = ()
-    first: tuple[Kept, ...] = ()
+    first: tuple[CheckResult, ...] = ()
 
 
 def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
@@ -57,7 +57,7 @@ def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own:
 
 def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> None:
     """What every promise about edits begins with; raises what the editor raises."""
-    model: LanguageModel = TellingModel()
+    model: LanguageModel = ChecksumModel()
     if spec.needs_weights:
         from ke_plugin_hf.testing import tiny_model
 
@@ -101,17 +101,17 @@ def _to_judge_by(spec: JudgeSpec) -> str:
     return ", ".join(what for what, needed in needs.items() if needed)
 
 
-def _untried(needed: str) -> Kept:
-    return Kept(promise="it does its work", outcome="untried", found=f"what it does, which needs {needed}")
+def _untried(needed: str) -> CheckResult:
+    return CheckResult(promise="it does its work", outcome="untried", found=f"what it does, which needs {needed}")
 
 
-def _fault(error: Exception, own: Path) -> Kept:
+def _fault(error: Exception, own: Path) -> CheckResult:
     """Broken; or untried, where only a setting stands in the way."""
     hint = error.hint if isinstance(error, KEError) else ""
     if isinstance(error, KEError) and not isinstance(error, PluginBroken | UnsupportedEdit):
         return _untried(f"another setting: {one_line_reason(error)}" + (f" ({hint})" if hint else ""))
     cause = error.__cause__ if isinstance(error, PluginBroken) and error.__cause__ else error
-    return Kept(
+    return CheckResult(
         promise="it can be built and do its work",
         outcome="broken",
         found=one_line_reason(error),

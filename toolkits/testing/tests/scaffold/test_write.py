@@ -14,7 +14,7 @@ from attrs import frozen
 
 from ke_core.app import Catalog, empty_manager, read_catalog
 from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
-from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
+from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
 
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ("editor-memory", "editor-weight", "dataset", "metric", "judge")
@@ -30,9 +30,9 @@ def catalog() -> Catalog:
     return read_catalog(empty_manager())
 
 
-def plan(template: str = "judge", name: str = "my-own", **more: str) -> Plan:
+def plan(template: str = "judge", name: str = "my-own", **more: str) -> TemplateOptions:
     kind, _, style = template.partition("-")
-    return Plan(kind=kind, name=name, style=style or STYLES[0], **more)
+    return TemplateOptions(kind=kind, name=name, style=style or STYLES[0], **more)
 
 
 def test_there_is_a_template_for_every_kind_and_style() -> None:

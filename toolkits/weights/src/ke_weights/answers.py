@@ -14,7 +14,7 @@ TOKENS = 12
 
 
 @frozen(kw_only=True)
-class Prompted:
+class PromptWithObjects:
     """A prompt, and the objects whose log-probability after it is wanted."""
 
     id: str
@@ -23,7 +23,7 @@ class Prompted:
 
 
 @frozen(kw_only=True)
-class Said:
+class Completion:
     """``text``: the greedy continuation, one line. ``logprobs``: natural, summed over tokens, one an object."""
 
     text: str
@@ -36,9 +36,9 @@ class Said:
         return any(text.startswith(name) and not text[len(name) :][:1].isalnum() for name in map(_plain, names) if name)
 
 
-def ask(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said]:
+def ask(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
     """What the session's model says now, by id. Raises EditFailed where it cannot be asked."""
-    found: dict[str, Said] = {}
+    found: dict[str, Completion] = {}
     for name, result in session.engine.run({one.id: _asked(one) for one in prompts}).items():
         if isinstance(result, Failure):
             raise EditFailed(f"the model cannot be asked {name!r}: {result.message}")
@@ -46,12 +46,12 @@ def ask(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said
     return found
 
 
-def _asked(one: Prompted) -> Procedure[Said]:
+def _asked(one: PromptWithObjects) -> Procedure[Completion]:
     written: Generated = yield Generate(prompt=one.prompt, max_tokens=TOKENS, stop=("\n",))
     if not one.objects:
-        return Said(text=written.text.strip())
+        return Completion(text=written.text.strip())
     scored: Scored = yield Score(prompt=one.prompt, continuations=tuple(f" {name}" for name in one.objects))
-    return Said(text=written.text.strip(), logprobs=scored.logprobs, tokens=scored.tokens)
+    return Completion(text=written.text.strip(), logprobs=scored.logprobs, tokens=scored.tokens)
 
 
 def _plain(text: str) -> str:

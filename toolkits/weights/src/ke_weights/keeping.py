@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from ke_core.app import Catalog, ModelChoice
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
-from ke_weights.editing import Loaded, open_model_for_edits
-from ke_weights.patches.info import Base
+from ke_weights.editing import LoadedModel, open_model_for_edits
+from ke_weights.patches.info import PatchBase
 
 if TYPE_CHECKING:
     from ke_weights.patches import StoredPatch
@@ -21,7 +21,7 @@ Format = Literal["merged", "peft"]
 
 
 @frozen(kw_only=True)
-class Keep:
+class SaveTargets:
     """``out``: a folder, a checkpoint or an adapter by ``format``. ``patch``: a patch file. Either, both or none."""
 
     out: Path | None = None
@@ -51,7 +51,7 @@ class Keep:
                 )
             refuse_existing(self.patch, force=self.force)
 
-    def write(self, loaded: Loaded, patch: StoredPatch, originals: Mapping[str, Any]) -> list[str]:
+    def write(self, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> list[str]:
         """Write everything, ``loaded``'s model being edited by ``patch``; a line about each thing written.
 
         The patch comes first: it holds the whole edit, and a folder that fails does not cost it.
@@ -71,7 +71,7 @@ class Keep:
                 raise
         return said
 
-    def _write_folder(self, to: Path, loaded: Loaded, patch: StoredPatch, originals: Mapping[str, Any]) -> str:
+    def _write_folder(self, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> str:
         from ke_weights.patches import whole_folder, write_adapter  # noqa: PLC0415  imports torch
 
         if self.format == "merged":
@@ -98,13 +98,13 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def write_merged(
-    loaded: Loaded, added: Sequence[StoredPatch], originals: Mapping[str, Any], to: Path, *, force: bool
+    loaded: LoadedModel, added: Sequence[StoredPatch], originals: Mapping[str, Any], to: Path, *, force: bool
 ) -> None:
     """Write the edited model as a checkpoint that remembers its base, patches of an earlier edit included."""
     from ke_weights.patches import whole_folder, write_checkpoint  # noqa: PLC0415  imports torch
 
     past = loaded.past
-    base: Base = past.history.base if past else loaded.base
+    base: PatchBase = past.history.base if past else loaded.base
     patches = (*past.patches, *added) if past else tuple(added)
     kept = {**originals, **past.originals} if past else originals  # the base's tensors are the oldest ones
     with whole_folder(to, force=force) as folder:
@@ -113,7 +113,7 @@ def write_merged(
 
 def apply_patch(
     path: Path, model: ModelChoice, to: Path, catalog: Catalog, progress: Progress, *, force: bool
-) -> Loaded:
+) -> LoadedModel:
     """``ke patch apply``: write ``model`` edited by the patch in ``path``.
 
     Raises BadPatch for another model, and for one that holds the patch.
@@ -121,7 +121,7 @@ def apply_patch(
     from ke_weights.patches import applied, read_patch  # noqa: PLC0415  imports torch
 
     patch = read_patch(path)
-    Keep(out=to, force=force).check(model)
+    SaveTargets(out=to, force=force).check(model)
     loaded = open_model_for_edits(model, catalog, progress)
     with applied(loaded.model, patch, loaded.history) as weights:
         write_merged(loaded, [patch], weights.originals(), to, force=force)
@@ -155,7 +155,7 @@ def revert_patch(
     if past is None:
         raise BadPatch(f"{folder} remembers no patch", hint="ke edit --out and ke patch apply write folders that do")
     choice = recorded_model(str(folder), past.history.base, how)
-    Keep(out=to, force=force).check(choice)
+    SaveTargets(out=to, force=force).check(choice)
     gone = {one.id for one in past.patches} if not patch else {_named(patch, [one.id for one in past.patches], folder)}
     loaded = open_model_for_edits(choice, catalog, progress)
     keep = [one for one in past.patches if one.id not in gone]
@@ -167,7 +167,7 @@ def revert_patch(
     return tuple(one.id for one in past.patches if one.id in gone), digest
 
 
-def recorded_model(reference: str, base: Base, how: ModelRequest) -> ModelChoice:
+def recorded_model(reference: str, base: PatchBase, how: ModelRequest) -> ModelChoice:
     """``reference`` loaded as ``how`` says, in the numbers and with the chat template of a patch's base."""
     return ModelChoice(reference=reference, how=evolve(how, dtype=base.model.dtype, chat=base.model.chat))
 

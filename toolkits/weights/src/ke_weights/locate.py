@@ -18,8 +18,8 @@ from ke_weights.facts import model_facts
 from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, TargetConfig, as_details
 from ke_weights.keys import KeyRows, average_keys, key_rows, subject_states
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.moments import Moment, Moments, MomentSettings, few
-from ke_weights.optimise import Target, ZSettings
+from ke_weights.moments import CovarianceCache, CovarianceSettings, KeyCovariance, few
+from ke_weights.optimise import OptimizedTarget, TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
 from ke_weights.subject import encode
 from ke_weights.targets import optimised
@@ -37,11 +37,11 @@ Solve = Callable[[int, Tensor, Tensor], LowRank]
 
 
 @frozen(kw_only=True, eq=False)
-class Wanted:
+class EditTargets:
     """Edits with their targets and the rows that their keys and states are read from."""
 
     rewrites: tuple[Rewrite, ...]
-    targets: tuple[Target, ...]
+    targets: tuple[OptimizedTarget, ...]
     rows: KeyRows
 
     @property
@@ -65,7 +65,7 @@ class Wanted:
 
 
 @frozen(kw_only=True, eq=False)
-class Ground:
+class LocateContext:
     """The model before its first edit: hyperparameters, left contexts and second moments all belong to it.
 
     Sequential editing must not take them anew from a model that already holds edits (published code keeps them too).
@@ -74,7 +74,7 @@ class Ground:
     modules: ModuleMap
     settings: Settings
     templates: tuple[str, ...]
-    moments: Mapping[int, Moment]
+    moments: Mapping[int, KeyCovariance]
     config: TargetConfig
     corpus: Mapping[str, Any]
 
@@ -82,9 +82,11 @@ class Ground:
         """The value of a hyperparameter."""
         return self.settings[name].value
 
-    def wanted(self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]) -> Wanted:
+    def wanted(
+        self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]
+    ) -> EditTargets:
         """What ``edits`` want at ``layer`` of the model as it is now. Raises UnsupportedEdit and EditFailed."""
-        settings = ZSettings(
+        settings = TargetSettings(
             layer=layer,
             site=site,
             steps=self["steps"],
@@ -95,7 +97,7 @@ class Ground:
             stop_loss=self.config.stop_loss,
         )
         rewrites = tuple(rewrite(edit) for edit in edits)
-        return Wanted(
+        return EditTargets(
             rewrites=rewrites,
             targets=tuple(optimised(session, self.modules, rewrites, self.templates, settings)),
             rows=key_rows(session.model.tokenizer, rewrites, self.templates),
@@ -115,7 +117,7 @@ class Ground:
 
 
 @define(eq=False)
-class Grounds:
+class LocateContextCache:
     """Makes the ground of a model at its first edit, and keeps it while edits made on it are open.
 
     ``settle`` derives the hyperparameters, ``layers`` says which of them are edited, ``contexts`` is how many left
@@ -127,12 +129,12 @@ class Grounds:
     layers: Callable[[Settings], tuple[int, ...]]
     contexts: Contexts
     weighs: bool = True
-    moments: Moments = field(init=False)
-    _open: dict[int, Ground] = field(factory=dict, init=False)
+    moments: CovarianceCache = field(init=False)
+    _open: dict[int, LocateContext] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.moments = Moments(
-            MomentSettings(
+        self.moments = CovarianceCache(
+            CovarianceSettings(
                 corpus=self.config.corpus,
                 tokens=self.config.tokens,
                 document_length=self.config.document_length,
@@ -167,7 +169,7 @@ class Grounds:
         if self.weighs and self.moments.missing(session, modules, layers):
             self.moments.rows(session, modules)
 
-    def under(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Ground]:
+    def under(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[LocateContext]:
         """The ground of the session's model. Nested uses on one model share the outermost one's.
 
         Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
@@ -178,7 +180,7 @@ class Grounds:
         return nullcontext(self._open[key]) if key in self._open else self._kept(key, self._make(session))
 
     @uninterruptible_context
-    def _kept(self, key: int, ground: Ground) -> Iterator[Ground]:
+    def _kept(self, key: int, ground: LocateContext) -> Iterator[LocateContext]:
         self._open[key] = ground
         try:
             yield ground
@@ -205,11 +207,11 @@ class Grounds:
     def _given_templates(self) -> tuple[str, ...] | None:
         return None if self.config.templates is None else explicit_templates(self.config.templates)
 
-    def _make(self, session: Session[Any]) -> Ground:
+    def _make(self, session: Session[Any]) -> LocateContext:
         modules, settings, layers = self._place(session)
         templates = self._given_templates() or context_templates(session, lengths=self.contexts)
         moments, corpus = self._moments(session, modules, layers) if self.weighs else ({}, {})
-        return Ground(
+        return LocateContext(
             modules=modules,
             settings=settings,
             templates=templates,
@@ -220,7 +222,7 @@ class Grounds:
 
     def _moments(
         self, session: Session[Any], modules: ModuleMap, layers: tuple[int, ...]
-    ) -> tuple[Mapping[int, Moment], Mapping[str, Any]]:
+    ) -> tuple[Mapping[int, KeyCovariance], Mapping[str, Any]]:
         corpus, found = self.moments.corpus, self.moments.of(session, modules, layers)
         tokens = min(moment.tokens for moment in found.values())
         about = {
@@ -235,7 +237,7 @@ class Grounds:
 
 
 def spread(
-    weights: Patch, modules: ModuleMap, wanted: Wanted, layers: Sequence[int], solve: Solve
+    weights: Patch, modules: ModuleMap, wanted: EditTargets, layers: Sequence[int], solve: Solve
 ) -> tuple[dict[str, float], Tensor]:
     """Write what is wanted into ``layers``, ascending (MEMIT algorithm 1).
 

@@ -11,20 +11,20 @@ from attrs import frozen
 
 from ke_core.plugin import Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_hf.guard import Patch
-from ke_weights.locate import Ground, Grounds, Wanted
+from ke_weights.locate import EditTargets, LocateContext, LocateContextCache
 
 
 @frozen(kw_only=True, eq=False)
-class Work:
+class EditInProgress:
     """One edit in the making. What is entered on ``closing`` ends with the edit."""
 
     session: Session[Any]
-    ground: Ground
+    ground: LocateContext
     edits: Sequence[Edit]
     weights: Patch
     closing: ExitStack
 
-    def wanted(self, layer: int, site: Literal["block", "mlp"]) -> Wanted:
+    def wanted(self, layer: int, site: Literal["block", "mlp"]) -> EditTargets:
         """What the edits want at ``layer``, on the model as it is now. Raises EditFailed."""
         return self.ground.wanted(self.session, self.edits, layer, site)
 
@@ -37,11 +37,11 @@ class LocateEditor(ABC):
 
     name: ClassVar[str] = ""
 
-    def __init__(self, grounds: Grounds) -> None:
+    def __init__(self, grounds: LocateContextCache) -> None:
         self.grounds = grounds
 
     @abstractmethod
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """Write the edits into ``work.weights``; what goes on record. Raises EditFailed if the numbers go wrong."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
@@ -65,6 +65,8 @@ class LocateEditor(ABC):
             )
         with self.grounds.under(session, edits) as ground, session.model.patch() as weights, ExitStack() as closing:
             # no name here: what an edit needed is freed while it and later edits are active
-            made = self.write(Work(session=session, ground=ground, edits=edits, weights=weights, closing=closing))
+            made = self.write(
+                EditInProgress(session=session, ground=ground, edits=edits, weights=weights, closing=closing)
+            )
             del ground  # it is freed inside its context: Python ignores an interrupt while weak references to it end
             yield PassthroughModel(session, made)

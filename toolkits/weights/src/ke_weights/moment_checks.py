@@ -15,8 +15,8 @@ from ke_weights import moment_files
 from ke_weights.corpus import Corpus
 from ke_weights.gram import PASS_TOKENS, see_keys
 from ke_weights.modules import ModuleMap
-from ke_weights.moment_files import Origin, Stored
-from ke_weights.moments import PER_DIMENSION, MomentSettings, token_rows
+from ke_weights.moment_files import CovarianceOrigin, StoredCovariance
+from ke_weights.moments import PER_DIMENSION, CovarianceSettings, token_rows
 from ke_weights.solve import cholesky
 from ke_weights.subject import batches, padded
 
@@ -25,7 +25,7 @@ SAMPLE_TOKENS = 1024  # of the corpus, with which a model's keys are compared
 SAMPLE_FACTOR = 1.4  # that their whitened norm may be off by: keys of another layer are off by 1.6 and more
 
 
-def faults(one: Stored, sample: Tensor | None = None) -> list[str]:
+def faults(one: StoredCovariance, sample: Tensor | None = None) -> list[str]:
     """What is wrong with a statistic, in words; none for a sound one.
 
     ``sample``: keys [n, f] of its own model, module and corpus, or None if there is no model to take them from.
@@ -70,18 +70,18 @@ def _strange(factor: Tensor, sample: Tensor) -> list[str]:
 
 
 def comparable(
-    every: Sequence[Stored], session: Session[Any], modules: ModuleMap, corpus: Corpus
+    every: Sequence[StoredCovariance], session: Session[Any], modules: ModuleMap, corpus: Corpus
 ) -> dict[Path, Tensor]:
     """Keys [tokens, f] of the corpus's beginning, for each of the model's statistics of that corpus."""
     alike: dict[tuple[int, int], dict[Path, int]] = {}
     for one in every:
         made = one.origin
-        if isinstance(made, Origin) and made.corpus_sha256 == corpus.sha256:
+        if isinstance(made, CovarianceOrigin) and made.corpus_sha256 == corpus.sha256:
             cut = (min(made.tokens_asked, SAMPLE_TOKENS), made.document_length)
             alike.setdefault(cut, {})[one.path] = made.layer
     found: dict[Path, Tensor] = {}
     for (tokens, length), layers in alike.items():
-        settings = MomentSettings(corpus=corpus.name, tokens=tokens, document_length=length)
+        settings = CovarianceSettings(corpus=corpus.name, tokens=tokens, document_length=length)
         rows = token_rows(session.model.tokenizer, corpus.documents, settings, session.model.context)
         keys = _keys(modules, rows, sorted(set(layers.values())), session.progress)
         found |= {path: keys[layer] for path, layer in layers.items()}

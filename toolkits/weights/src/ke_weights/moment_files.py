@@ -21,7 +21,7 @@ NUMBERS = frozenset({"layer", "tokens", "tokens_asked", "document_length"})
 
 
 @frozen(kw_only=True)
-class Origin:
+class CovarianceOrigin:
     """What a statistic was made of. ``tokens`` were seen of the ``tokens_asked``, which a corpus may not have.
 
     ``first_token`` is what becomes of a document's first, often BOS: published code keeps it.
@@ -67,15 +67,15 @@ class Origin:
 
 
 @frozen(kw_only=True)
-class Stored:
+class StoredCovariance:
     """A statistic on disk; ``origin`` is the reason where it cannot be read."""
 
     path: Path
-    origin: Origin | BadData
+    origin: CovarianceOrigin | BadData
     size: int
 
 
-def save(path: Path, matrix: Tensor, origin: Origin) -> None:
+def save(path: Path, matrix: Tensor, origin: CovarianceOrigin) -> None:
     """Write C, [f, f], whole or not at all."""
     told = {name: str(value) for name, value in asdict(origin).items()}
     write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, told, save_file)
@@ -94,28 +94,28 @@ def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
         raise _damaged(path, error) from error
 
 
-def origin_of(path: Path) -> Origin:
+def origin_of(path: Path) -> CovarianceOrigin:
     """What the file says about itself. Raises BadData for one that is damaged or does not say it."""
     try:
         with safe_open(path, framework="pt") as found:
-            return Origin.read(found.metadata() or {}, path)
+            return CovarianceOrigin.read(found.metadata() or {}, path)
     except (OSError, SafetensorError) as error:
         raise _damaged(path, error) from error
 
 
-def stored(folder: Path) -> Iterator[Stored]:
+def stored(folder: Path) -> Iterator[StoredCovariance]:
     """Every statistic in ``folder``, in the order of models, corpora and layers; unreadable ones last."""
     found = []
     for path in folder.glob(f"*{SUFFIX}"):
         try:
-            origin: Origin | BadData = origin_of(path)
+            origin: CovarianceOrigin | BadData = origin_of(path)
         except BadData as error:
             origin = error
-        found.append(Stored(path=path, origin=origin, size=path.stat().st_size))
+        found.append(StoredCovariance(path=path, origin=origin, size=path.stat().st_size))
     yield from sorted(found, key=_order)
 
 
-def disagreement(path: Path, origin: Origin) -> str:
+def disagreement(path: Path, origin: CovarianceOrigin) -> str:
     """How a file's own words, its key file and its name differ; empty if they do not."""
     beside = path.with_name(f"{path.stem}.key.json")
     try:
@@ -128,7 +128,7 @@ def disagreement(path: Path, origin: Origin) -> str:
     return "" if digest(key)[:32] == path.stem else "its name is not the hash of its key"
 
 
-def _order(one: Stored) -> tuple[Any, ...]:
+def _order(one: StoredCovariance) -> tuple[Any, ...]:
     if isinstance(one.origin, BadData):
         return (1, str(one.path))
     made = one.origin

@@ -23,7 +23,7 @@ from ke_weights import moment_files
 from ke_weights.corpus import Corpus, read_corpus
 from ke_weights.gram import gram_sums, passes
 from ke_weights.modules import ModuleMap
-from ke_weights.moment_files import Origin
+from ke_weights.moment_files import CovarianceOrigin
 from ke_weights.solve import cholesky
 from ke_weights.subject import encode
 
@@ -33,7 +33,7 @@ ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
 
 
 @define(eq=False, slots=False)
-class Moment:
+class KeyCovariance:
     """C of one layer, float32 [f, f], over ``tokens`` tokens.
 
     It is worked with on the layer's ``device``, one layer at a time, and kept in the processor's memory: five layers'
@@ -58,7 +58,7 @@ class Moment:
 
 
 @frozen(kw_only=True)
-class MomentSettings:
+class CovarianceSettings:
     """``corpus`` is what ``read_corpus`` takes; ``tokens`` how many of its tokens, in order;
     ``document_length`` the longest document, in tokens.
     """
@@ -68,12 +68,12 @@ class MomentSettings:
     document_length: int
 
 
-class Moments:
+class CovarianceCache:
     """Second moments, found again in memory, then on disk, by all that determines them (pitfall E7)."""
 
-    def __init__(self, settings: MomentSettings) -> None:
+    def __init__(self, settings: CovarianceSettings) -> None:
         self.settings = settings
-        self._known: dict[Path, Moment] = {}
+        self._known: dict[Path, KeyCovariance] = {}
         self._corpus: Corpus | None = None
 
     @property
@@ -83,7 +83,7 @@ class Moments:
             self._corpus = read_corpus(self.settings.corpus)
         return self._corpus
 
-    def of(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Moment]:
+    def of(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, KeyCovariance]:
         """The moment of each of ``layers``; those not known yet are taken in one pass."""
         paths = self.paths(session, modules, layers)
         wanted = set(paths.values())
@@ -92,7 +92,7 @@ class Moments:
         self.take(session, modules, [*unknown])
         for layer, path in unknown.items():
             matrix, tokens = moment_files.load(path)
-            self._known[path] = Moment(matrix, tokens, modules.layers[layer].matrix.device)
+            self._known[path] = KeyCovariance(matrix, tokens, modules.layers[layer].matrix.device)
         return {layer: self._known[path] for layer, path in paths.items()}
 
     def paths(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Path]:
@@ -152,8 +152,8 @@ class Moments:
             )
         return found
 
-    def _origin(self, session: Session[Any], modules: ModuleMap, layer: int) -> Origin:
-        return Origin(
+    def _origin(self, session: Session[Any], modules: ModuleMap, layer: int) -> CovarianceOrigin:
+        return CovarianceOrigin(
             model_id=session.model.id,
             model_digest=session.model.plain.digest,
             module=modules.layers[layer].projection_name,
@@ -177,7 +177,7 @@ def few(tokens: int, size: int) -> str:
 
 
 def token_rows(
-    tokenizer: Any, documents: Sequence[str], settings: MomentSettings, context: int
+    tokenizer: Any, documents: Sequence[str], settings: CovarianceSettings, context: int
 ) -> list[tuple[int, ...]]:
     """Ids of documents in order, each cut at its longest, until ``settings.tokens`` are reached exactly."""
     longest = min(settings.document_length, context)
@@ -193,7 +193,7 @@ def token_rows(
     return rows
 
 
-def _path(session: Session[Any], origin: Origin) -> Path:
+def _path(session: Session[Any], origin: CovarianceOrigin) -> Path:
     return session.artifacts.path(moment_files.KIND, origin.key, moment_files.SUFFIX)
 
 

@@ -23,7 +23,7 @@ from ke_weights.hooks import frozen_module
 from ke_weights.keys import mlp_states
 from ke_weights.modules import ModuleMap
 from ke_weights.rewrites import Rewrite
-from ke_weights.subject import Row, locate, target_ids
+from ke_weights.subject import SubjectTokens, locate, target_ids
 from ke_weights.tail import Tail, open_tail
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
@@ -31,7 +31,7 @@ ESSENCE = " is a"
 
 
 @frozen(kw_only=True)
-class ZSettings:
+class TargetSettings:
     """``steps`` evaluations of the loss, so at most ``steps - 1`` updates; ``clamp`` bounds |delta| / |h|.
 
     ``layer`` is the block, ``site`` which of its outputs h is: the block's own (MEMIT), or its MLP's (ROME section
@@ -50,7 +50,7 @@ class ZSettings:
 
 
 @frozen(kw_only=True, eq=False)
-class Target:
+class OptimizedTarget:
     """``z`` [d] at the optimised site; ``change`` is |delta| / |h|.
 
     ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats.
@@ -65,12 +65,12 @@ class Target:
 
 
 @frozen(kw_only=True)
-class Plan:
+class TargetRows:
     """One edit's rows: one per template with all but the last target token, and the row of the KL term."""
 
     rewrite: Rewrite
-    rows: tuple[Row, ...]
-    essence: Row
+    rows: tuple[SubjectTokens, ...]
+    essence: SubjectTokens
     target: tuple[int, ...]
 
     @property
@@ -79,11 +79,11 @@ class Plan:
         return max(len(row.ids) - row.index for row in self.rows)
 
 
-def plan(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> Plan:
+def plan(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
     """Tokenise one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
     target = target_ids(tokenizer, rewrite.prompt, rewrite.target)
     essence = locate(tokenizer, rewrite.subject + ESSENCE, (0, len(rewrite.subject)))
-    return Plan(
+    return TargetRows(
         rewrite=rewrite,
         rows=tuple(rewrite.row(tokenizer, template).plus(target) for template in templates),
         essence=essence.to_subject,  # what is asked at the subject's last token cannot depend on what follows
@@ -91,7 +91,7 @@ def plan(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> Plan:
     )
 
 
-def optimise(modules: ModuleMap, plans: Sequence[Plan], settings: ZSettings) -> list[Target]:
+def optimise(modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> list[OptimizedTarget]:
     """The targets of ``plans``, in order, optimised together. Raises EditFailed, which names the edit."""
     with frozen_module(modules.module), torch.enable_grad():
         return _Optimisation(modules, plans, settings).run()
@@ -106,7 +106,7 @@ class _Rows:
     per_edit: int
 
     @classmethod
-    def open(cls, modules: ModuleMap, rows: Sequence[Row], per_edit: int, layer: int) -> _Rows:
+    def open(cls, modules: ModuleMap, rows: Sequence[SubjectTokens], per_edit: int, layer: int) -> _Rows:
         """All edits' rows, edit by edit."""
         tail = open_tail(modules, rows, layer)
         index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
@@ -152,7 +152,7 @@ class _Scored:
 class _Optimisation:
     """The state of the edits that are still being optimised; ``live`` are their places in the result."""
 
-    def __init__(self, modules: ModuleMap, plans: Sequence[Plan], settings: ZSettings) -> None:
+    def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
         rows = [row for made in plans for row in made.rows]
         self.prompts = _Rows.open(modules, rows, len(plans[0].rows), settings.layer)
@@ -169,9 +169,9 @@ class _Optimisation:
         self.delta = torch.zeros_like(self.clean, requires_grad=True)
         self.mean, self.square = torch.zeros_like(self.clean), torch.zeros_like(self.clean)
         self.before: Tensor | None = None  # log P of the unedited model at the KL position, [E, V]
-        self.done: dict[int, Target] = {}
+        self.done: dict[int, OptimizedTarget] = {}
 
-    def run(self) -> list[Target]:
+    def run(self) -> list[OptimizedTarget]:
         """Loss, stop test, last-step test, gradient, step, clamp: in this order, as published."""
         for step in range(self.settings.steps):
             nll, kl, loss = self._losses()
@@ -221,7 +221,7 @@ class _Optimisation:
         change = (self.delta.detach().norm(dim=1) / self.size).tolist()
         for at in stop.nonzero()[:, 0].tolist():
             loss, nll, kl = losses[at].tolist()
-            self.done[int(self.live[at])] = Target(
+            self.done[int(self.live[at])] = OptimizedTarget(
                 z=z[at].clone(), steps=step, loss=loss, nll=nll, kl=kl, change=change[at]
             )
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import SLOT, Edit, Fact, UnsupportedEdit
-from ke_weights.subject import Row, encode, locate, target_ids
+from ke_weights.subject import SubjectTokens, encode, locate, target_ids
 
 
 @frozen(kw_only=True)
@@ -25,7 +25,7 @@ class Rewrite:
         """The subject as it stands in the prompt."""
         return self.prompt[slice(*self.span)]
 
-    def row(self, tokenizer: Any, template: str = SLOT) -> Row:
+    def row(self, tokenizer: Any, template: str = SLOT) -> SubjectTokens:
         """The prompt behind the left context of ``template``, whose slot is at its end."""
         left = template.removesuffix(SLOT)
         start, end = self.span

@@ -13,7 +13,7 @@ from ke_testing.fakes import make_session
 from ke_weights import gram
 from ke_weights.cli.stats import parse_layers, ranges
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
+from ke_weights.moments import CovarianceCache, CovarianceSettings
 
 
 @frozen(kw_only=True)
@@ -82,7 +82,7 @@ def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatc
     monkeypatch.setattr("ke_weights.moments.gram_sums", None)
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path / "cache" / "artifacts")
-    moments = Moments(MomentSettings(corpus="wordnet", tokens=1500, document_length=64))
+    moments = CovarianceCache(CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64))
     assert sorted(moments.of(session, module_map(model.module), [1, 2])) == [1, 2]
 
 

@@ -26,7 +26,7 @@ from ke_plugin_reproduce.reading import read as read_table
 from ke_plugin_reproduce.requests import Means
 from ke_plugin_reproduce.running import Runs, planned
 from ke_plugin_reproduce.table import Reproduction
-from ke_testing.fakes import ScriptedModel, Silence
+from ke_testing.fakes import ScriptedModel, SilentProgress
 
 Says = Callable[[str, Ask], Reply | str]
 """What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
@@ -110,7 +110,7 @@ def tried(
     catalog = _catalog(tables, says, model)
     choice = ModelChoice(reference=f"{SOURCE}:1")
     means = Means(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
-    runs = Runs(catalog=catalog, means=means, root=root, progress=Silence())
+    runs = Runs(catalog=catalog, means=means, root=root, progress=SilentProgress())
     found = {}
     for plan in planned(tables, catalog, means):
         failed = runs.make(plan.needs(), told=lambda _cell, _result: None)

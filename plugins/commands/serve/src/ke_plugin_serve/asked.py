@@ -37,7 +37,7 @@ LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top
 
 
 @frozen(kw_only=True)
-class Manner:
+class ChatFormat:
     """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``aside``: fields that the editor
     leaves aside. ``most`` tokens an answer may have, ``usual`` where nobody says.
     """
@@ -50,7 +50,7 @@ class Manner:
 
 
 @frozen(kw_only=True)
-class Put:
+class RenderedRequest:
     """What is asked, and the whole prompt."""
 
     said: str
@@ -58,7 +58,7 @@ class Put:
 
 
 @frozen(kw_only=True)
-class Asked:
+class CompletionRequest:
     """A request. ``unused``: what it asks of the decoding that the editor does in its own way."""
 
     questions: tuple[Question, ...]
@@ -74,7 +74,7 @@ def left_aside(spec: EditorSpec) -> tuple[str, ...]:
     return DECODING if spec.asked_length else (*LENGTH, *DECODING)
 
 
-def chat(raw: Mapping[str, Any], manner: Manner) -> Asked:
+def chat(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
     """A request to ``/v1/chat/completions``. Raises BadRequest."""
     turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
     if turns[-1][0] != "user":
@@ -83,21 +83,23 @@ def chat(raw: Mapping[str, Any], manner: Manner) -> Asked:
     alone = manner.turns and len(turns) == 1
     lines = [f"{ROLES[role]}{content}" for role, content in turns]
     prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
-    put = Put(said=said, prompt=prompt)
+    put = RenderedRequest(said=said, prompt=prompt)
     return _asked(raw, manner, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
 
 
-def plain(raw: Mapping[str, Any], manner: Manner) -> Asked:
+def plain(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
     """A request to ``/v1/completions``. Raises BadRequest."""
     given = raw.get("prompt")
     several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
     if any(isinstance(one, int | list) for one in several):
         refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
-    put = [Put(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
+    put = [RenderedRequest(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
     return _asked(raw, manner, put, form="cloze", stops=())
 
 
-def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: Form, stops: tuple[str, ...]) -> Asked:
+def _asked(
+    raw: Mapping[str, Any], manner: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
+) -> CompletionRequest:
     """Everything that both kinds of request have in common."""
     _model(raw.get("model"), manner.model)
     for name, harmless in NEUTRAL.items():
@@ -126,7 +128,7 @@ def _asked(raw: Mapping[str, Any], manner: Manner, put: Sequence[Put], *, form: 
         for number_, one in enumerate(put)
     )
     unused = tuple(name for name in manner.aside if raw.get(name) is not None)
-    return Asked(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
+    return CompletionRequest(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
 
 
 def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
@@ -169,7 +171,7 @@ def _model(given: object, served: str) -> None:
         )
 
 
-def _tokens(raw: Mapping[str, Any], manner: Manner) -> int:
+def _tokens(raw: Mapping[str, Any], manner: ChatFormat) -> int:
     """Both spellings; a limit above the server's is refused, not cut in silence."""
     named = [whole(raw, name, 1, manner.most) for name in ("max_completion_tokens", "max_tokens")]
     return next((limit for limit in named if limit is not None), min(manner.usual, manner.most))

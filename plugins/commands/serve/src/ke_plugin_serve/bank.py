@@ -27,7 +27,7 @@ class UnknownEdit(KEError):
 
 
 @frozen(kw_only=True)
-class Kept:
+class ServedEdit:
     """An edit, and its fields as they were given: that is how they are written again."""
 
     sourced: SourcedEdit
@@ -66,43 +66,43 @@ class Kept:
 
 
 @frozen(kw_only=True)
-class Change:
+class EditChange:
     """Edits to add, edits to remove, and the ids of those that were to be added but are active already (``known``)."""
 
-    add: tuple[Kept, ...] = ()
-    remove: tuple[Kept, ...] = ()
+    add: tuple[ServedEdit, ...] = ()
+    remove: tuple[ServedEdit, ...] = ()
     known: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.add or self.remove)
 
-    def undone(self) -> Change:
+    def undone(self) -> EditChange:
         """The way back."""
-        return Change(add=self.remove, remove=self.add)
+        return EditChange(add=self.remove, remove=self.add)
 
 
 @define
-class Bank:
+class ActiveEdits:
     """The active edits by id, in the order they came. One thread at a time may change them."""
 
-    edits: dict[str, Kept] = field(factory=dict)
+    edits: dict[str, ServedEdit] = field(factory=dict)
 
     @classmethod
-    def of(cls, kept: Iterable[Kept]) -> Self:
+    def of(cls, kept: Iterable[ServedEdit]) -> Self:
         """Raises Contradiction for two edits of one id that differ, or of one prompt with two objects."""
         bank = cls()
         bank.make(bank.addition(tuple(kept)))
         return bank
 
-    def addition(self, kept: Sequence[Kept], *, replace: bool = False) -> Change:
+    def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> EditChange:
         """What adding ``kept`` takes; what is said already is known. ``replace``: what says otherwise of the same goes.
 
         Raises Contradiction where one says otherwise, or under the same id, and is not to be replaced.
         """
         force = _Force(self.edits.values())
-        fresh: dict[str, Kept] = {}
+        fresh: dict[str, ServedEdit] = {}
         known: list[str] = []
-        gone: dict[str, Kept] = {}
+        gone: dict[str, ServedEdit] = {}
         for one in kept:
             clashes = force.clashes(one)
             others = [old for old in clashes if old.said != one.said]
@@ -117,20 +117,20 @@ class Bank:
                     gone[old.edit.id] = old
             fresh[one.edit.id] = one
             force.enter(one)
-        return Change(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
+        return EditChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
 
-    def removal(self, names: Sequence[str]) -> Change:
+    def removal(self, names: Sequence[str]) -> EditChange:
         """What taking off takes, by id or by statement. Raises UnknownEdit, and then nothing is taken off."""
         by_statement = {one.said: one for one in self.edits.values()}
-        found: dict[str, Kept] = {}
+        found: dict[str, ServedEdit] = {}
         for name in names:
             one = self.edits.get(name) or by_statement.get(normalize_statement(name))
             if one is None:
                 raise UnknownEdit(f"no active edit is called {name[:80]!r}", hint="ke serve edits list shows them")
             found[one.edit.id] = one
-        return Change(remove=tuple(found.values()))
+        return EditChange(remove=tuple(found.values()))
 
-    def make(self, change: Change) -> None:
+    def make(self, change: EditChange) -> None:
         """Put the change on the list, which is replaced whole: another thread may be reading it."""
         gone = {one.edit.id for one in change.remove}
         kept = {name: one for name, one in self.edits.items() if name not in gone}
@@ -147,27 +147,27 @@ KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
 class _Force:
     """Active edits by each of the keys."""
 
-    def __init__(self, kept: Collection[Kept]) -> None:
-        self._held: list[dict[object, Kept]] = [{key(one): one for one in kept} for key in KEYS]
+    def __init__(self, kept: Collection[ServedEdit]) -> None:
+        self._held: list[dict[object, ServedEdit]] = [{key(one): one for one in kept} for key in KEYS]
 
-    def enter(self, one: Kept) -> None:
+    def enter(self, one: ServedEdit) -> None:
         """Add an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held[key(one)] = one
 
-    def leave(self, one: Kept) -> None:
+    def leave(self, one: ServedEdit) -> None:
         """Remove an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held.pop(key(one), None)
 
-    def clashes(self, one: Kept) -> list[Kept]:
+    def clashes(self, one: ServedEdit) -> list[ServedEdit]:
         """Return the active edits, each once, that have a key of ``one``; None is no key."""
         keys = [key(one) for key in KEYS]
         found = [held[key] for key, held in zip(keys, self._held, strict=True) if key is not None and key in held]
         return list({old.edit.id: old for old in found}.values())
 
 
-def _may_replace(old: Kept, new: Kept, *, replace: bool) -> None:
+def _may_replace(old: ServedEdit, new: ServedEdit, *, replace: bool) -> None:
     if not replace:
         raise Contradiction(
             f"{new.edit.statement!r} contradicts the edit {old.edit.id}: {old.edit.statement!r}",
@@ -175,12 +175,12 @@ def _may_replace(old: Kept, new: Kept, *, replace: bool) -> None:
         )
 
 
-def kept_from(raw: Mapping[str, Any], place: SourceLine) -> Kept:
+def kept_from(raw: Mapping[str, Any], place: SourceLine) -> ServedEdit:
     """Return the edit in a record of an edit file or a request. Raises BadData if the state file could not hold it."""
     sourced = edit_from(raw, place)
     if len(sourced.edit.statement) > LONGEST:
         raise place.wrong("statement", f"is longer than {LONGEST} characters")
-    kept = Kept(sourced=sourced, raw=raw)
+    kept = ServedEdit(sourced=sourced, raw=raw)
     for name, value in raw.items():
         if what := _unwritable(value):
             raise place.wrong(name, what, hint="leave it out: edits are saved as JSON in UTF-8")
@@ -199,7 +199,7 @@ def _unwritable(value: object) -> str:
     return ""
 
 
-def _check_readable(kept: Kept, place: SourceLine) -> None:
+def _check_readable(kept: ServedEdit, place: SourceLine) -> None:
     """Read the line that will be saved, as a restart does. Raises BadData if the result is another edit."""
     ((raw, _place),) = parse_lines(_line(kept.fields()).decode(), of=str(place))
     again = edit_from(raw, place)
@@ -217,15 +217,15 @@ def fields_of(sourced: SourcedEdit) -> dict[str, str]:
 # --- the file ---------------------------------------------------------------------------------------------
 
 
-def read_bank(path: Path) -> Bank:
+def read_bank(path: Path) -> ActiveEdits:
     """Read the edits in a file: JSON lines, one JSON list, or CSV. Raises BadData."""
     try:
-        return Bank.of(kept_from(raw, place) for raw, place in read_rows(path))
+        return ActiveEdits.of(kept_from(raw, place) for raw, place in read_rows(path))
     except Contradiction as error:
         raise BadData(f"{path}: {error.message}", hint="leave one of them out") from error
 
 
-def lines_of(bank: Bank) -> bytes:
+def lines_of(bank: ActiveEdits) -> bytes:
     """Return the active edits as JSON lines."""
     return b"".join(_line(one.fields()) for one in bank.edits.values())
 

@@ -103,7 +103,7 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 def _serve(app: App, given: dict[str, Any]) -> None:
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
-    from ke_plugin_serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
+    from ke_plugin_serve.asked import ChatFormat, left_aside  # noqa: PLC0415  the data model
     from ke_plugin_serve.guarding import Limits  # noqa: PLC0415  starlette
     from ke_plugin_serve.opening import opened  # noqa: PLC0415  numpy
     from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
@@ -112,7 +112,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
     address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
     address.check()  # before a model is loaded
     with progress(console) as shown, opened(request, app.catalog, shown) as served:
-        manner = Manner(
+        manner = ChatFormat(
             model=given["name"] or _name(given["model"]),
             turns=served.turns,
             aside=left_aside(served.spec),
@@ -257,9 +257,9 @@ def list_(*, as_json: bool, url: str) -> None:
 
 
 def _client(url: str) -> Any:
-    from ke_plugin_serve.client import Client  # noqa: PLC0415  urllib
+    from ke_plugin_serve.client import ServeClient  # noqa: PLC0415  urllib
 
-    return Client(url=url, token=os.environ.get(TOKEN, "").strip())
+    return ServeClient(url=url, token=os.environ.get(TOKEN, "").strip())
 
 
 def _say(*lines: str) -> None:

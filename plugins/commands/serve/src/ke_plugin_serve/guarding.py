@@ -90,7 +90,7 @@ class Gate:
 
 
 @define
-class Places:
+class Slots:
     """A number of places, and how many are taken."""
 
     most: int
@@ -123,16 +123,16 @@ class Intake:
     """
 
     limits: Limits
-    _answered: Places = field(init=False)
-    _large: Places = field(init=False)
+    _answered: Slots = field(init=False)
+    _large: Slots = field(init=False)
 
     @_answered.default
-    def _answered_at_once(self) -> Places:
-        return Places(self.limits.concurrent, "requests")
+    def _answered_at_once(self) -> Slots:
+        return Slots(self.limits.concurrent, "requests")
 
     @_large.default
-    def _large_at_once(self) -> Places:
-        return Places(LARGE, "large request bodies")
+    def _large_at_once(self) -> Slots:
+        return Slots(LARGE, "large request bodies")
 
     @asynccontextmanager
     async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:

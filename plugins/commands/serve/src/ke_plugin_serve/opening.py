@@ -23,8 +23,8 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_plugin_serve.bank import Bank
-from ke_plugin_serve.state import State, first_edits, held
+from ke_plugin_serve.bank import ActiveEdits
+from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0
 """How often a request to a model behind a server is tried, and for how many seconds in all it may be put off."""
@@ -43,7 +43,7 @@ class ServeRequest:
 
 
 @frozen(kw_only=True)
-class Served:
+class ServedModel:
     """An edited model, its active edits, and the state file that changes are saved to, if there is one.
 
     ``notice``: a line for the user if the edits come from the state file. ``turns``: the model puts a prompt as a turn
@@ -55,8 +55,8 @@ class Served:
     spec: EditorSpec
     editor: Editor
     edited: Edited
-    bank: Bank
-    state: State | None
+    bank: ActiveEdits
+    state: StateFile | None
     turns: bool
     notice: str = ""
     own_edits: bool = False
@@ -68,7 +68,7 @@ class Served:
 
 
 @contextmanager
-def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[Served]:
+def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[ServedModel]:
     """Load the model, make the edits, and hold both for as long as the context is open.
 
     Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
@@ -103,7 +103,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         editor.check(session, ())  # raises for a model that it cannot edit at all
         check(editor, session, edits, name=spec.name)
         with edited_model(spec, editor, session, edits) as edited:
-            yield Served(
+            yield ServedModel(
                 session=session,
                 spec=spec,
                 editor=editor,

@@ -19,12 +19,12 @@ from ke_core.plugin import Details
 from ke_plugin_alphaedit import AlphaEditConfig, settings
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_weights.plugin import (
-    Ground,
-    Grounds,
+    EditInProgress,
+    KeyCovariance,
+    LocateContext,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Moment,
-    Work,
     average_keys,
     spread,
     uninterruptible_context,
@@ -46,11 +46,11 @@ class AlphaEdit(LocateEditor):
     """
 
     def __init__(self, config: AlphaEditConfig) -> None:
-        super().__init__(Grounds.spread(config, settings))
-        self._spaces: WeakKeyDictionary[Moment, NullSpace] = WeakKeyDictionary()
-        self._earlier: WeakKeyDictionary[Ground, list[Keys]] = WeakKeyDictionary()
+        super().__init__(LocateContextCache.spread(config, settings))
+        self._spaces: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
+        self._earlier: WeakKeyDictionary[LocateContext, list[Keys]] = WeakKeyDictionary()
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """MEMIT's spreading, each update inside the null space and beside the keys of the edits that are open."""
         ground = work.ground
         layers, earlier = ground["layers"], self._earlier.setdefault(ground, [])
@@ -65,7 +65,7 @@ class AlphaEdit(LocateEditor):
         work.closing.enter_context(_appended(earlier, keys))
         return ground.details(norms, wanted.report(left)) | {"null_spaces": described(spaces)}
 
-    def _space(self, ground: Ground, layer: int) -> NullSpace:
+    def _space(self, ground: LocateContext, layer: int) -> NullSpace:
         moment = ground.moments[layer]
         if moment not in self._spaces:
             self._spaces[moment] = null_space(moment, layer, ground["nullspace_threshold"], ground["l2"])

@@ -23,7 +23,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
-from ke_weights.plugin import LowRank, Moment, cholesky, double
+from ke_weights.plugin import KeyCovariance, LowRank, cholesky, double
 
 
 @frozen(kw_only=True, eq=False)
@@ -60,7 +60,7 @@ def like_eye(system: Tensor) -> Tensor:
     return torch.eye(len(system), dtype=system.dtype, device=system.device)
 
 
-def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
+def null_space(moment: KeyCovariance, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
     """The null space of C. Raises EditFailed where no direction lies below the threshold.
 
     Without a threshold, the mean eigenvalue tr(C) / f: what common keys use less than an average direction may be

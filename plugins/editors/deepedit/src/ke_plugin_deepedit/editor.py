@@ -10,14 +10,14 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts
 from ke_plugin_deepedit.search import PROFILES, Search
 
 
-class Constrained(MemoryEdited):
+class Constrained(MemoryEditedModel):
     """A model whose thoughts give way to the edits of a memory."""
 
     def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -49,8 +49,8 @@ class Constrained(MemoryEdited):
         }
 
 
-def _given(search: Search, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
+def _given(search: Search, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
 
 
 @frozen(kw_only=True)

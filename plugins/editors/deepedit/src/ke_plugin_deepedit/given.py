@@ -11,7 +11,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from ke_core.plugin import Hit, Nearest, Procedure, Question, SubQuestion
-from ke_memory.plugin import Hop, Way, looked_up
+from ke_memory.plugin import SubQuestionResult, Way, looked_up
 from ke_plugin_deepedit.search import CANDIDATES, Search, State, closed, relevant
 from ke_plugin_deepedit.talk import OutOfCalls, Talk
 
@@ -20,18 +20,18 @@ def way(search: Search, ask: Question) -> Way:
     """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
     hidden, talk = search.hidden(ask), search.talk()
 
-    def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
         """The fact that takes the given thought's place, or the thought."""
         del said  # each hop starts from its own sub-question
         try:
             return (yield from _hop(search, given, talk, hidden))
         except OutOfCalls:
-            return Hop(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
+            return SubQuestionResult(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
 
     return hop
 
 
-def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str]) -> Procedure[Hop]:
+def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str]) -> Procedure[SubQuestionResult]:
     asked, answer, link = given.question, given.answer, given.statement
     hits: tuple[Hit, ...] = yield Nearest(memory=search.memory, text=asked, k=CANDIDATES, hidden=hidden)
     state = State(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
@@ -41,4 +41,4 @@ def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str])
             break
     notes, talk.notes = talk.notes, []
     steps = (evolve(looked_up(asked, hits), answer=answer), *notes)
-    return Hop(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")
+    return SubQuestionResult(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

@@ -16,7 +16,16 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_emmet import EmmetConfig, settings
-from ke_weights.plugin import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, double, spread
+from ke_weights.plugin import (
+    EditInProgress,
+    KeyCovariance,
+    LocateContextCache,
+    LocateEditor,
+    LowRank,
+    cholesky,
+    double,
+    spread,
+)
 
 CONTEXTS = 5  # sampled left contexts, as in MEMIT
 
@@ -25,10 +34,10 @@ class Emmet(LocateEditor):
     """Writes a batch of edits into one layer."""
 
     def __init__(self, config: EmmetConfig) -> None:
-        super().__init__(Grounds.single(config, settings, contexts=((config.template_length, CONTEXTS),)))
+        super().__init__(LocateContextCache.single(config, settings, contexts=((config.template_length, CONTEXTS),)))
         self.softening = config.softening
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """The closed form, at one layer."""
         ground = work.ground
         layer, weight = ground["layer"], ground["mom2_weight"]
@@ -41,7 +50,7 @@ class Emmet(LocateEditor):
         return ground.details(norms, wanted.report(left))
 
 
-def constrained(moment: Moment, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
+def constrained(moment: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
     """Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
 
     ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two

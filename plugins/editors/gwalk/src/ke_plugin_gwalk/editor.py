@@ -11,7 +11,7 @@ from typing import Any
 from attrs import astuple, field, frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Procedure, Reply, Session, prompt_text
-from ke_memory.plugin import Given, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
@@ -23,7 +23,7 @@ from ke_plugin_gwalk.walk import PROFILES, Profile, Prompts, Walk
 class Walking:
     """A model with a graph of edits beside it."""
 
-    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: Given | None) -> None:
+    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: SubQuestionWalk | None) -> None:
         self.session = session
         self.walk = walk
         self.given = given
@@ -108,5 +108,5 @@ class Gwalk(MemoryEditor):
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
 
 
-def _given(walk: Walk, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)
+def _given(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)

@@ -25,7 +25,7 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory.plugin import Given, Hop, InContext, MemoryEditor, Way, given_hops
+from ke_memory.plugin import InContextModel, MemoryEditor, SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.bars import Bars
 from ke_plugin_ike.context import PROFILES, Context
@@ -34,7 +34,7 @@ from ke_plugin_ike.layout import FILE, read_layout
 from ke_plugin_ike.records import read_records, stamp_of
 
 
-class Shown(InContext):
+class Shown(InContextModel):
     """A model that is shown demonstrations and the facts of a question before it."""
 
     def __init__(self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit], *, corpus: Corpus) -> None:
@@ -49,7 +49,7 @@ class Shown(InContext):
         self.bars = Bars(corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
-        self.given = Given(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
+        self.given = SubQuestionWalk(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
@@ -70,20 +70,20 @@ class Shown(InContext):
         The given answer is shown as what was right under no fact; where no fact is shown, it stands.
         """
 
-        def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+        def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
             del said  # nothing is carried from hop to hop
             shown = yield from self.shown(evolve(ask, texts=(given.question,)))
             (found,) = shown.steps or (Step(kind="", text=given.question),)
             found = evolve(found, kind="subquestion")
             if not shown.facts:
-                return Hop(steps=(evolve(found, answer=given.answer),))
+                return SubQuestionResult(steps=(evolve(found, answer=given.answer),))
             text = yield from self.context.before(
                 shown.facts, self.bars.without(ask.hidden), given.question, given.answer
             )
             reply = yield from put(asked(ask, text))
             assert isinstance(reply, Answer), "a question is answered in words"
             text = f"\n{given.question} {reply.raw.strip()}"
-            return Hop(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
+            return SubQuestionResult(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
 
         return hop
 

@@ -19,14 +19,14 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.given import way
 from ke_plugin_mello.loop import Loop
 from ke_plugin_mello.profiles import PROFILES
 
 
-class Recalling(MemoryEdited):
+class Recalling(MemoryEditedModel):
     """A model with a memory of edits beside it."""
 
     def __init__(self, config: MelloConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -64,8 +64,8 @@ class Recalling(MemoryEdited):
         return {**super().details, **asked, "examples_sha256": shown}
 
 
-def _given(loop: Loop, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
+def _given(loop: Loop, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
 
 
 @frozen(kw_only=True)

@@ -13,16 +13,16 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_memit import MemitConfig, settings
-from ke_weights.plugin import Grounds, LocateEditor, LowRank, Work, ridge_update, spread
+from ke_weights.plugin import EditInProgress, LocateContextCache, LocateEditor, LowRank, ridge_update, spread
 
 
 class Memit(LocateEditor):
     """Writes a batch of edits into the weights of several layers at once."""
 
     def __init__(self, config: MemitConfig) -> None:
-        super().__init__(Grounds.spread(config, settings))
+        super().__init__(LocateContextCache.spread(config, settings))
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """Algorithm 1."""
         ground = work.ground
         layers, weight = ground["layers"], ground["mom2_weight"]

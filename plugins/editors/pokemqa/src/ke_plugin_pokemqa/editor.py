@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import FactMemory, Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import FactMemory, MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.given import way
 from ke_plugin_pokemqa.loop import Loop
@@ -37,7 +37,7 @@ THRESHOLDS = {"minilm-l6": 0.67}
 """Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
 
 
-class Recalling(MemoryEdited):
+class Recalling(MemoryEditedModel):
     """A model with a memory of edits beside it, and a detector before the memory."""
 
     def __init__(
@@ -130,8 +130,8 @@ class Pokemqa(MemoryEditor):
         return self._loaded[1]
 
 
-def _given(loop: Loop, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
+def _given(loop: Loop, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
 
 
 def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:

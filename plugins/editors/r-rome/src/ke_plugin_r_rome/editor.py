@@ -13,10 +13,10 @@ from ke_core.plugin import Details
 from ke_plugin_r_rome import RRomeConfig
 from ke_weights import single_settings
 from ke_weights.plugin import (
-    Grounds,
+    EditInProgress,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Work,
     average_keys,
     bare_keys,
     bare_values,
@@ -33,10 +33,10 @@ class RRome(LocateEditor):
     name = "r-rome"
 
     def __init__(self, config: RRomeConfig) -> None:
-        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
+        super().__init__(LocateContextCache.single(config, single_settings, weighs=config.mom2_adjustment))
         self.one_key = config.key
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """ROME's equation 2 with one key."""
         ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
         wanted = work.wanted(layer, "mlp")

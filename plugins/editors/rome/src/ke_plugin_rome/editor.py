@@ -16,10 +16,10 @@ from ke_core.plugin import Details, Edit, EditFailed
 from ke_plugin_rome import RomeConfig
 from ke_weights import single_settings
 from ke_weights.plugin import (
-    Grounds,
+    EditInProgress,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Work,
     average_keys,
     bare_keys,
     bare_values,
@@ -35,10 +35,10 @@ class Rome(LocateEditor):
     name = "rome"
 
     def __init__(self, config: RomeConfig) -> None:
-        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
+        super().__init__(LocateContextCache.single(config, single_settings, weighs=config.mom2_adjustment))
         self.min_cosine = config.min_cosine
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """Equation 2."""
         ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
         wanted = work.wanted(layer, "mlp")

@@ -19,7 +19,7 @@ from ke_core.app import (
     reject_unused,
     split_options,
 )
-from ke_testing.promises import Kept, brings, contracts, outside, plugin_called
+from ke_testing.promises import CheckResult, brings, contracts, outside, plugin_called
 
 
 @click.command("check")
@@ -50,7 +50,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
         mine = given.get(spec.prefix, {})
         if kind != "model":  # whose options are said with each model
             configure(spec, mine)  # an option that is wrong is said here, and not by every test
-        found: list[Kept] = []
+        found: list[CheckResult] = []
         with progress(err()) as shown:
             for total, kept in contracts(kind, spec, mine):
                 found.append(kept)
@@ -62,7 +62,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
     return FAILED if broken else DONE
 
 
-def _told(what: str, found: list[Kept]) -> int:
+def _told(what: str, found: list[CheckResult]) -> int:
     """Print how many promises are kept, and each that is not in full; how many are broken."""
     counts = {outcome: sum(kept.outcome == outcome for kept in found) for outcome in ("kept", "broken", "untried")}
     line = literal(f"{what}: ", "bold")

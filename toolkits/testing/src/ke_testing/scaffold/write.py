@@ -32,7 +32,7 @@ PREFIX = "ke-plugin-"
 
 
 @frozen(kw_only=True)
-class Plan:
+class TemplateOptions:
     """What is wanted. ``style``: of an editor, whether it keeps facts beside the model or writes its weights."""
 
     kind: str
@@ -77,7 +77,7 @@ class Plan:
         }
 
 
-def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
+def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
     """Raises BadConfig for a name that cannot be had: wrongly spelt, or taken by a folder or by a component."""
     if not NAME_PATTERN.match(plan.name) or len(plan.name) > LONGEST:
         near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
@@ -99,7 +99,7 @@ def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
         raise BadConfig(f"{into / plan.distribution} is there already", hint="choose another name, or move it away")
 
 
-def write(plan: Plan, into: Path, catalog: Catalog) -> Path:
+def write(plan: TemplateOptions, into: Path, catalog: Catalog) -> Path:
     """Write the distribution into a new folder of ``into``, and return that. Raises BadConfig (``refuse``)."""
     refuse(plan, into, catalog)
     folder = into / plan.distribution
@@ -117,7 +117,7 @@ def write(plan: Plan, into: Path, catalog: Catalog) -> Path:
     return folder
 
 
-def contents(plan: Plan) -> Iterator[tuple[str, str]]:
+def contents(plan: TemplateOptions) -> Iterator[tuple[str, str]]:
     """Every file of the distribution: its path with slashes, and its text."""
     words = plan.words()
     here = files("ke_testing.scaffold")

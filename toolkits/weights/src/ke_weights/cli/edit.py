@@ -77,12 +77,12 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
     """  # fmt: skip
     from ke_weights.editing import EditRequest, make, open_work, weight_editors  # noqa: PLC0415
-    from ke_weights.keeping import Keep  # noqa: PLC0415
+    from ke_weights.keeping import SaveTargets  # noqa: PLC0415
     from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415
 
     facts = _facts(sentence, subject, object_, edits)
     model = model_choice(given)
-    keep = Keep(
+    keep = SaveTargets(
         out=given["out"],
         format=given["format_"],
         patch=given["patch"],

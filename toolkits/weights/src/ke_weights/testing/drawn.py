@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ke_weights.moments import Moment
+from ke_weights.moments import KeyCovariance
 
 F, D = 48, 20
 """Sizes of a key and of a residual."""
 
 
-def drawn_moment() -> Moment:
+def drawn_moment() -> KeyCovariance:
     """Of 600 tokens, float64 [F, F]."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return Moment(data.T @ data / 600, 600)
+    return KeyCovariance(data.T @ data / 600, 600)
 
 
 def drawn_problem(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:

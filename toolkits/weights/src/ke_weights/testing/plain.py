@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from torch import Tensor, nn
 
 
-class Settings(Protocol):
+class ReferenceSettings(Protocol):
     """What ``ZSettings`` has, and any other object with these."""
 
     steps: int
@@ -26,7 +26,7 @@ class Settings(Protocol):
     stop_loss: float
 
 
-class Edit(Protocol):
+class ReferenceEdit(Protocol):
     """What ``Rewrite`` has: ``span`` are the subject's characters in ``prompt``."""
 
     prompt: str
@@ -35,7 +35,7 @@ class Edit(Protocol):
 
 
 @frozen(kw_only=True, eq=False)
-class PlainTarget:
+class ReferenceTarget:
     """``path``: z [d] before each update and after the last. ``losses``, ``nlls`` and ``kls`` (unweighted) are those
     of the path's points, in nats; ``clean`` [d] is the state that z started from.
     """
@@ -67,7 +67,7 @@ class _Line:
 
 
 @define(eq=False)
-class Plain:
+class ReferenceOptimizer:
     """Optimises targets at the output of ``site``: a block for MEMIT, the MLP of a block for ROME.
 
     ``swapped_kl`` takes KL(before || now) instead of KL(now || before): the mistake, to show that it matters.
@@ -78,7 +78,7 @@ class Plain:
     site: nn.Module
     swapped_kl: bool = field(default=False, kw_only=True)
 
-    def target(self, edit: Edit, templates: Sequence[str], settings: Settings) -> PlainTarget:
+    def target(self, edit: ReferenceEdit, templates: Sequence[str], settings: ReferenceSettings) -> ReferenceTarget:
         """The target of one edit; ``templates[0]`` is the bare one, each ends in ``{}``."""
         wanted: list[int] = self.tokenizer(f" {edit.target}", add_special_tokens=False)["input_ids"]
         lines = [self._line(edit, template, wanted) for template in templates]
@@ -111,7 +111,7 @@ class Plain:
                 if delta.norm() > limit:
                     delta *= limit / delta.norm()
         losses, nlls, kls = zip(*seen, strict=True)
-        return PlainTarget(path=tuple(path), clean=clean, losses=losses, nlls=nlls, kls=kls)
+        return ReferenceTarget(path=tuple(path), clean=clean, losses=losses, nlls=nlls, kls=kls)
 
     def ids(self, text: str) -> list[int]:
         """Ids as the tokenizer gives them, less what it puts at the end: more text follows."""
@@ -146,7 +146,7 @@ class Plain:
             handle.remove()
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1), clean[0]
 
-    def _line(self, edit: Edit, template: str, wanted: list[int]) -> _Line:
+    def _line(self, edit: ReferenceEdit, template: str, wanted: list[int]) -> _Line:
         left = template.index("{}")
         text = template[:left] + edit.prompt
         ids = self.ids(text)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ke_core.plugin import Edit
 from ke_weights.corpus import read_corpus
-from ke_weights.testing.plain import Plain, PlainTarget, Settings
+from ke_weights.testing.plain import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
 
 PLACES = {
     "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
@@ -43,7 +43,7 @@ class _Wish:
 
 
 @define(eq=False)
-class PlainModel:
+class ReferenceModel:
     """Reads a tiny model of a family in ``PLACES``; ``templates`` are those of the edit, the bare one first."""
 
     model: Any
@@ -94,13 +94,13 @@ class PlainModel:
         value = self.weight(layer) @ key
         return value if bias is None else value + bias.detach()
 
-    def target(self, edit: Edit, layer: int, settings: Settings, *, mlp: bool) -> PlainTarget:
+    def target(self, edit: Edit, layer: int, settings: ReferenceSettings, *, mlp: bool) -> ReferenceTarget:
         """The target of ``edit`` at the output of the MLP (ROME), or of the block."""
         assert edit.cloze is not None
         assert edit.after is not None
         site = self._projection(layer) if mlp else self._block(layer)
         wish = _Wish(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
-        return Plain(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
+        return ReferenceOptimizer(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
 
     def moment(self, layer: int, tokens: int, longest: int) -> Tensor:
         """C of ``layer``, [f, f]: the mean of k k^T over the first ``tokens`` of the default corpus."""

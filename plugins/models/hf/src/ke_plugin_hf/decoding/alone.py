@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ke_core.plugin import uninterruptible_context
-from ke_plugin_hf.decoding.decoding import Row
+from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.memory import let_go, out_of_memory
-from ke_plugin_hf.decoding.sampling import NotFinite, choose
-from ke_plugin_hf.decoding.scoring import Scoring
+from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
+from ke_plugin_hf.decoding.scoring import ScoringRow
 
-OneRow = TypeVar("OneRow", Row, Scoring)
+OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
 
 
 def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
@@ -30,13 +30,13 @@ def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
             row.error = error
 
 
-def generate_alone(module: Any, row: Row) -> None:
+def generate_alone(module: Any, row: DecodingRow) -> None:
     """Fill in what ``row`` writes, or its ``error`` where the model has nothing to say."""
     device = module.get_input_embeddings().weight.device
 
     def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
         (token,) = choose([row.chooser], scores)
-        if isinstance(token, NotFinite):
+        if isinstance(token, NonFiniteLogits):
             row.error = token
             return scores
         only = torch.full_like(scores, float("-inf"))
@@ -71,7 +71,7 @@ def _without_habits(module: Any) -> Iterator[None]:
         module.generation_config = own
 
 
-def score_alone(module: Any, row: Scoring) -> None:
+def score_alone(module: Any, row: ScoringRow) -> None:
     """Fill in what ``row`` is worth."""
     device = module.get_input_embeddings().weight.device
     with torch.no_grad():

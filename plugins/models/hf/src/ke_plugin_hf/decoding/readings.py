@@ -16,7 +16,7 @@ from ke_plugin_hf.decoding.groups import SHORTEST, common
 
 
 @frozen(kw_only=True, eq=False)
-class Reading:
+class PrefillState:
     """Keys and values, each [kv heads, T, d], of the T tokens of ``ids`` from number ``first`` on."""
 
     ids: tuple[int, ...]
@@ -30,12 +30,12 @@ class Reading:
 
 
 @define(eq=False)
-class Readings:
+class PrefillCache:
     """Those of one model, as its weights are now; the oldest leave when all take more than ``room`` bytes."""
 
     room: int = field(default=0, init=False)
     _digest: str = field(default="", init=False)
-    _kept: dict[tuple[int, ...], Reading] = field(factory=dict, init=False)
+    _kept: dict[tuple[int, ...], PrefillState] = field(factory=dict, init=False)
     _order: list[tuple[int, ...]] = field(factory=list, init=False)
     _bytes: int = field(default=0, init=False)
 
@@ -46,7 +46,7 @@ class Readings:
         self._digest, self.room = digest, room
         self._shrink()
 
-    def longest(self, ids: Sequence[int], first: int) -> Reading | None:
+    def longest(self, ids: Sequence[int], first: int) -> PrefillState | None:
         """The one that begins as ``ids`` does for the longest, cut to that; None if it spares next to nothing.
 
         Tokens before ``first`` count for nothing: their keys and values are at hand.
@@ -59,9 +59,11 @@ class Readings:
             return None
         found = self._kept[best] = self._kept.pop(best)  # the youngest again
         columns = slice(first - found.first, length - found.first)
-        return Reading(ids=best, first=first, layers=tuple((k[:, columns], v[:, columns]) for k, v in found.layers))
+        return PrefillState(
+            ids=best, first=first, layers=tuple((k[:, columns], v[:, columns]) for k, v in found.layers)
+        )
 
-    def keep(self, reading: Reading, instead: tuple[int, ...] | None = None) -> None:
+    def keep(self, reading: PrefillState, instead: tuple[int, ...] | None = None) -> None:
         """Take one in; ``instead`` is the one that it was read on from."""
         for ids in (instead, reading.ids):
             if ids in self._kept:
