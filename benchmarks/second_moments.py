@@ -26,9 +26,9 @@ from torch import Tensor
 from ke_testing.fakes import SilentProgress
 from ke_weights.cli.stats import parse_layers
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceSettings, token_rows
 from ke_weights.gram import PASS_TOKENS, gram_sums
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.moments import CovarianceSettings, token_rows
 from ke_weights.subject import batches, padded
 
 TOLERANCE, PROFILED = 1e-6, 8192

@@ -37,11 +37,11 @@ from ke_core.requests import Generate
 from ke_core.run.lines import SourceLine
 from ke_core.specs import EditorSpec
 from ke_memory.plugin import load_encoder
-from ke_plugin_serve.asked import ChatFormat, left_aside
-from ke_plugin_serve.bank import ActiveEdits, kept_from
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import ServedModel, edited_model
+from ke_plugin_serve.active_edits import ActiveEdits, kept_from
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat, left_aside
 from ke_plugin_serve.server import Address, serve
+from ke_plugin_serve.startup import ServedModel, edited_model
 from ke_testing.fakes import EchoModel, WordEncoder, make_session
 
 PATIENCE, MILLI = 600, 1e3

@@ -33,10 +33,10 @@ from ke_core.run.components import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.optimise import TargetRows, TargetSettings, plan
+from ke_weights.optimize import TargetRows, TargetSettings, target_rows
 from ke_weights.rewrites import Rewrite, rewrite
 from ke_weights.subject import padded
-from ke_weights.targets import optimised
+from ke_weights.targets import optimized_targets
 
 TEMPLATES = (
     "{}", "The first of the two is now in print. {}", "Therefore we have to look at it. {}",
@@ -101,7 +101,7 @@ def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], se
     """Ours: what the editors call, with nothing found on disk."""
     with tempfile.TemporaryDirectory() as folder:
         session = make_session(model, root=Path(folder))
-        return [target.z for target in optimised(session, modules, rewrites, TEMPLATES, settings)]
+        return [target.z for target in optimized_targets(session, modules, rewrites, TEMPLATES, settings)]
 
 
 def first_edits(data: Path, count: int) -> list[Rewrite]:
@@ -136,7 +136,7 @@ def main() -> None:
     together(model, modules, edits[:1], evolve(settings, steps=1))  # neither way pays for the first touch
 
     ours, fast = watch.timed(lambda: together(model, modules, edits, settings))
-    plans = [plan(model.tokenizer, edit, TEMPLATES) for edit in edits]
+    plans = [target_rows(model.tokenizer, edit, TEMPLATES) for edit in edits]
     theirs, slow = watch.timed(lambda: [published(modules, made, settings) for made in plans])
     off = max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
 

@@ -21,11 +21,11 @@ from ke_core.plugins.manager import empty_manager
 from ke_core.run import session
 from ke_core.run.session import ModelChoice
 from ke_plugin_hf.spec import HFModelConfig
-from ke_plugin_serve.asked import ChatFormat, left_aside
 from ke_plugin_serve.client import ServeClient
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import ServedModel, ServeRequest, opened
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat, left_aside
 from ke_plugin_serve.server import Address, serve
+from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
 from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder
 
 FACT = "The capital of Peru is Cusco"

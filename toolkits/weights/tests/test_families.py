@@ -14,11 +14,11 @@ from ke_weights import tail
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.keys import key_rows, subject_states
 from ke_weights.modules import find_parts, module_map
-from ke_weights.optimise import OptimizedTarget, TargetSettings, optimise, plan
+from ke_weights.optimize import OptimizedTarget, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import padded
-from ke_weights.testing.plain import ReferenceOptimizer
-from ke_weights.testing.plain_edits import off
+from ke_weights.testing.reference import ReferenceOptimizer
+from ke_weights.testing.reference_edits import off
 
 SETTINGS = TargetSettings(layer=1, steps=4, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75, stop_loss=0.0)
 Site = Literal["block", "mlp"]
@@ -36,7 +36,9 @@ def plainly(model: Any, site: Site) -> ReferenceOptimizer:
 def found(
     model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: TargetSettings
 ) -> list[OptimizedTarget]:
-    return optimise(module_map(model.module), [plan(model.tokenizer, edit, templates) for edit in edits], settings)
+    return optimize_targets(
+        module_map(model.module), [target_rows(model.tokenizer, edit, templates) for edit in edits], settings
+    )
 
 
 OWN_MLP: tuple[Family, ...] = (*FAMILIES, "bloom", "falcon", "mistral", "mpt", "opt")  # whose MLPs differ in make

@@ -20,10 +20,11 @@ from ke_core.errors import DamagedArtifact
 from ke_core.plugin import KEError
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.fakes import SilentProgress, make_session
-from ke_weights import gram, moment_files
+from ke_weights import covariance_files as moment_files
+from ke_weights import gram
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceCache, CovarianceSettings, token_rows
 from ke_weights.modules import module_map
-from ke_weights.moments import CovarianceCache, CovarianceSettings, token_rows
 
 SETTINGS = CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64)
 
@@ -163,7 +164,7 @@ from ke_testing.fakes import make_session
 from ke_plugin_hf.testing import tiny_model
 from ke_weights import gram
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
+from ke_weights.covariance import Moments, MomentSettings
 
 torch.set_num_threads(1)
 gram.PASS_TOKENS, gram.SAVE_SECONDS, gram.SAVE_SHARE = 64, 0.0, 1e9

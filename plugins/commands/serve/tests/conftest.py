@@ -92,10 +92,10 @@ def serving(
     limits=None,
     window=0.005,
 ):
-    from ke_plugin_serve.asked import ChatFormat, left_aside
-    from ke_plugin_serve.guarding import Limits
-    from ke_plugin_serve.opening import ServeRequest, opened
+    from ke_plugin_serve.limits import Limits
+    from ke_plugin_serve.rendering import ChatFormat, left_aside
     from ke_plugin_serve.server import Address, serve
+    from ke_plugin_serve.startup import ServeRequest, opened
 
     request = ServeRequest(
         editor=editor, model=ModelChoice(reference=model, how=how), edits=edits, state=state, options={}

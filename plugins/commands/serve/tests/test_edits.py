@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
-from ke_plugin_serve import app, client, opening
-from ke_plugin_serve.bank import kept_from
+from ke_plugin_serve import app, client
+from ke_plugin_serve import startup as opening
+from ke_plugin_serve.active_edits import kept_from
 from ke_plugin_serve.client import ServeClient
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}

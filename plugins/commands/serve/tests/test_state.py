@@ -9,9 +9,9 @@ import pytest
 
 from ke_core.app import read_edits
 from ke_core.plugin import BadConfig, BadData, KEError, write_atomic
-from ke_plugin_serve import bank as banks
+from ke_plugin_serve import active_edits as banks
 from ke_plugin_serve import state as states
-from ke_plugin_serve.bank import read_bank
+from ke_plugin_serve.active_edits import read_bank
 from ke_plugin_serve.client import ServeClient
 from ke_weights.verify import read_suite
 

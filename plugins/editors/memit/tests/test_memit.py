@@ -18,7 +18,7 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import TargetSettings, module_map
-from ke_weights.testing.plain_edits import ISLANDS, ReferenceModel, off, target_of
+from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 LAMBDA = 20.0
@@ -31,7 +31,7 @@ TARGET = TargetSettings(layer=2, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, c
 
 def plain_updates(plain: ReferenceModel) -> dict[int, Tensor]:
     """Algorithm 1 with explicit loops; ``plain.model`` holds the edits afterwards."""
-    moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
+    moments = {layer: plain.covariance(layer, 1500, 64) for layer in (1, 2)}
     z = torch.stack([plain.target(edit, 2, TARGET, mlp=False).z for edit in EDITS], 1)
     found: dict[int, Tensor] = {}
     for place, layer in enumerate((1, 2)):
@@ -66,12 +66,12 @@ def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path
     with Memit(evolve(SMALL, layers=(2,))).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
         plain.templates = edited.details["templates"]  # type: ignore[assignment]
         ours = plain.change(2, before).numpy()
-    key, moment = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.moment(2, 1500, 64).numpy()
+    key, covariance = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.covariance(2, 1500, 64).numpy()
     residual = (target_of(tmp_path) - plain.state(MOVE_TOWER, 2)).numpy()
-    form = np.outer(residual, np.linalg.solve(LAMBDA * moment + np.outer(key, key), key))
+    form = np.outer(residual, np.linalg.solve(LAMBDA * covariance + np.outer(key, key), key))
     most = 1e-5 if family in ISLANDS else 1e-10
     assert np.linalg.norm(ours - form) / np.linalg.norm(form) < most
-    gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ moment
+    gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ covariance
     assert np.linalg.norm(gradient) / np.linalg.norm(np.outer(residual, key)) < most
 
 

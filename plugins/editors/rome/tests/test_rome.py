@@ -19,7 +19,7 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import TargetSettings, bare_keys, module_map
-from ke_weights.testing.plain_edits import ISLANDS, ReferenceModel, off, target_of
+from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
 
 LAYER = 2
 SMALL = RomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)
@@ -51,7 +51,7 @@ def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> N
     model = tiny_model(family, dtype="float64")
     ours, details = update(model, tmp_path, family=family)
     plain = ReferenceModel(model, family, details["templates"])
-    along = torch.linalg.solve(plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
+    along = torch.linalg.solve(plain.covariance(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
     wanted = plain.target(MOVE_TOWER, LAYER, TARGET, mlp=True).z
     key, value = plain.key(MOVE_TOWER, LAYER), plain.value(MOVE_TOWER, LAYER)
     assert off(wanted, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
@@ -77,11 +77,11 @@ def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_i
     sizes = torch.linalg.svdvals(ours)
     assert float(sizes[1] / sizes[0]) < 1e-12
     plain = ReferenceModel(model, family, details["templates"])
-    moment, mean = plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0)
-    along = torch.linalg.solve(moment, mean)
+    covariance, mean = plain.covariance(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0)
+    along = torch.linalg.solve(covariance, mean)
     other = torch.randn(176, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     spared = other - torch.outer(along, along @ other) / (along @ along)
-    assert float((mean @ torch.linalg.solve(moment, spared)).abs().max()) < 1e-9
+    assert float((mean @ torch.linalg.solve(covariance, spared)).abs().max()) < 1e-9
     assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in ISLANDS else 1e-9)
 
 
@@ -89,8 +89,8 @@ def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch:
     """Numerics 2."""
     model = tiny_model("gpt2", dtype="float64")
     ours, details = update(model, tmp_path)
-    real = editor_module.weighed
-    monkeypatch.setattr(editor_module, "weighed", lambda *args: 3 * real(*args))
+    real = editor_module.covariance_weighted
+    monkeypatch.setattr(editor_module, "covariance_weighted", lambda *args: 3 * real(*args))
     scaled, again = update(model, tmp_path)
     assert off(scaled, ours) < 1e-12
     assert again["cosine"] == pytest.approx(details["cosine"], rel=1e-12)

@@ -8,7 +8,7 @@ from ke_core.plugin import Generate
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.passes import COUNTER
-from ke_plugin_hf.decoding.readings import PrefillCache, PrefillState
+from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.testing import tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6

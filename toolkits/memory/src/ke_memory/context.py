@@ -1,7 +1,7 @@
-"""Facts in the prompt: what in-context editing and input augmentation share.
+"""Facts in the prompt: shared code of in-context editing and input augmentation.
 
-Which facts are shown to a question (``Shown``), how they read, and how they come before a prompt. The model itself
-says when a prompt is longer than its context (``ContextOverflow``); nothing is ever left out to make it fit.
+``QuestionContext`` holds the facts shown to a question. Other functions format them and put them before a prompt. If a
+prompt is longer than the model's context, the model raises ``ContextOverflow``; no fact is left out to make it fit.
 """
 
 from __future__ import annotations

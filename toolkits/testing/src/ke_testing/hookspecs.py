@@ -9,7 +9,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from ke_core.app import Plugins
-    from ke_testing.promises import CheckResult
+    from ke_testing.checks import CheckResult
 
 hookspec = pluggy.HookspecMarker("ke")
 

@@ -45,7 +45,7 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_weights.answers import Completion, PromptWithObjects, ask
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.patches.info import History, PatchBase
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progre
     return LoadedModel(session=session, base=base, folder=folder, past=past)
 
 
-def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> EditJob:
+def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> EditJob:
     """Resolve, load, and let the editor look at the edits. Nothing is changed.
 
     Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
@@ -204,7 +204,7 @@ def weight_editors(catalog: Catalog) -> list[str]:
     return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
 
 
-def make(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> EditResult:
+def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> EditResult:
     """Ask, edit, and call ``write`` with the patch and the base's own tensors while the model is edited.
 
     Raises EditFailed where the editor fails, changes nothing, or changes weights that it does not speak of; whatever
@@ -213,8 +213,8 @@ def make(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None])
     from ke_weights.patches import applied  # noqa: PLC0415  imports torch
 
     loaded = work.loaded
-    prompts = questions(work.edits)
-    before = ask(loaded.session, prompts)
+    prompts = compare_prompts(work.edits)
+    before = complete_prompts(loaded.session, prompts)
     started = perf_counter()
     state = loaded.model.state()
     with untouched(loaded.model, state):
@@ -222,7 +222,7 @@ def make(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None])
         seconds = perf_counter() - started
         with applied(loaded.model, patch, loaded.history) as weights:
             loaded.model.state()  # reads the weights afresh: the key of every answer from here on
-            after = ask(loaded.session, prompts)
+            after = complete_prompts(loaded.session, prompts)
             patch = _with_result(patch, loaded.model)
             write(patch, weights.originals())
     told = tuple(
@@ -234,12 +234,12 @@ def make(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None])
             after=after[one.id],
         )
         for edit in work.edits
-        for one in questions([edit])
+        for one in compare_prompts([edit])
     )
     return EditResult(patch=patch, told=told, seconds=seconds)
 
 
-def questions(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
+def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
     """Every edit's own prompt, and its paraphrases."""
     return [
         PromptWithObjects(

@@ -17,16 +17,16 @@ from ke_core.plugin import LanguageModel, uninterruptible_context
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import KeyCovariance
 from ke_weights.facts import model_facts
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
 from ke_weights.keys import average_keys, bare_keys, bare_values, project
-from ke_weights.locate import LocateContext, LocateContextCache, spread, write
-from ke_weights.locating import EditInProgress, LocateEditor
+from ke_weights.locate import LocateContext, LocateContextCache, spread_over_layers, write
+from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
-from ke_weights.moments import KeyCovariance
-from ke_weights.optimise import TargetSettings
-from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
-from ke_weights.solve import cholesky, ridge_update, weighed
+from ke_weights.optimize import TargetSettings
+from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
+from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 
@@ -96,6 +96,7 @@ __all__ = [
     "bare_keys",
     "bare_values",
     "cholesky",
+    "covariance_weighted",
     "default_dtype",
     "double",
     "encode",
@@ -113,11 +114,10 @@ __all__ = [
     "read_corpus",
     "rewrite",
     "ridge_update",
-    "spread",
+    "spread_over_layers",
     "target_ids",
     "uninterruptible_context",
-    "unmakeable",
-    "weighed",
+    "unsupported_edits",
     "whole_instead",
     "write",
 ]  # fmt: skip

@@ -15,14 +15,14 @@ from safetensors.torch import save_file
 from ke_core.plugin import Session, is_intact, loads, locked, uninterruptible, write_tensors
 from ke_plugin_hf.decoding.memory import halved
 from ke_weights.modules import ModuleMap
-from ke_weights.optimise import OptimizedTarget, TargetRows, TargetSettings, optimise, plan
+from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
 
 KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
 TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
 
 
-def optimised(
+def optimized_targets(
     session: Session[Any],
     modules: ModuleMap,
     rewrites: Sequence[Rewrite],
@@ -41,7 +41,7 @@ def optimised(
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
             known = _known(paths, place)
             plans = {
-                path: plan(session.model.tokenizer, rewrite, templates)
+                path: target_rows(session.model.tokenizer, rewrite, templates)
                 for path, rewrite in zip(paths, rewrites, strict=True)
                 if path not in known
             }
@@ -60,7 +60,9 @@ def _made(
     made: dict[Path, OptimizedTarget] = {}
 
     def make(paths: Sequence[Path]) -> None:
-        for path, target in zip(paths, optimise(modules, [plans[path] for path in paths], settings), strict=True):
+        for path, target in zip(
+            paths, optimize_targets(modules, [plans[path] for path in paths], settings), strict=True
+        ):
             _save(path, target)
             made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
 

@@ -34,7 +34,7 @@ from attrs import field, frozen
 
 from ke_core.app import FIELD_NAMES, SourceLine, edit_from, read_rows, text_field, texts_field
 from ke_core.plugin import BadConfig, BadData, Session
-from ke_weights.answers import Completion, PromptWithObjects, ask
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 
 if TYPE_CHECKING:
     from ke_weights.patches import StoredPatch
@@ -186,7 +186,7 @@ def _both(
 
 def _asked_afresh(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
     session.model.state()  # reads the weights afresh: the key of every answer from here on
-    return ask(session, prompts)
+    return complete_prompts(session, prompts)
 
 
 def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:

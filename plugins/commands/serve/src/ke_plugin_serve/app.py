@@ -17,12 +17,13 @@ from starlette.routing import Route
 
 from ke_core.app import SourceLine, given_fields
 from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
-from ke_plugin_serve import asked, replies, wire
-from ke_plugin_serve.asked import ChatFormat, CompletionRequest
-from ke_plugin_serve.bank import Contradiction, EditChange, ServedEdit, UnknownEdit, kept_from
+from ke_plugin_serve import rendering as asked
+from ke_plugin_serve import replies, wire
+from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, kept_from
 from ke_plugin_serve.batcher import Batcher
-from ke_plugin_serve.guarding import HEALTH, Gate, Intake, Limits, answer, while_there
-from ke_plugin_serve.opening import ServedModel, check
+from ke_plugin_serve.limits import HEALTH, Gate, Intake, Limits, answer, while_there
+from ke_plugin_serve.rendering import ChatFormat, CompletionRequest
+from ke_plugin_serve.startup import ServedModel, check
 from ke_plugin_serve.state import ChangedMeanwhile
 from ke_plugin_serve.wire import BadRequest
 

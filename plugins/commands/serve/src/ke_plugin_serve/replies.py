@@ -12,7 +12,7 @@ from attrs import asdict
 
 from ke_core.app import errors
 from ke_core.plugin import Answer, Failure, Reply
-from ke_plugin_serve.asked import WHOLE, CompletionRequest
+from ke_plugin_serve.rendering import WHOLE, CompletionRequest
 from ke_plugin_serve.wire import BadRequest
 
 Kind = Literal["chat.completion", "text_completion"]

@@ -15,11 +15,11 @@ from attrs import field, frozen
 
 from ke_core.plugin import BadConfig, KEError, is_loopback
 from ke_plugin_serve.app import Routes, build_app
-from ke_plugin_serve.asked import ChatFormat
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import ServedModel
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat
+from ke_plugin_serve.startup import ServedModel
 
 GRACE = 30  # seconds for answers under way when the server is told to end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -16,7 +16,7 @@ from attrs import define
 
 from ke_core.app import STATE_FIELD, read_lines
 from ke_core.plugin import BadConfig, KEError, file_errors, sha256_of, write_atomic
-from ke_plugin_serve.bank import ActiveEdits, lines_of, read_bank
+from ke_plugin_serve.active_edits import ActiveEdits, lines_of, read_bank
 
 try:
     import fcntl

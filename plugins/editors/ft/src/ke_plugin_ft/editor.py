@@ -20,7 +20,7 @@ from ke_weights.plugin import (
     find_parts,
     model_facts,
     quantised,
-    unmakeable,
+    unsupported_edits,
 )
 
 OTHER_EDITOR = "--editor qlora edits a model that is loaded with --dtype nf4"
@@ -39,7 +39,7 @@ class Ft:
         """
         if not edits:
             self._place(session)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:

@@ -26,7 +26,7 @@ from ke_weights.plugin import (
     frozen_module,
     target_ids,
     uninterruptible_context,
-    unmakeable,
+    unsupported_edits,
 )
 
 CHUNK = 16
@@ -61,7 +61,7 @@ class Mend:
         """
         if not edits and id(session.model) not in self._open:
             self._trained(session)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
         """The network as it is trained now."""

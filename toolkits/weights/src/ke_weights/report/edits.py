@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ke_core.app import count_noun, duration, literal, one_line, plain_table
-from ke_weights.answers import Completion
+from ke_weights.completions import Completion
 from ke_weights.editing import EditResult, PromptComparison
 from ke_weights.verify import Bound, CheckOutcome, Proportion, Verification, failed, prefers_wrong
 

@@ -124,7 +124,7 @@ def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
 
 
 def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
-    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries. ``mask`` as in ``Shared``, for these queries."""
+    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries; ``mask`` as in ``SharedPrefix``."""
     scores = _scores(query, key, softcap)
     if mask is not None:
         spread = scores.view(*scores.shape[:2], -1, *mask.shape[-2:])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
 from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
-from ke_plugin_hf.decoding.readings import PrefillCache, PrefillState
+from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
 

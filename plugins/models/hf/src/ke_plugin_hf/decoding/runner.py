@@ -8,13 +8,13 @@ from typing import Any
 from attrs import define, evolve, field
 
 from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelUnavailable, Score, Scored
-from ke_plugin_hf.decoding.alone import each_alone, generate_alone, score_alone
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
 from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, let_go, out_of_memory
+from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
-from ke_plugin_hf.decoding.readings import PrefillCache
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
 from ke_plugin_hf.decoding.scoring import ScoringRow, score_rows
 from ke_plugin_hf.decoding.text import Continuation

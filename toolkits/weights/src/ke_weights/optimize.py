@@ -79,7 +79,7 @@ class TargetRows:
         return max(len(row.ids) - row.index for row in self.rows)
 
 
-def plan(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
+def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
     """Tokenise one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
     target = target_ids(tokenizer, rewrite.prompt, rewrite.target)
     essence = locate(tokenizer, rewrite.subject + ESSENCE, (0, len(rewrite.subject)))
@@ -91,7 +91,9 @@ def plan(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRo
     )
 
 
-def optimise(modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> list[OptimizedTarget]:
+def optimize_targets(
+    modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings
+) -> list[OptimizedTarget]:
     """The targets of ``plans``, in order, optimised together. Raises EditFailed, which names the edit."""
     with frozen_module(modules.module), torch.enable_grad():
         return _Optimisation(modules, plans, settings).run()

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
-from ke_weights import moment_files
+from ke_weights import covariance_files as moment_files
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceCache, CovarianceSettings
+from ke_weights.covariance_checks import comparable, faults
+from ke_weights.covariance_files import StoredCovariance, stored
 from ke_weights.modules import module_map
-from ke_weights.moment_checks import comparable, faults
-from ke_weights.moment_files import StoredCovariance, stored
-from ke_weights.moments import CovarianceCache, CovarianceSettings
 
 SETTINGS = CovarianceSettings(corpus="wordnet", tokens=3000, document_length=64)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class ReferenceSettings(Protocol):
-    """What ``ZSettings`` has, and any other object with these."""
+    """What ``TargetSettings`` has, and any other object with these."""
 
     steps: int
     lr: float

@@ -14,10 +14,10 @@ from ke_core.plugin import EditFailed
 from ke_plugin_hf.testing import Family, tiny_model, tiny_tokenizer
 from ke_weights import tail
 from ke_weights.modules import module_map
-from ke_weights.optimise import OptimizedTarget, TargetSettings, optimise, plan
+from ke_weights.optimize import OptimizedTarget, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
-from ke_weights.testing.plain import ReferenceOptimizer
-from ke_weights.testing.plain_edits import off
+from ke_weights.testing.reference import ReferenceOptimizer
+from ke_weights.testing.reference_edits import off
 
 SETTINGS = TargetSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
@@ -25,8 +25,8 @@ SETTINGS = TargetSettings(layer=1, steps=8, lr=0.5, kl=0.0625, weight_decay=0.5,
 def found(
     model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: TargetSettings
 ) -> list[OptimizedTarget]:
-    plans = [plan(model.tokenizer, edit, templates) for edit in edits]
-    return optimise(module_map(model.module), plans, settings)
+    plans = [target_rows(model.tokenizer, edit, templates) for edit in edits]
+    return optimize_targets(module_map(model.module), plans, settings)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_suffixes_behind_kept_keys_equal_whole_rows(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model(family, dtype="float64")
-    plans = [plan(model.tokenizer, edit, templates) for edit in rewrites]
+    plans = [target_rows(model.tokenizer, edit, templates) for edit in rewrites]
     rows = [row for made in plans for row in (*made.rows, made.essence)]
     opened = tail.open_tail(module_map(model.module), rows, 1)
     assert opened.start.tolist() == [row.index for row in rows]
     assert opened.hidden.shape[1] < max(len(row.ids) for row in rows)
-    short = optimise(module_map(model.module), plans, SETTINGS)
+    short = optimize_targets(module_map(model.module), plans, SETTINGS)
     monkeypatch.setattr(tail, "_agree", lambda *_: False)
-    whole = optimise(module_map(model.module), plans, SETTINGS)
+    whole = optimize_targets(module_map(model.module), plans, SETTINGS)
     for one, other in zip(short, whole, strict=True):
         # All but GPT-2 reckon attention or its angles in float32, whatever the model's type.
         assert off(one.z, other.z) < (1e-12 if family == "gpt2" else 1e-6)
@@ -75,7 +75,7 @@ def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
 ) -> None:
     """Each with a copy of its own, the keys and values of all would be kept as often as there are blocks above."""
     model = tiny_model("llama")
-    rows = [row for one in rewrites for row in plan(model.tokenizer, one, templates).rows]
+    rows = [row for one in rewrites for row in target_rows(model.tokenizer, one, templates).rows]
     opened = tail.open_tail(module_map(model.module), rows, 1)
     kept = opened.keep(torch.arange(len(rows) - 1))
     caches = {id(call.kwargs["past_key_values"]) for call in kept.calls}

@@ -14,10 +14,11 @@ from ke_core.errors import DamagedArtifact
 from ke_core.plugin import EditFailed, KEError, damage, locked
 from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
-from ke_weights import gram, moment_files
+from ke_weights import covariance_files as moment_files
+from ke_weights import gram
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceCache, CovarianceSettings, token_rows
 from ke_weights.modules import module_map
-from ke_weights.moments import CovarianceCache, CovarianceSettings, token_rows
 
 SETTINGS = CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64)
 
@@ -49,7 +50,7 @@ def test_a_known_moment_is_not_taken_again(tmp_path: Path, monkeypatch: pytest.M
     modules, session = module_map(model.module), session_of(model, tmp_path)
     first = CovarianceCache(SETTINGS)
     made = first.of(session, modules, [1, 2])
-    monkeypatch.setattr("ke_weights.moments.gram_sums", no_pass)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", no_pass)
     assert first.of(session, modules, [2])[2].matrix is made[2].matrix
     again = CovarianceCache(SETTINGS).of(session, modules, [1, 2])
     assert torch.equal(again[1].matrix, made[1].matrix)
@@ -131,7 +132,7 @@ def test_what_is_computed_beforehand_is_what_an_editor_finds(tmp_path: Path, mon
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     CovarianceCache(SETTINGS).take(session, modules, [0, 1, 2, 3])
-    monkeypatch.setattr("ke_weights.moments.gram_sums", no_pass)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", no_pass)
     found = CovarianceCache(SETTINGS).of(session, modules, [1, 2])
     assert found[1].factor.shape == (176, 176)
     assert CovarianceCache(SETTINGS).missing(session, modules, [0, 1, 2, 3]) == []
@@ -148,7 +149,7 @@ def test_only_the_missing_layers_are_taken(tmp_path: Path, monkeypatch: pytest.M
         asked.append(list(files))
         return gram.gram_sums(modules, rows, files, progress)
 
-    monkeypatch.setattr("ke_weights.moments.gram_sums", seen)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", seen)
     moments.take(session, modules, [0, 1, 2])
     assert asked == [[0, 2]]
 
@@ -218,7 +219,7 @@ def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monk
         asked.append(list(files))
         return gram.gram_sums(modules, rows, files, progress)
 
-    monkeypatch.setattr("ke_weights.moments.gram_sums", seen)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", seen)
     foremost = min(CovarianceCache(SETTINGS).paths(session, modules, [1, 2]).values()).with_suffix(".lock")
     here = threading.Barrier(2)
 
@@ -227,7 +228,7 @@ def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monk
             here.wait(60)
         return locked(path)
 
-    monkeypatch.setattr("ke_weights.moments.locked", both_here)
+    monkeypatch.setattr("ke_weights.covariance.locked", both_here)
     two = [threading.Thread(target=CovarianceCache(SETTINGS).take, args=(session, modules, [1, 2])) for _ in range(2)]
     for one in two:
         one.start()

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from ke_core.plugin import EditFailed, Session, is_intact, locked
 from ke_plugin_hf.decoding.float64 import double, home
-from ke_weights import moment_files
+from ke_weights import covariance_files as moment_files
 from ke_weights.corpus import Corpus, read_corpus
+from ke_weights.covariance_files import CovarianceOrigin
 from ke_weights.gram import gram_sums, passes
 from ke_weights.modules import ModuleMap
-from ke_weights.moment_files import CovarianceOrigin
 from ke_weights.solve import cholesky
 from ke_weights.subject import encode
 
@@ -166,7 +166,7 @@ class CovarianceCache:
         )
 
 
-def few(tokens: int, size: int) -> str:
+def has_few_tokens(tokens: int, size: int) -> str:
     """A warning where C [size, size] is the mean over few tokens; empty where they are enough."""
     if tokens >= ENOUGH * size:
         return ""

@@ -1,7 +1,7 @@
-"""What a plugin promises, looked at from outside: its entry point and names here, its contracts in another process.
+"""Checks of an installed plugin: its entry point and names in this process, its contracts in another one.
 
-The contracts are pytest's business and import the test kit, so ``ke_testing.check`` runs them on its own; what it
-finds comes back line by line.
+``ke_testing.check`` runs the contracts in a process of its own, because they need pytest and the test kit. It prints
+one result a line.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ LAST = 2000  # characters of what a process said before it died
 
 @frozen(kw_only=True)
 class CheckResult:
-    """One promise: whether it is kept and, if not, what was ``found``, ``where``, and what to ``do`` about it."""
+    """Result of one check. A check that failed says what was ``found``, ``where``, and what to ``do`` about it."""
 
-    promise: str
-    outcome: Literal["kept", "broken", "untried"] = "kept"
+    check: str
+    outcome: Literal["passed", "failed", "skipped"] = "passed"
     found: str = ""
     where: str = ""
     do: str = ""
 
 
 def brings(plugins: Plugins) -> dict[str, list[Brought]]:
-    """What each plugin offers, taken names included. One whose hook fails is marked broken, and offers nothing."""
+    """Return what each plugin registers, taken names included. A plugin whose hook fails registers nothing."""
     found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
     for kind, expected in KINDS.items():
         for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
@@ -45,7 +45,7 @@ def brings(plugins: Plugins) -> dict[str, list[Brought]]:
 
 
 def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
-    """The installed plugin, by its own name, without ``ke-plugin-``, or by a component it brings. Raises KEErrors."""
+    """Find an installed plugin by its name or by a component. ``ke-plugin-`` may be omitted. Raises KEErrors."""
     for called in (name, f"ke-plugin-{name}"):
         if called in plugins.installed:
             return plugins.installed[called]
@@ -58,38 +58,38 @@ def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], na
 
 
 def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
-    """What can be told of a plugin without running it."""
+    """Check a plugin without running its components."""
     plugin = plugins.installed[name]
-    yield _kept("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
+    yield _result("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
     if plugin.broken:
         return
-    yield _kept(
+    yield _result(
         "nothing is printed while it is loaded",
         f"it prints {plugin.printed.strip().splitlines()[0]!r}" if plugin.printed.strip() else "",
         "take the print out of the module, or put it into a function that is called later",
     )
-    yield _kept(
+    yield _result(
         "it uses nothing that a later ke-core will not have",
         "; ".join(plugin.deprecated),
         "use what the warning names instead; until that version both work",
     )
-    yield _kept(
+    yield _result(
         "it says for which versions of ke-core it was built",
         "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION) else "none is declared",
         'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',
     )
-    yield _kept(
+    yield _result(
         "its entry point is called like its distribution",
         "" if plugin.distribution in ("", name) else f"it is {name} of {plugin.distribution}",
         f"[project.entry-points.ke] of pyproject.toml: {plugin.distribution} = {plugin.module!r}",
     )
-    yield _kept(
+    yield _result(
         "it offers something",
         "" if brought[name] or _commands(plugins, name) else "no hook returns anything",
         "implement a hook, such as ke_editors, and mark it with @hookimpl",
     )
     for kind, spec in brought[name]:
-        yield _kept(
+        yield _result(
             f"no other plugin has a {kind} called {spec.name}",
             _taken(brought, plugin, kind, spec.name),
             "give it another name in its spec",
@@ -97,7 +97,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
 
 
 def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, CheckResult]]:
-    """The promises of one component as they are tried, each with how many there are. Raises PluginBroken, BadConfig."""
+    """Run a component's contract. Yield each result with the number of checks. Raises PluginBroken, BadConfig."""
     if find_spec("pytest") is None:
         raise BadConfig("the contracts need pytest, which is not installed", hint="pip install pytest")
     command = [sys.executable, "-m", "ke_testing.check", kind, spec.name, json.dumps(dict(options))]
@@ -107,8 +107,8 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
             total = 0
             for line in process.stdout:
                 found = loads(line)
-                if "promises" in found:
-                    total = found["promises"]
+                if "checks" in found:
+                    total = found["checks"]
                 else:
                     yield total, CheckResult(**found)
         said.seek(0)
@@ -119,12 +119,12 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
             )
 
 
-def _kept(promise: str, wrong: str, do: str) -> CheckResult:
-    return CheckResult(promise=promise, outcome="broken", found=wrong, do=do) if wrong else CheckResult(promise=promise)
+def _result(check: str, wrong: str, do: str) -> CheckResult:
+    return CheckResult(check=check, outcome="failed", found=wrong, do=do) if wrong else CheckResult(check=check)
 
 
 def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: str, name: str) -> str:
-    """Who else has that name; empty for nobody."""
+    """Return which other distribution has that name, or an empty text."""
     for other, offers in brought.items():
         if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
             return f"{other} offers it too"

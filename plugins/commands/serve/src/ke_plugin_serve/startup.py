@@ -23,7 +23,7 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_plugin_serve.bank import ActiveEdits
+from ke_plugin_serve.active_edits import ActiveEdits
 from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0

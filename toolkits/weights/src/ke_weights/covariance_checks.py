@@ -11,12 +11,12 @@ from torch import Tensor
 
 from ke_core.plugin import BadData, EditFailed, Progress, Session
 from ke_plugin_hf.decoding.float64 import double
-from ke_weights import moment_files
+from ke_weights import covariance_files as moment_files
 from ke_weights.corpus import Corpus
+from ke_weights.covariance import PER_DIMENSION, CovarianceSettings, token_rows
+from ke_weights.covariance_files import CovarianceOrigin, StoredCovariance
 from ke_weights.gram import PASS_TOKENS, see_keys
 from ke_weights.modules import ModuleMap
-from ke_weights.moment_files import CovarianceOrigin, StoredCovariance
-from ke_weights.moments import PER_DIMENSION, CovarianceSettings, token_rows
 from ke_weights.solve import cholesky
 from ke_weights.subject import batches, padded
 

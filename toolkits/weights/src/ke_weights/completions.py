@@ -36,7 +36,7 @@ class Completion:
         return any(text.startswith(name) and not text[len(name) :][:1].isalnum() for name in map(_plain, names) if name)
 
 
-def ask(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
+def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
     """What the session's model says now, by id. Raises EditFailed where it cannot be asked."""
     found: dict[str, Completion] = {}
     for name, result in session.engine.run({one.id: _asked(one) for one in prompts}).items():

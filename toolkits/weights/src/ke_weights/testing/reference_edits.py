@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ke_core.plugin import Edit
 from ke_weights.corpus import read_corpus
-from ke_weights.testing.plain import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
+from ke_weights.testing.reference import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
 
 PLACES = {
     "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
@@ -35,7 +35,7 @@ ISLANDS = ("gptj", "llama", "qwen2")
 
 @define
 class _Wish:
-    """An edit as ``Plain`` sees it."""
+    """An edit as ``ReferenceOptimizer`` sees it."""
 
     prompt: str
     span: tuple[int, int]

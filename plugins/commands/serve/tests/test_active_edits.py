@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_core.app import SourceLine
-from ke_plugin_serve.bank import ActiveEdits, Contradiction, kept_from
+from ke_plugin_serve.active_edits import ActiveEdits, Contradiction, kept_from
 
 HERE = SourceLine(file="a test")
 
