@@ -20,7 +20,7 @@ from ke_core.data.codec import canonical, digest, from_json, to_json
 from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit, distinct, one_slot
 from ke_core.data.files import DataFile
 from ke_core.data.masking import Place, contradicting
-from ke_core.data.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, Observed, observed
+from ke_core.data.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, NoValue, Observed, observed
 from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, perplexity_probes
 from ke_core.data.prompts import Decoding, Parse, Prompt
 from ke_core.data.queries import EFFICACY, PHASES, Case, Form, Gold, Phase, Probe, Query, expected
@@ -276,6 +276,7 @@ __all__ = [
     "Nearest",
     "NeedsWeights",
     "NoLikelihood",
+    "NoValue",
     "Observed",
     "Outcome",
     "Parse",

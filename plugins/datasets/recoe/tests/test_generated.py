@@ -19,8 +19,8 @@ from ke_core.app import BatchingEngine, ModelChoice, discover, read_catalog
 from ke_core.plugin import BadConfig, BadData, Case
 from ke_plugin_recoe import RecoeBuild
 from ke_plugin_recoe.builder import RecoeBuilder
-from ke_plugin_recoe.generated import INCONSISTENT
-from ke_plugin_recoe.records import Record
+from ke_plugin_recoe.construction import INCONSISTENT
+from ke_plugin_recoe.records import RecoeRecord
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
 RIVER = {"question": "Which is longer, the Ouda or the Wael?", "answer": "Ouda", "scheme": "superlative"}
@@ -233,4 +233,4 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
 
 def test_records_are_of_the_published_format(tmp_path: Path) -> None:
     (record,) = made(write(tmp_path, RIVER), model())
-    assert set(json.loads(json.dumps(record))) == {one.name for one in Record.__attrs_attrs__} - {"notes"}
+    assert set(json.loads(json.dumps(record))) == {one.name for one in RecoeRecord.__attrs_attrs__} - {"notes"}

@@ -251,7 +251,7 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
 
 
 def target_tokens(model: Any, edit: Any) -> list[int]:
-    settings = training.Settings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
+    settings = training.FtSettings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
     batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], settings)
     return batch.token.tolist()
 

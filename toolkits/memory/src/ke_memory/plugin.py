@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, sentence
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
-from ke_memory.given import SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_memory.memory import FactMemory, best_rows
 from ke_memory.names import without_period
 from ke_memory.steps import answered, looked_up
+from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_memory.transcript import Transcript, Turn, operations, unbroken_lines
 
 if TYPE_CHECKING:

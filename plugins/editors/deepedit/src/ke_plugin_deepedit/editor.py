@@ -14,17 +14,17 @@ from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, g
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts
-from ke_plugin_deepedit.search import PROFILES, Search
+from ke_plugin_deepedit.search import PROFILES, DeepEditSearch
 
 
-class Constrained(MemoryEditedModel):
+class DeepEditModel(MemoryEditedModel):
     """A model whose thoughts give way to the edits of a memory."""
 
     def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         prompts = read_prompts(config.prompts)
         super().__init__(session, edits, encoder=config.encoder)
         profile = PROFILES[config.profile]
-        self.search = Search(
+        self.search = DeepEditSearch(
             memory=self.memory,
             prompts=prompts,
             profile=profile,
@@ -49,7 +49,7 @@ class Constrained(MemoryEditedModel):
         }
 
 
-def _given(search: Search, session: Session[Any]) -> SubQuestionWalk:
+def _given(search: DeepEditSearch, session: Session[Any]) -> SubQuestionWalk:
     return SubQuestionWalk(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
 
 
@@ -66,4 +66,4 @@ class DeepEdit(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
-        return Constrained(self.config, session, edits)
+        return DeepEditModel(self.config, session, edits)

@@ -12,11 +12,11 @@ from attrs import evolve
 
 from ke_core.plugin import Hit, Nearest, Procedure, Question, SubQuestion
 from ke_memory.plugin import SubQuestionResult, Way, looked_up
-from ke_plugin_deepedit.search import CANDIDATES, Search, State, closed, relevant
-from ke_plugin_deepedit.talk import OutOfCalls, Talk
+from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
+from ke_plugin_deepedit.search import CANDIDATES, DeepEditSearch, SearchState, closed, relevant
 
 
-def way(search: Search, ask: Question) -> Way:
+def way(search: DeepEditSearch, ask: Question) -> Way:
     """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
     hidden, talk = search.hidden(ask), search.talk()
 
@@ -31,10 +31,12 @@ def way(search: Search, ask: Question) -> Way:
     return hop
 
 
-def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str]) -> Procedure[SubQuestionResult]:
+def _hop(
+    search: DeepEditSearch, given: SubQuestion, talk: Conversation, hidden: frozenset[str]
+) -> Procedure[SubQuestionResult]:
     asked, answer, link = given.question, given.answer, given.statement
     hits: tuple[Hit, ...] = yield Nearest(memory=search.memory, text=asked, k=CANDIDATES, hidden=hidden)
-    state = State(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
+    state = SearchState(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
     for fact in (hit.text for hit in hits):
         if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, given.statement)):
             answer, link = (yield from talk.new(asked, fact)), fact

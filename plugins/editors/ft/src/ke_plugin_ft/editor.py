@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
-from ke_plugin_ft.training import Settings, train
+from ke_plugin_ft.training import FtSettings, train
 from ke_plugin_ft.values import FtConfig, settings
 from ke_weights import as_details
 from ke_weights.plugin import (
@@ -67,7 +67,7 @@ class Ft:
             modules,
             session.model.tokenizer,
             rewrites,
-            Settings(
+            FtSettings(
                 objective=values["objective"].value,
                 layers=values["layers"].value,
                 steps=values["steps"].value,

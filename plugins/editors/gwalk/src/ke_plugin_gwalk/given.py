@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ke_core.plugin import Procedure, Question, Step, SubQuestion
 from ke_memory.plugin import SubQuestionResult, Way
-from ke_plugin_gwalk.graph import Unseen
-from ke_plugin_gwalk.reading import Lost
+from ke_plugin_gwalk.graph import HiddenEdges
+from ke_plugin_gwalk.reading import WalkFailed
 from ke_plugin_gwalk.walk import Walk, step
 
 
@@ -22,13 +22,13 @@ def way(walk: Walk, ask: Question) -> Way:
         del said
         try:
             return SubQuestionResult(steps=((yield from _edge(walk, given, unseen)),))
-        except Lost as end:
+        except WalkFailed as end:
             return SubQuestionResult(steps=(Step(kind=end.outcome, text=end.said),), text=end.said, outcome=end.outcome)
 
     return hop
 
 
-def _edge(walk: Walk, given: SubQuestion, unseen: Unseen) -> Procedure[Step]:
+def _edge(walk: Walk, given: SubQuestion, unseen: HiddenEdges) -> Procedure[Step]:
     named = yield from walk.start((given.question,))
     phrase = yield from walk.relation(given.question, named)
     found = yield from walk.retrieve(named, phrase, unseen)

@@ -35,7 +35,7 @@ from ke_plugin_ice import IceConfig
 COPULAS = ("is", "are", "was", "were")
 
 
-class Supposing(InContextModel):
+class IceModel(InContextModel):
     """A model that is told what to suppose before each question."""
 
     def __init__(self, config: IceConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -109,4 +109,4 @@ class Ice(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
-        return Supposing(self.config, session, edits)
+        return IceModel(self.config, session, edits)

@@ -43,7 +43,7 @@ FACTS: Mapping[str, Choice] = {
 
 
 @frozen(kw_only=True)
-class Mode:
+class AnswerMode:
     """How an answer is asked for: what the model starts with, how far it may write, where its answer stands."""
 
     begins: str
@@ -52,8 +52,8 @@ class Mode:
 
 
 MODES = {
-    "direct": Mode(begins="Answer:", decoding=Decoding(max_tokens=24, stop=("\n",)), parse=Parse()),
-    "cot": Mode(
+    "direct": AnswerMode(begins="Answer:", decoding=Decoding(max_tokens=24, stop=("\n",)), parse=Parse()),
+    "cot": AnswerMode(
         begins="Thoughts:",
         decoding=Decoding(max_tokens=200, stop=("\n\n", "\nFacts:", "\nQuestion:")),
         parse=Parse(after="Answer:", until="\n"),
@@ -61,7 +61,7 @@ MODES = {
 }
 
 
-class Augmented(InContextModel):
+class InputAugModel(InContextModel):
     """A model that is given facts with each question."""
 
     def __init__(self, config: InputAugConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -121,4 +121,4 @@ class InputAug(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
-        return Augmented(self.config, session, edits)
+        return InputAugModel(self.config, session, edits)

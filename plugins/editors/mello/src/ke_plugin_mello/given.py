@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from ke_core.plugin import Generated, Hit, Procedure, Question, SubQuestion
 from ke_memory.plugin import SubQuestionResult, Way, looked_up, sentence
-from ke_plugin_mello.loop import Loop
+from ke_plugin_mello.loop import MelloLoop
 from ke_plugin_mello.turns import SUBQUESTION, TENTATIVE, weighed
 
 
-def way(loop: Loop, ask: Question) -> Way:
+def way(loop: MelloLoop, ask: Question) -> Way:
     """How the hops of ``ask`` are taken."""
     start = loop.start(ask)
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from ke_core.plugin import Generate, Generated, Hit, Nearest, Procedure, Question, SubQuestion
 from ke_memory.plugin import SubQuestionResult, Way, looked_up, sentence
-from ke_plugin_pokemqa.loop import Loop
+from ke_plugin_pokemqa.loop import PokemqaLoop
 from ke_plugin_pokemqa.turns import FACT, SUBQUESTION, reached
 
 
-def way(loop: Loop, ask: Question) -> Way:
+def way(loop: PokemqaLoop, ask: Question) -> Way:
     """How the hops of ``ask`` are taken."""
     start = loop.start(ask)
 

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from ke_core.plugin import Generate, Generated, Procedure, Step
 from ke_memory.plugin import without_period
-from ke_plugin_deepedit.prompts import Template
+from ke_plugin_deepedit.prompts import SlotTemplate
 
 WORDS = 32  # tokens of a name, or of a thought without one
 JUDGEMENT = 4  # tokens of a yes or no
@@ -25,10 +25,10 @@ class OutOfCalls(Exception):
 
 
 @define(kw_only=True)
-class Talk:
+class Conversation:
     """One question's talk with the model. ``retries``: how often an unreadable judgement is asked again, sampled."""
 
-    prompts: Mapping[str, Template]
+    prompts: Mapping[str, SlotTemplate]
     calls: int
     retries: int
     notes: list[Step] = field(factory=list)

@@ -26,7 +26,7 @@ TURNED = {Verdict.RIGHT: Verdict.STALE, Verdict.STALE: Verdict.RIGHT}
 
 
 @frozen(kw_only=True)
-class Asked:
+class ObservedProbe:
     """One probe of a case as it was asked in one phase and style. ``missing`` says why there is no verdict."""
 
     probe: Probe
@@ -47,7 +47,7 @@ class Asked:
             skipped_because=self.missing,
         )
 
-    def after_edits(self, *, edited: bool) -> Asked:
+    def after_edits(self, *, edited: bool) -> ObservedProbe:
         """Return the same answers of the unedited model, compared with the answers that are right after the edits.
 
         Before editing, judges take the pre-edit answer for right and the new one for stale. For a control the pre-edit
@@ -79,7 +79,7 @@ def _turned(query: Query, outcome: Outcome) -> Outcome:
     return evolve(outcome, judgement=evolve(found, verdict=TURNED.get(found.verdict, found.verdict)))
 
 
-def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:
+def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[ObservedProbe]:
     """Probes of those aspects, in every phase and style in which they were asked; in none, without a style."""
     for probe in record.case.probes:
         unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id
@@ -91,7 +91,7 @@ def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[Asked]:
                 there = [outcome for outcome in outcomes if outcome is not None]
                 missing = record.skipped or _withheld(record, probe, phase)
                 missing = missing or _missing(len(outcomes) - len(there), there)
-                yield Asked(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
+                yield ObservedProbe(probe=probe, phase=phase, style=style, unit=unit, outcomes=there, missing=missing)
 
 
 def _withheld(record: CaseRecord, probe: Probe, phase: Phase) -> str:

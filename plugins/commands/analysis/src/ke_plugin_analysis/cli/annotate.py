@@ -1,4 +1,4 @@
-"""``ke label RUN``: labels by hand, written out and read back."""
+"""``ke annotate RUN``: labels by hand, written out and read back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_core.app import App, RunFolder, count_noun, err, split_options
 from ke_core.app import options as shared
 
 
-@click.command("label")
+@click.command("annotate")
 @shared.run_argument
 @click.option("--sample", type=click.IntRange(1), default=None, metavar="N", help="How many answers. [default: 200]")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="SHEET.csv", help="The sheet to write.")
@@ -48,11 +48,11 @@ def command(
 
     \b
     Example:
-      ke label runs/mello-atlas-1a2b3c4d --sample 200 --out sheet.csv
-      ke label runs/mello-atlas-1a2b3c4d --read sheet.csv
+      ke annotate runs/mello-atlas-1a2b3c4d --sample 200 --out sheet.csv
+      ke annotate runs/mello-atlas-1a2b3c4d --read sheet.csv
     """  # fmt: skip
     from ke_core.app import out as shown  # noqa: PLC0415
-    from ke_plugin_analysis.labelling import read_labels, write_labels  # noqa: PLC0415
+    from ke_plugin_analysis.annotating import read_labels, write_labels  # noqa: PLC0415
     from ke_plugin_analysis.report.labels import labels_page  # noqa: PLC0415
 
     if (out is None) == (sheet is None):

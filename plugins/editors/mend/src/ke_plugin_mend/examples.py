@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ke_core.plugin import BadData, TrainingExample, UnsupportedEdit
 from ke_plugin_mend.factors import scored
-from ke_plugin_mend.objective import Lessons
+from ke_plugin_mend.objective import TrainingBatch
 from ke_weights.plugin import encode, padded, rewrite, target_ids
 
 Wordings = Literal["paraphrases", "all"]
@@ -19,7 +19,7 @@ Row = tuple[list[int], tuple[int, ...]]
 
 
 @frozen(kw_only=True)
-class Lesson:
+class MendExample:
     """An example as the network is taught it: ``wordings`` are what L_e is taken on."""
 
     id: str
@@ -29,7 +29,7 @@ class Lesson:
     locality: tuple[str, ...]
 
 
-def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[Lesson, ...]:
+def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[MendExample, ...]:
     """Those examples that have a prompt and a target. Raises BadData if none has.
 
     An example without paraphrases is tested on its own prompt.
@@ -42,7 +42,7 @@ def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple
             continue
         own = (made.prompt,) if wordings == "all" or not example.paraphrases else ()
         found.append(
-            Lesson(
+            MendExample(
                 id=made.id,
                 prompt=made.prompt,
                 target=made.target,
@@ -58,12 +58,12 @@ def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple
     return tuple(found)
 
 
-class Deck:
+class ExampleSampler:
     """Lessons in a new order each time through, with a wording and a piece of other text drawn for each."""
 
     def __init__(
         self,
-        lessons: Sequence[Lesson],
+        lessons: Sequence[MendExample],
         documents: Sequence[str],
         tokenizer: Any,
         *,
@@ -75,7 +75,7 @@ class Deck:
         self.context, self.length, self.seed = context, length, seed
         self._order: tuple[int, list[int]] = (-1, [])
 
-    def deal(self, start: int, count: int, device: torch.device) -> Lessons:
+    def deal(self, start: int, count: int, device: torch.device) -> TrainingBatch:
         """The lessons numbered from ``start`` on, counted over all times through."""
         inner, outer, other = [], [], []
         for number in range(start, start + count):
@@ -86,9 +86,9 @@ class Deck:
             text = draw.choice(lesson.locality or self.documents)
             other.append(encode(self.tokenizer, text)[0][: self.length])
         ids, mask = padded(other, device)
-        return Lessons(scored(inner, device), scored(outer, device), ids, mask)
+        return TrainingBatch(scored(inner, device), scored(outer, device), ids, mask)
 
-    def _lesson(self, number: int) -> Lesson:
+    def _lesson(self, number: int) -> MendExample:
         time, place = divmod(number, len(self.lessons))
         if self._order[0] != time:
             order = list(range(len(self.lessons)))
@@ -96,7 +96,7 @@ class Deck:
             self._order = (time, order)
         return self.lessons[self._order[1][place]]
 
-    def _row(self, lesson: Lesson, prompt: str) -> Row:
+    def _row(self, lesson: MendExample, prompt: str) -> Row:
         ids, target = encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, lesson.target)
         if len(ids) + len(target) > self.context:
             raise BadData(

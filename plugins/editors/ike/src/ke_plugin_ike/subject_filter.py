@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ke_core.plugin import Edit
-from ke_plugin_ike.corpus import KINDS, Corpus, plain
+from ke_plugin_ike.corpus import KINDS, DemonstrationCorpus, plain
 
 
-class Bars:
+class SubjectFilter:
     """``ids`` of the demonstrations that name the subject of an edit in force, as their own subject or as an object.
 
     Of an edit that is a statement and nothing else, the statement must not hold their subject or prompt.
     A record goes as a whole if nothing is left of one of its kinds.
     """
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, corpus: DemonstrationCorpus) -> None:
         self.corpus = corpus
         self.ids: frozenset[str] = frozenset()
         self._told: dict[str, set[str]] = {}  # by edit in force: the demonstrations that tell of it

@@ -21,7 +21,7 @@ TRAINED = 0.8
 
 
 @frozen(kw_only=True, eq=False)
-class Lessons:
+class ScopeExamples:
     """``texts``: each distinct statement and question once. ``edits`` [R]: the statement of each record.
 
     Pairs: ``record`` [P] and ``question`` [P], a text. ``family`` [R]: records that share a question belong together,
@@ -41,7 +41,7 @@ class Lessons:
         return np.flatnonzero(np.isin(self.record, records))
 
 
-def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: int = 1) -> Lessons:
+def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: int = 1) -> ScopeExamples:
     """Examples that have a question, as numbers. Raises BadData where there are too few of them to learn from.
 
     ``validate_on``: how many families that takes; two where a validation question needs another's for its negatives.
@@ -64,7 +64,7 @@ def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: i
             hint=f"give edits with several questions each, {least} that share none at the least",
         )
     train, valid = _split(family, seed)
-    return Lessons(
+    return ScopeExamples(
         texts=tuple(place),
         edits=np.array([place[example.edit.statement] for example in usable], dtype=np.int64),
         record=record,

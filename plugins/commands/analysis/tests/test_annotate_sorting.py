@@ -1,4 +1,4 @@
-"""``ke label`` with what metrics sort answers into: the shares by hand, and agreement with the metric's own labels."""
+"""``ke annotate`` with what metrics sort answers into: the shares by hand, and agreement with the metric's own labels."""
 
 import csv
 
@@ -49,7 +49,7 @@ class Sorts:
 def sheet(ke, plugins, evaluated, tmp_path):
     """Rows of all answers of a run that says Rome to everything."""
     plugins.register(Sorts(), "sorts")
-    assert ke("label", "done", "--out", "sheet.csv")[0] == 0
+    assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
         return list(csv.DictReader(stream))
 
@@ -61,7 +61,7 @@ def read(ke, tmp_path):
             writer = csv.DictWriter(stream, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-        status, out, err = ke("label", "done", "--read", "back.csv", *more)
+        status, out, err = ke("annotate", "done", "--read", "back.csv", *more)
         return status, " ".join(out.split()), err
 
     return read_back
@@ -128,5 +128,5 @@ def test_mistakes_are_named_with_their_row(sheet, read, ke):
     assert "back.csv, row 2: kinds 'oldest' is none of old, mute, noise" in read(wrong)[2]
     alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]
     assert "back.csv, row 2: kinds is 'old' and there is no label" in read(alone)[2]
-    assert "-o belongs to --read" in ke("label", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
+    assert "-o belongs to --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
     assert read(rows, "-o", "kinds.wrod=x")[0] == read(rows, "-o", "sayer.word=x")[0] == 2

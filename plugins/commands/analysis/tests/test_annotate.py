@@ -1,4 +1,4 @@
-"""``ke label``: a sheet for labels by hand, and what comes back."""
+"""``ke annotate``: a sheet for labels by hand, and what comes back."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from ke_core.app import measure_agreement
 @pytest.fixture
 def sheet(ke, evaluated, tmp_path):
     """The rows of a sheet of all answers of a run that says Rome to everything, and a way to write them back."""
-    assert ke("label", "done", "--out", "sheet.csv")[0] == 0
+    assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
         return list(csv.DictReader(stream))
 
@@ -43,7 +43,7 @@ def test_labels_come_back_with_kappa_and_the_confusion(ke, sheet, tmp_path):
     wrong["label"] = " stale "
     rows[-1]["label"] = "" if rows[-1] is not wrong else rows[-1]["label"]
     write(tmp_path / "back.csv", rows, ";")
-    status, out, _err = ke("label", "done", "--read", "back.csv")
+    status, out, _err = ke("annotate", "done", "--read", "back.csv")
     assert status == 0
     assert "1 row without a label" in out
     assert "judged otherwise by hand: 1 answer" in out
@@ -67,7 +67,7 @@ def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, s
     assert len(sheet) > 10
 
     def drawn(name, *more):
-        assert ke("label", "done", "--out", name, "--sample", "10", *more)[0] == 0
+        assert ke("annotate", "done", "--out", name, "--sample", "10", *more)[0] == 0
         with (tmp_path / name).open(encoding="utf-8-sig", newline="") as stream:
             return [row["item"] for row in csv.DictReader(stream)]
 
@@ -83,7 +83,7 @@ def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, s
 
 def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
     ke("eval", "--dataset", "toy", "--model", "echo:1", "--editor", "sayer", "-o", "sayer.word==1+1", "--out", "evil")
-    ke("label", "evil", "--out", "evil.csv")
+    ke("annotate", "evil", "--out", "evil.csv")
     with (tmp_path / "evil.csv").open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.reader(stream))
     assert any("'=1+1" in row for row in rows)
@@ -99,17 +99,17 @@ def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
 )
 def test_a_mistake_in_a_sheet_is_named_with_its_row(ke, sheet, tmp_path, change, says):
     write(tmp_path / "back.csv", [sheet[0] | change, *sheet[1:]])
-    status, _out, err = ke("label", "done", "--read", "back.csv")
+    status, _out, err = ke("annotate", "done", "--read", "back.csv")
     assert (status, says in err) == (2, True)
 
 
 def test_a_row_that_stands_twice_is_named(ke, sheet, tmp_path):
     write(tmp_path / "back.csv", [sheet[0], sheet[0]])
-    assert "stands in row 2 already" in ke("label", "done", "--read", "back.csv")[2]
+    assert "stands in row 2 already" in ke("annotate", "done", "--read", "back.csv")[2]
 
 
 def test_a_sheet_without_a_label_says_what_to_do(ke, sheet):
-    status, _out, err = ke("label", "done", "--read", "sheet.csv")
+    status, _out, err = ke("annotate", "done", "--read", "sheet.csv")
     assert (status, "sheet.csv has no label yet" in err) == (2, True)
 
 
@@ -119,11 +119,11 @@ def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
     at = next(n for n, line in enumerate(lines) if json.loads(line)["kind"] == "replied" and '"Rome"' in line)
     lines[at] = lines[at].replace('"Rome"', '"Bonn"')
     file.write_text("".join(lines))
-    assert "is no answer of done" in ke("label", "done", "--read", "sheet.csv")[2]
+    assert "is no answer of done" in ke("annotate", "done", "--read", "sheet.csv")[2]
 
 
 def test_a_sheet_with_labels_is_not_written_over(ke, sheet):
-    status, _out, err = ke("label", "done", "--out", "sheet.csv")
+    status, _out, err = ke("annotate", "done", "--out", "sheet.csv")
     assert (status, "--force writes over it" in err) == (2, True)
-    assert ke("label", "done", "--out", "sheet.csv", "--force")[0] == 0
-    assert ke("label", "done")[0] == ke("label", "done", "--read", "x", "--out", "y")[0] == 2
+    assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0
+    assert ke("annotate", "done")[0] == ke("annotate", "done", "--read", "x", "--out", "y")[0] == 2

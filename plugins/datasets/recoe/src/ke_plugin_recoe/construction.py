@@ -33,7 +33,17 @@ from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
 from ke_plugin_recoe.cases import ordered
 from ke_plugin_recoe.consistency import consistent
 from ke_plugin_recoe.edits import reason_not_editable
-from ke_plugin_recoe.records import DIRECT, UNCHANGED, Group, Record, Scheme, Stated, number_of, parse_triple, plain
+from ke_plugin_recoe.records import (
+    DIRECT,
+    UNCHANGED,
+    Group,
+    RecoeRecord,
+    Scheme,
+    StatedFact,
+    number_of,
+    parse_triple,
+    plain,
+)
 from ke_plugin_recoe.swap import swapped
 
 LINE, PARAGRAPH = ("\n",), ("\n\n",)
@@ -43,7 +53,7 @@ Texts = Generator[Any, Any, str]
 
 
 @frozen(kw_only=True)
-class Given:
+class GivenQuestion:
     """A line of the file: a question with its answer. ``passages`` are what facts are verified against."""
 
     question: str = field(validator=has_label)
@@ -53,23 +63,23 @@ class Given:
     passages: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
 
-class Dropped(Exception):
+class DatapointDropped(Exception):
     """Why there is no datapoint."""
 
 
-def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Record]:
+def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
     """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, BadConfig."""
     from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  which builds with this package's builder
 
     if tools.run is None:
         raise BadConfig("facts are written by a model", hint="name it with --with-model")
     source = Recoe(variant=evolve(WHOLE, file=str(path.expanduser().absolute())), config=RecoeConfig())
-    writer = Writer(config=config)
-    lines = source.records(Given, key="", lines=True)
+    writer = DatapointBuilder(config=config)
+    lines = source.records(GivenQuestion, key="", lines=True)
     results = tools.run({f"recoe/{at}": writer.datapoint(one) for at, one in enumerate(lines, start=1)})
     found = []
     for result in results.values():
-        if isinstance(result, Record):
+        if isinstance(result, RecoeRecord):
             found.append(result)
         else:
             tools.dropped(f"the model failed: {result.error}" if isinstance(result, Failure) else result)
@@ -80,7 +90,7 @@ def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Rec
 
 
 @frozen(kw_only=True)
-class Writer:
+class DatapointBuilder:
     """Writer(config): the construction of one datapoint as a procedure on the engine."""
 
     config: RecoeBuild
@@ -92,20 +102,20 @@ class Writer:
         folder = self.config.prompts
         return {name: prompt_text("ke_plugin_recoe", f"{name}.txt", folder, option="build.prompts") for name in PROMPTS}
 
-    def datapoint(self, given: Given) -> Procedure[Record | str]:
+    def datapoint(self, given: GivenQuestion) -> Procedure[RecoeRecord | str]:
         """The record, or the reason why there is none."""
         try:
-            made: Record = yield from self._record(given)
-        except (Dropped, ValueError) as why:
+            made: RecoeRecord = yield from self._record(given)
+        except (DatapointDropped, ValueError) as why:
             return str(why)
         return made
 
-    def _record(self, given: Given) -> Procedure[Record]:
+    def _record(self, given: GivenQuestion) -> Procedure[RecoeRecord]:
         new = given.counterfactual_answer
         if not new:
             new = yield from self._ask("counterfactual", 48, question=given.question, answer=given.answer)
         if not new or plain(new) == plain(given.answer):
-            raise Dropped("no other answer was written")
+            raise DatapointDropped("no other answer was written")
         if GROUPS[given.scheme] == "swap":
             facts, turned = yield from self._swapped(given, new)
         else:
@@ -113,7 +123,7 @@ class Writer:
         yield from self._entails(given, turned, given.answer, new)
         old_names = yield from self._aliases(given.answer)
         new_names = yield from self._aliases(new)
-        record = Record(
+        record = RecoeRecord(
             scheme=given.scheme,
             question=given.question,
             answer=given.answer,
@@ -124,12 +134,12 @@ class Writer:
             counterfactuals_per_choice=turned,
         )
         if reason := reason_not_editable(record):
-            raise Dropped(reason)
+            raise DatapointDropped(reason)
         return record
 
     # --- group 1 --------------------------------------------------------------------------------------------
 
-    def _swapped(self, given: Given, new: str) -> Procedure[tuple[dict[str, Group], dict[str, Group]]]:
+    def _swapped(self, given: GivenQuestion, new: str) -> Procedure[tuple[dict[str, Group], dict[str, Group]]]:
         one, other = yield from self._things(given, new)
         held = []
         for thing in (one, other):
@@ -142,25 +152,25 @@ class Writer:
         first, second = swapped(held[0], held[1], one, other)
         return facts, {"choice_1_counterfactuals": first, "choice_2_counterfactuals": second, UNCHANGED: ()}
 
-    def _things(self, given: Given, new: str) -> Procedure[tuple[str, str]]:
+    def _things(self, given: GivenQuestion, new: str) -> Procedure[tuple[str, str]]:
         """Whose facts are exchanged: the two answers, what changes places in an order, or what is compared."""
         if given.scheme == "sorting":
             pairs = zip(ordered(given.answer), ordered(new), strict=False)
             moved = [old for old, place in pairs if plain(old) != plain(place)]
             if len(moved) != 2:
-                raise Dropped("the two orders differ by more than two that change places")
+                raise DatapointDropped("the two orders differ by more than two that change places")
             return moved[0], moved[1]
         if plain(given.answer) not in ("yes", "no"):
             return given.answer, new
         names = yield from self._ask("things", 48, question=given.question)
         found = [name.strip() for name in names.split(";") if name.strip()]
         if len(found) != 2:
-            raise Dropped("it is not clear what is compared")
+            raise DatapointDropped("it is not clear what is compared")
         return found[0], found[1]
 
     # --- group 2 --------------------------------------------------------------------------------------------
 
-    def _altered(self, given: Given, new: str) -> Procedure[tuple[dict[str, Group], dict[str, Group]]]:
+    def _altered(self, given: GivenQuestion, new: str) -> Procedure[tuple[dict[str, Group], dict[str, Group]]]:
         written = yield from self._lines("counts", 200, question=given.question)
         held: Group = yield from self._verified(written, given)
         facts: dict[str, Group] = {"choice_1_facts": held}
@@ -174,8 +184,8 @@ class Writer:
             sentences="\n".join(fact.fact for fact in held),
         )
         if len(changed) != len(held):
-            raise Dropped("the altered facts are not as many as the facts")
-        own, stay = list[Stated](), list[Stated]()
+            raise DatapointDropped("the altered facts are not as many as the facts")
+        own, stay = list[StatedFact](), list[StatedFact]()
         for old, sentence in zip(held, changed, strict=True):
             if plain(old.fact) == plain(sentence):
                 stay.append(evolve(old, links=()))
@@ -190,7 +200,7 @@ class Writer:
 
     # --- what both do ---------------------------------------------------------------------------------------
 
-    def _verified(self, sentences: list[str], given: Given) -> Procedure[Group]:
+    def _verified(self, sentences: list[str], given: GivenQuestion) -> Procedure[Group]:
         """Each sentence as the model lets it stand, in atoms."""
         found = []
         for sentence in sentences:
@@ -199,10 +209,10 @@ class Writer:
             )
             found.append((yield from self._stated(told)))
         if not found:
-            raise Dropped("no fact was written")
+            raise DatapointDropped("no fact was written")
         return tuple(found)
 
-    def _entails(self, given: Given, groups: dict[str, Group], wrong: str, right: str) -> Procedure[None]:
+    def _entails(self, given: GivenQuestion, groups: dict[str, Group], wrong: str, right: str) -> Procedure[None]:
         """The facts must lead to the right answer, and thereby not to the wrong one. Direct facts give it away."""
         facts = " ".join(fact.fact for name, group in groups.items() if name not in DIRECT for fact in group)
         told = yield from self._ask("answer", 48, facts=facts, question=given.question)
@@ -210,14 +220,14 @@ class Writer:
             is_new = right != given.answer
             reason = "the counterfactual facts do not lead to the counterfactual answer" if is_new else ""
             refuted = "the facts lead to the counterfactual answer" if same(told, wrong, given.scheme) else ""
-            raise Dropped(reason or refuted or "the facts do not lead to the answer")
+            raise DatapointDropped(reason or refuted or "the facts do not lead to the answer")
 
-    def _stated(self, sentence: str) -> Procedure[Stated]:
+    def _stated(self, sentence: str) -> Procedure[StatedFact]:
         lines = yield from self._lines("atoms", 200, sentence=sentence)
         atoms = [line.rpartition("|") for line in lines]
         if not atoms or not all(bar for _text, bar, _triple in atoms):
-            raise Dropped("a fact was not split into statements with triples")
-        return Stated(
+            raise DatapointDropped("a fact was not split into statements with triples")
+        return StatedFact(
             fact=sentence,
             atomic_facts=tuple(text.strip() for text, _bar, _triple in atoms),
             atomic_triples=tuple(str(parse_triple(triple)) for _text, _bar, triple in atoms),

@@ -1,4 +1,4 @@
-"""``ke label RUN``: a fair sample of a run's answers to be judged by hand, and how far the judge agrees."""
+"""``ke annotate RUN``: a fair sample of a run's answers to be judged by hand, and how far the judge agrees."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ke_core.app import (
 )
 from ke_core.plugin import PHASES, Answer, BadData, BadRun, CaseRecord, Gold, Phase, Reply, Verdict, digest, to_json
 from ke_plugin_analysis.sheets import read_sheet, write_sheet
-from ke_plugin_analysis.sorting import Place, Sorted, choose_sorting, compare_sorted, labels_of, sort
+from ke_plugin_analysis.sorting import LabelComparison, Place, choose_sorting, compare_sorted, labels_of, sort
 
 LABELS = tuple(verdict.value for verdict in Verdict)
 MARKS = ("item", "label")
@@ -35,7 +35,7 @@ NONE: Options = MappingProxyType({})
 
 
 @frozen(kw_only=True)
-class Labelled:
+class LabeledAnswer:
     """One answer that can be labelled. ``gold`` and ``stale`` are right, and were right, at that moment.
 
     ``id`` names the run, the query and the answer itself: a sheet fits no other run, and no changed record.
@@ -65,7 +65,7 @@ class Labelled:
 
 
 @frozen(kw_only=True)
-class Sheet:
+class LabelSheet:
     """What was read back: ``n`` labelled rows, ``open`` without a label; ``table[label by hand][judge's verdict]``.
 
     ``verdicts``: agreement on the four verdicts; ``right``: on right or not right, which most scores rest on.
@@ -78,8 +78,8 @@ class Sheet:
     verdicts: Agreement
     right: Agreement
     table: Mapping[str, Mapping[str, int]]
-    disagreed: tuple[tuple[Labelled, str], ...]
-    sortings: tuple[Sorted, ...] = ()
+    disagreed: tuple[tuple[LabeledAnswer, str], ...]
+    sortings: tuple[LabelComparison, ...] = ()
 
 
 def write_labels(
@@ -109,7 +109,7 @@ def read_labels(
     judge: str = "",
     options: Options = NONE,
     data_dir: str = "",
-) -> Sheet:
+) -> LabelSheet:
     """The labels of a sheet against the judge's verdicts, and against what metrics sorted the answers into.
 
     ``options``: of these metrics. Raises BadData that names file and row.
@@ -118,7 +118,7 @@ def read_labels(
     component, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
     by_id = {item.id: item for item in _items(folder, records)}
     seen: dict[str, int] = {}
-    found: list[tuple[Labelled, str]] = []
+    found: list[tuple[LabeledAnswer, str]] = []
     sorted_: dict[str, dict[Place, str]] = {each.component.name: {} for each in chosen}
     waiting = 0
     for row, cells in read_sheet(sheet, MARKS):
@@ -163,13 +163,13 @@ def _label(cells: Mapping[str, str], column: str, labels: Sequence[str], where: 
     return found
 
 
-def _agreement(judge: Component, found: Sequence[tuple[Labelled, str]], waiting: int, *, seed: int) -> Sheet:
+def _agreement(judge: Component, found: Sequence[tuple[LabeledAnswer, str]], waiting: int, *, seed: int) -> LabelSheet:
     by_hand = [label for _item, label in found]
     by_judge = [item.verdict.value for item, _label in found]
     units = [item.case for item, _label in found]
     counts = Counter(zip(by_hand, by_judge, strict=True))
     right = [[label if label == Verdict.RIGHT.value else NOT_RIGHT for label in of] for of in (by_hand, by_judge)]
-    return Sheet(
+    return LabelSheet(
         judge=judge,
         n=len(found),
         open=waiting,
@@ -184,18 +184,18 @@ def _records(folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str) 
     return records_of(folder, recorded_run(folder, catalog, data_dir).cases, judge=judge)
 
 
-def _items(folder: RunFolder, records: Sequence[CaseRecord]) -> list[Labelled]:
+def _items(folder: RunFolder, records: Sequence[CaseRecord]) -> list[LabeledAnswer]:
     return [item for record in records for item in _of_case(record, folder)]
 
 
-def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[Labelled]:
+def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
     for phase in PHASES:
         gold = gold_of(record.case, phase, folder.spec, edited=record.edited)
         aspects = aspects_of(record.case, phase)
         for (at, style, name), outcome in record.outcomes.items():
             if at == phase and isinstance(outcome.reply, Answer) and name in gold:
                 query = gold[name]
-                yield Labelled(
+                yield LabeledAnswer(
                     id=_id(folder, record.case.id, phase, style, name, outcome.reply),
                     case=record.case.id,
                     query=name,
@@ -219,7 +219,7 @@ def _names(gold: Gold) -> str:
     return gold.words(lambda entity: " / ".join(entity.names))
 
 
-def _row(item: Labelled) -> dict[str, str]:
+def _row(item: LabeledAnswer) -> dict[str, str]:
     raw = item.answer.raw.strip()
     return {
         "item": item.id,
@@ -232,13 +232,13 @@ def _row(item: Labelled) -> dict[str, str]:
     }
 
 
-def _draw(every: Sequence[Labelled], sample: int, seed: int) -> list[Labelled]:
+def _draw(every: Sequence[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
     """A share of each stratum in proportion to its size; every order is by a hash of seed and item."""
 
-    def thrown(item: Labelled) -> bytes:
+    def thrown(item: LabeledAnswer) -> bytes:
         return hashlib.sha256(f"{seed}/label/{item.id}".encode()).digest()
 
-    strata: dict[tuple[str, ...], list[Labelled]] = {}
+    strata: dict[tuple[str, ...], list[LabeledAnswer]] = {}
     for item in sorted(every, key=thrown):
         strata.setdefault(item.stratum, []).append(item)
     share = min(1.0, sample / len(every))

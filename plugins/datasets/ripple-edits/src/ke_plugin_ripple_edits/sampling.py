@@ -14,9 +14,9 @@ from attrs import define, field
 
 from ke_benchmarks.graph import BuildTools, KnowledgeGraph
 from ke_core.plugin import Entity
-from ke_plugin_ripple_edits import BuildConfig
+from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.rules import Rules
-from ke_plugin_ripple_edits.world import Names, Place, Plan, World
+from ke_plugin_ripple_edits.world import Place, PlannedEdit, RippleWorld, UniqueNames
 
 BUCKETS = 10
 TRIPLES = 100_000
@@ -26,18 +26,18 @@ TRIED = 50
 
 
 @define(kw_only=True)
-class Chooser:
+class EditSampler:
     """Draws edits until nobody wants more."""
 
     graph: KnowledgeGraph
     rules: Rules
-    config: BuildConfig
+    config: RippleBuildConfig
     tools: BuildTools
-    names: Names
+    names: UniqueNames
     _pools: dict[str, Sequence[Entity]] = field(factory=dict)
     _taken: set[Place] = field(factory=set)
 
-    def worlds(self) -> Iterator[World]:
+    def worlds(self) -> Iterator[RippleWorld]:
         """One edit a subject, each with the graph as it is after it."""
         for key in self._subjects():
             world = self._of(self.graph.entity(key))
@@ -68,7 +68,7 @@ class Chooser:
         drawn = [sorted(bucket, key=lambda key: self._lot("subject", key)) for bucket in wanted]
         return (key for key in chain.from_iterable(zip_longest(*drawn)) if key is not None)
 
-    def _of(self, subject: Entity) -> World | None:
+    def _of(self, subject: Entity) -> RippleWorld | None:
         if not self.names.clear(subject):
             self.tools.dropped("the subject's label is missing, or another thing's name")
             return None
@@ -77,13 +77,13 @@ class Chooser:
             plan = self._plan(subject, relation)
             if plan is None:
                 continue
-            world = World(graph=self.graph, rules=self.rules, plan=plan)
+            world = RippleWorld(graph=self.graph, rules=self.rules, plan=plan)
             if not world.affected & self._taken:
                 return world
         self.tools.dropped("no edit of the subject is free of the others")
         return None
 
-    def _plan(self, subject: Entity, relation: str) -> Plan | None:
+    def _plan(self, subject: Entity, relation: str) -> PlannedEdit | None:
         objects = self.graph.objects(subject, relation)
         functional = self.graph.links[relation].functional
         if functional and len(objects) > 1:
@@ -97,7 +97,7 @@ class Chooser:
             new, old = found, objects
         if not self.names.clear(new):
             return None
-        return Plan(subject=subject, relation=relation, new=new, old=old, functional=functional)
+        return PlannedEdit(subject=subject, relation=relation, new=new, old=old, functional=functional)
 
     def _another(self, subject: Entity, relation: str, objects: Sequence[Entity]) -> Entity | None:
         """Another object of the same relation, and so of the same type (step 2)."""

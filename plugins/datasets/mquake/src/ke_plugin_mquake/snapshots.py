@@ -13,8 +13,8 @@ from ke_core.plugin import Entity
 
 
 @frozen(kw_only=True, slots=False)
-class Both(KnowledgeGraph):
-    """Made by ``Both.of(older, newer)``."""
+class TwoSnapshots(KnowledgeGraph):
+    """Made by ``TwoSnapshots.of(older, newer)``."""
 
     name: str
     version: str
