@@ -102,7 +102,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
             "--trac",
         ),
         (lambda _config: object(), "is built as object, which lacks check, edit", "its author returns from build"),
-        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "mend that first"),
+        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix that first"),
         (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
     ],
 )
@@ -116,7 +116,7 @@ def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
 
 def test_the_line_of_the_plugins_own_code_is_named():
     (result,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
-    assert result.where.startswith("testing/test_trial.py:")
+    assert result.where.startswith("tests/test_trial.py:")
 
 
 def test_a_model_source_is_not_built():

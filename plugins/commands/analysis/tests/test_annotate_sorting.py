@@ -1,4 +1,4 @@
-"""``ke annotate`` with what metrics sort answers into: the shares by hand, and agreement with the metric's own labels."""
+"""``ke annotate`` with metrics that sort answers: manual labels, and agreement with the metric's own labels."""
 
 import csv
 

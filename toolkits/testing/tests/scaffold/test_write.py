@@ -38,7 +38,7 @@ def plan(template: str = "judge", name: str = "my-own", **more: str) -> Template
 def test_there_is_a_template_for_every_kind_and_style() -> None:
     assert {plan(template).kind for template in TEMPLATES} == set(KINDS)
     assert {plan(template).template for template in TEMPLATES} == set(TEMPLATES)
-    folder = ROOT / "core/src/ke_core/scaffold/templates"
+    folder = ROOT / "testing/src/ke_testing/scaffold/templates"
     assert {path.name for path in folder.iterdir()} == {"common", *TEMPLATES}
 
 

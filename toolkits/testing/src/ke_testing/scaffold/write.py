@@ -27,6 +27,12 @@ from ke_core.plugin import NAME_PATTERN, BadConfig
 KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight")
 LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
+NEEDS = {
+    "editor-memory": ("ke-memory",),
+    "editor-weight": ("ke-weights", "torch>=2.6"),
+    "dataset": ("ke-benchmarks",),
+}
+"""Further dependencies, by template."""
 LONGEST = 40  # characters of a name: lines that hold it stay short
 PREFIX = "ke-plugin-"
 
@@ -62,7 +68,7 @@ class TemplateOptions:
         return f"Ke{joined}" if joined[0].isdigit() else joined
 
     def words(self) -> dict[str, str]:
-        """What stands in the place of each name with a dollar sign."""
+        """Return the values of the template's variables."""
         major, minor = version("ke-core").split(".")[:2]
         return {
             "name": self.name,
@@ -73,7 +79,7 @@ class TemplateOptions:
             "core": f">={major}.{minor},<{major}.{int(minor) + 1}",
             "licence": self.licence,
             "year": str(datetime.now(tz=UTC).year),
-            "torch": '\n    "torch>=2.6",' if self.template == "editor-weight" else "",
+            "needs": "".join(f'\n    "{name}",' for name in NEEDS.get(self.template, ())),
         }
 
 
