@@ -35,7 +35,7 @@ from ke_core.spec.requests import Generate, Generated, Score
 from ke_core.spec.results import Scored
 from ke_core.spec.runspec import Plan
 from ke_core.spec.specs import ModelRequest
-from ke_testing.fakes import EchoModel, Silence
+from ke_testing.fakes import EchoModel, SilentProgress
 
 DATASETS = {"ripple-edits-atlas": True, "mquake-atlas": False}
 """Whether the published evaluator makes the edit once a criterion, or once a case."""
@@ -141,7 +141,7 @@ def counted(catalog: Catalog, dataset: str, editor: str, cases: int, root: Path)
     request = EvalRequest(
         editor=editor, dataset=dataset, model=ModelChoice(reference="count:it"), plan=Plan(size=1, limit=cases)
     )
-    job = prepare(request, catalog, Silence(), model=MODEL)
+    job = prepare(request, catalog, SilentProgress(), model=MODEL)
     run_job(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
     return Count(
         cases=len(job.cases),

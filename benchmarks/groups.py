@@ -35,7 +35,7 @@ from ke_core.spec.records import Replied
 from ke_core.spec.results import Reply
 from ke_core.spec.runspec import Plan
 from ke_plugin_hf.model import HFModel
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 
 @frozen(kw_only=True)
@@ -58,7 +58,7 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
         editor=given.editor, dataset=DATASET, model=ModelChoice(reference=given.model), plan=Plan(limit=given.cases),
         options=split_options(given.options), data_dir=str(given.data_dir / "mquake"), styles=("direct",),
     )  # fmt: skip
-    job = prepare(request, read_catalog(discover()), Silence(), model=model)
+    job = prepare(request, read_catalog(discover()), SilentProgress(), model=model)
     engine = BatchingEngine(model)
     job = evolve(job, session=evolve(job.session, engine=engine))
     abreast.ENOUGH = together

@@ -29,7 +29,7 @@ from ke_core.engine.batching import BatchingEngine
 from ke_core.spec.protocols import Ask, Question
 from ke_core.spec.requests import Encoder
 from ke_core.spec.results import Answer, Reply
-from ke_memory.plugin import MemoryEdited, sentence
+from ke_memory.plugin import MemoryEditedModel, sentence
 from ke_plugin_hf.model import HFModel
 
 CALLS, MAX_TOKENS, BATCH, PROFILED = 4, 256, 32, 16
@@ -94,7 +94,7 @@ def start_of(made: Prepared, ask: Ask) -> str:
     """What the model reads before its first word."""
     assert isinstance(ask, Question)
     with made.editor.edit(made.session, []) as edited:
-        assert isinstance(edited, MemoryEdited)
+        assert isinstance(edited, MemoryEditedModel)
         request = next(edited.solve(ask))
     assert hasattr(request, "prompt")
     return str(request.prompt)

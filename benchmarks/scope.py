@@ -37,7 +37,7 @@ from ke_memory.plugin import FactMemory, load_encoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side
 from ke_plugin_pokemqa.trained import trained
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 Found = tuple[str | None, float]
 """The prompt of the edit that was found, None for no edit, and its score."""
@@ -187,7 +187,7 @@ def main() -> None:
     seen = frozenset(question.casefold() for record in records for question in record["questions"])
     encoder = Once(load_encoder("minilm-l6"))
     session = evolve(
-        open_session(NoModel(), catalog=read_catalog(discover()), seed=0, progress=Silence(), material={}),
+        open_session(NoModel(), catalog=read_catalog(discover()), seed=0, progress=SilentProgress(), material={}),
         encoder=lambda _name: encoder,
     )
     ours = trained(session, PokemqaConfig(checkpoint=options.checkpoint)).detector

@@ -23,12 +23,12 @@ from measure import Stopwatch, show_profile
 from opening import add_model, opened
 from torch import Tensor
 
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 from ke_weights.cli.stats import parse_layers
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceSettings, token_rows
 from ke_weights.gram import PASS_TOKENS, gram_sums
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.moments import MomentSettings, token_rows
 from ke_weights.subject import batches, padded
 
 TOLERANCE, PROFILED = 1e-6, 8192
@@ -62,7 +62,9 @@ def published(modules: ModuleMap, rows: Rows, layer: int) -> Tensor:
 def ours(modules: ModuleMap, rows: Rows, layers: Sequence[int]) -> dict[int, Tensor]:
     """The same of every layer, in one pass."""
     with tempfile.TemporaryDirectory() as folder:
-        return gram_sums(modules, rows, {layer: Path(folder) / f"{layer}.partial" for layer in layers}, Silence())
+        return gram_sums(
+            modules, rows, {layer: Path(folder) / f"{layer}.partial" for layer in layers}, SilentProgress()
+        )
 
 
 def read_options() -> argparse.Namespace:
@@ -87,7 +89,7 @@ def main() -> None:
     modules, watch = module_map(model.module), Stopwatch(model.device)
     layers = parse_layers(given.layers) or tuple(range(len(modules.layers)))
     modules.check_layers(layers)
-    settings = MomentSettings(corpus="wordnet", tokens=given.tokens, document_length=given.document_length)
+    settings = CovarianceSettings(corpus="wordnet", tokens=given.tokens, document_length=given.document_length)
     rows = token_rows(model.tokenizer, read_corpus().documents, settings, model.context)
     ours(modules, rows[:1], layers[:1])  # neither way pays for the first touch of the weights
 

@@ -37,11 +37,11 @@ from ke_core.spec.requests import Generate
 from ke_core.spec.specs import EditorSpec
 from ke_core.storage.json_reading import SourceLine
 from ke_memory.plugin import load_encoder
-from ke_plugin_serve.asked import Manner, left_aside
-from ke_plugin_serve.bank import Bank, kept_from
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import Served, edited_model
+from ke_plugin_serve.active_edits import ActiveEdits, kept_from
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat, left_aside
 from ke_plugin_serve.server import Address, serve
+from ke_plugin_serve.startup import ServedModel, edited_model
 from ke_testing.fakes import EchoModel, WordEncoder, make_session
 
 PATIENCE, MILLI = 600, 1e3
@@ -121,11 +121,11 @@ def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[li
 
 
 @contextmanager
-def serving(served: Served, options: argparse.Namespace) -> Iterator[str]:
+def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
     """The URL of the server, which runs in a thread."""
     started: dict[str, Any] = {}
     ready = threading.Event()
-    manner = Manner(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
+    manner = ChatFormat(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
     limits = Limits(concurrent=max(options.clients) + 1)
 
     def listening(url: str, server: object) -> None:
@@ -156,7 +156,7 @@ def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
     return Load(name="model, in this process", clients=1, seconds=taken, wall=sum(taken), batch=1.0)
 
 
-def over_http(name: str, served: Served, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
+def over_http(name: str, served: ServedModel, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
     """The server, asked by one client and by several at once."""
     loads: list[Load] = []
     engine: Any = served.session.engine
@@ -172,17 +172,19 @@ def over_http(name: str, served: Served, texts: Sequence[str], options: argparse
 
 
 @contextmanager
-def edited(name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace) -> Iterator[Served]:
+def edited(
+    name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace
+) -> Iterator[ServedModel]:
     """What is served: the editor called ``name`` with these edits made."""
     spec = read_catalog(discover()).spec("editor", name)
     assert isinstance(spec, EditorSpec)
     own = {**spec.served, **split_options(options.options).get(spec.prefix, {})}
     encoder = load_encoder(options.encoder) if options.encoder else WordEncoder(384)
     session = make_session(model, encoder=encoder)
-    bank = Bank.of(kept_from(raw, SourceLine(file="the benchmark", line=n)) for n, raw in enumerate(given))
+    bank = ActiveEdits.of(kept_from(raw, SourceLine(file="the benchmark", line=n)) for n, raw in enumerate(given))
     editor = spec.build(configure(spec, own))
     with edited_model(spec, editor, session, [one.edit for one in bank.edits.values()]) as found:
-        yield Served(session=session, spec=spec, editor=editor, edited=found, bank=bank, state=None, turns=False)
+        yield ServedModel(session=session, spec=spec, editor=editor, edited=found, bank=bank, state=None, turns=False)
 
 
 def read_options() -> argparse.Namespace:

@@ -33,10 +33,10 @@ from ke_core.runner.resolve import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.optimise import Plan, ZSettings, plan
+from ke_weights.optimize import TargetRows, TargetSettings, target_rows
 from ke_weights.rewrites import Rewrite, rewrite
 from ke_weights.subject import padded
-from ke_weights.targets import optimised
+from ke_weights.targets import optimized_targets
 
 TEMPLATES = (
     "{}", "The first of the two is now in print. {}", "Therefore we have to look at it. {}",
@@ -45,7 +45,7 @@ TEMPLATES = (
 TOLERANCE, PROFILED = 1e-4, 8
 
 
-def published(modules: ModuleMap, made: Plan, settings: ZSettings) -> Tensor:
+def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) -> Tensor:
     """The target z [d] of one edit: whole passes over all its rows, the head at all positions, torch's Adam."""
     device, rows = modules.device, (*made.rows, made.essence)
     ids, mask = padded([row.ids for row in rows], device)
@@ -97,11 +97,11 @@ def published(modules: ModuleMap, made: Plan, settings: ZSettings) -> Tensor:
     return (clean + delta).detach()
 
 
-def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], settings: ZSettings) -> list[Tensor]:
+def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], settings: TargetSettings) -> list[Tensor]:
     """Ours: what the editors call, with nothing found on disk."""
     with tempfile.TemporaryDirectory() as folder:
         session = make_session(model, root=Path(folder))
-        return [target.z for target in optimised(session, modules, rewrites, TEMPLATES, settings)]
+        return [target.z for target in optimized_targets(session, modules, rewrites, TEMPLATES, settings)]
 
 
 def first_edits(data: Path, count: int) -> list[Rewrite]:
@@ -129,14 +129,14 @@ def main() -> None:
     torch.set_num_threads(1)
     model = opened(given)
     modules, watch = module_map(model.module), Stopwatch(model.device)
-    settings = ZSettings(
+    settings = TargetSettings(
         layer=given.layer, steps=given.steps, lr=0.5, kl=0.0625, weight_decay=1e-3, clamp=4.0, stop_loss=0.0
     )
     edits = first_edits(given.data_dir / "mquake", given.edits)
     together(model, modules, edits[:1], evolve(settings, steps=1))  # neither way pays for the first touch
 
     ours, fast = watch.timed(lambda: together(model, modules, edits, settings))
-    plans = [plan(model.tokenizer, edit, TEMPLATES) for edit in edits]
+    plans = [target_rows(model.tokenizer, edit, TEMPLATES) for edit in edits]
     theirs, slow = watch.timed(lambda: [published(modules, made, settings) for made in plans])
     off = max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
 

@@ -36,7 +36,7 @@ from ke_core.spec.protocols import Ask, Editor, Session
 from ke_core.spec.queries import Case
 from ke_core.spec.results import Answer, Cost, Reply
 from ke_core.spec.specs import DatasetSpec, EditorSpec
-from ke_memory.plugin import MemoryEdited, load_encoder
+from ke_memory.plugin import MemoryEditedModel, load_encoder
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import WordEncoder, make_session
 
@@ -70,7 +70,7 @@ class Timed:
         return f"{took}, mean batch {self.batch:6.1f} in {self.waves:,} waves"
 
 
-def advanced(edited: MemoryEdited, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
+def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
     """Each group's questions together, group after group, by an engine of their own."""
     engine = BatchingEngine(edited.session.model)
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
@@ -151,7 +151,7 @@ def main() -> None:
     made = prepared(model, given, given.editor, {**USUAL, **split_options(given.options)})
     asks = made.asks
     with made.editor.edit(made.session, made.edits) as edited:
-        assert isinstance(edited, MemoryEdited)
+        assert isinstance(edited, MemoryEditedModel)
         advanced(edited, [asks[:2]], watch)  # neither way pays for what happens once in a process
         before = model.passes()
         together = advanced(edited, [asks], watch)

@@ -25,7 +25,7 @@ from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.trace.facts import read_facts, tokens_of
 from ke_weights.trace.naive import naive
 from ke_weights.trace.noise import settled
-from ke_weights.trace.runs import Prompt, Recording, embedding_of, prompt, record
+from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, prompt, record
 from ke_weights.trace.settings import Curve, TraceSettings
 from ke_weights.trace.sweep import sweep
 
@@ -34,7 +34,7 @@ SETTINGS = TraceSettings()
 T = TypeVar("T")
 
 
-def ours(modules: ModuleMap, asked: Prompt, positions: Sequence[int]) -> tuple[Recording, dict[Curve, Tensor]]:
+def ours(modules: ModuleMap, asked: TracePrompt, positions: Sequence[int]) -> tuple[Recording, dict[Curve, Tensor]]:
     """The recording, and every curve by one walk a token."""
     found = record(modules, asked)
     return found, sweep(modules, found, SETTINGS.curves, positions, SETTINGS.window)

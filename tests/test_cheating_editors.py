@@ -21,7 +21,7 @@ from ke_core.results.folder import RunFolder
 from ke_core.runner.evaluate import EvalRequest, prepare, run_job
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.runspec import Plan
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 NAMES = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*)*")
 ROLES = ("efficacy", "paraphrase", "locality", "multi-hop", "hop")
@@ -195,7 +195,7 @@ def catalog() -> Catalog:
 def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any) -> dict[tuple[str, str], Score]:
     """The scores after editing, of all cases, by metric and aspect."""
     request = EvalRequest(editor=editor, model=ModelChoice(reference="none"), plan=plan, **changes)
-    job = prepare(request, catalog, Silence())
+    job = prepare(request, catalog, SilentProgress())
     finished = run_job(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
     return {(one.metric, one.aspect): one for one in finished.scores if one.phase == "after" and not one.tags}
 

@@ -70,11 +70,11 @@ def change(folder: Path, file: str, old: str, made: str) -> None:
     path.write_text(text.replace(old, made))
 
 
-def test_check_says_that_all_is_kept(new: Callable[[str], Path], tmp_path: Path) -> None:
+def test_check_reports_that_every_check_passed(new: Callable[[str], Path], tmp_path: Path) -> None:
     new("judge")
     status, said = check("judge", tmp_path, "-o", "made-judge.ignore_case=false")
     assert status == 0, said
-    assert re.search(r"plugin ke-plugin-made-judge: \d+ kept\njudge made-judge: \d+ kept\n", said)
+    assert re.search(r"plugin ke-plugin-made-judge: \d+ passed\njudge made-judge: \d+ passed\n", said)
 
 
 def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Path], tmp_path: Path) -> None:
@@ -84,12 +84,12 @@ def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Pa
     change(folder, "__init__.py", ', metadata={"help": "the words before the facts"}', "")
     status, said = check("memory", tmp_path)
     assert status == 1
-    assert re.search(r"editor made-memory: \d\d kept, \d broken\n", said)
+    assert re.search(r"editor made-memory: \d\d passed, \d failed\n", said)
     for told in (
-        "broken: hidden edits are not used",
+        "failed: hidden edits are not used",
         "do:    leave out the edits in ask.hidden (Nearest takes them), or say masks=False",
-        "broken: every option has help",
-        "broken: details are json",
+        "failed: every option has help",
+        "failed: details are json",
         "found: ZeroDivisionError",
         "(ke_plugin_made_memory/editor.py:",
     ):
@@ -105,12 +105,12 @@ def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: 
     )
     status, said = check("metric", tmp_path)
     assert status == 1
-    assert re.search(r"plugin ke-plugin-made-metric: \d+ kept, 3 broken\n", said)
+    assert re.search(r"plugin ke-plugin-made-metric: \d+ passed, 3 failed\n", said)
     for told in (
         "it prints 'hello'",
         "take the print out of the module",
-        "broken: it says for which versions of ke-core it was built",
-        "broken: no other plugin has a metric called multi-hop",
+        "failed: it says for which versions of ke-core it was built",
+        "failed: no other plugin has a metric called multi-hop",
         "do:    give it another name in its spec",
     ):
         assert told in said

@@ -39,8 +39,8 @@ from ke_core.runner.judging import JudgeModel
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.queries import expected
 from ke_core.spec.runspec import Plan
-from ke_plugin_hf.spec import NoOptions
-from ke_testing.fakes import ScriptedModel, Silence
+from ke_plugin_hf.spec import HFModelConfig
+from ke_testing.fakes import ScriptedModel, SilentProgress
 
 METRICS = read_catalog(discover()).names("metric")
 OF = {
@@ -120,7 +120,7 @@ class Plugin:
 
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
-        return [EditorSpec(name="told", summary="told", config=NoOptions, build=lambda _config: self)]
+        return [EditorSpec(name="told", summary="told", config=HFModelConfig, build=lambda _config: self)]
 
     def check(self, session: object, edits: Sequence[Edit]) -> dict[str, str]:
         del session, edits
@@ -134,7 +134,7 @@ class Plugin:
     def ke_models(self) -> list[ModelSpec]:
         says = {"knows": self.knows, "judges": _judges}
         return [
-            ModelSpec(name="fake", summary="f", config=NoOptions, build=lambda asked: ScriptedModel(says[asked.id]))
+            ModelSpec(name="fake", summary="f", config=HFModelConfig, build=lambda asked: ScriptedModel(says[asked.id]))
         ]
 
 
@@ -170,11 +170,11 @@ def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFacto
             plan=Plan(size=3, limit=CASES),
             metrics=("drift", "cost") if name == "atlas" else (),
         )
-        job = prepare(request, offered, Silence())
+        job = prepare(request, offered, SilentProgress())
         plugin.learn(job.cases)
         made[name] = RunFolder.create(tmp_path_factory.mktemp("runs") / name, job.spec)
         run_job(job, made[name])
-    asking = JudgeModel(model=ModelChoice(reference="fake:judges"), progress=Silence())
+    asking = JudgeModel(model=ModelChoice(reference="fake:judges"), progress=SilentProgress())
     own = offered.spec("dataset", "recoe-atlas").judge  # type: ignore[attr-defined]
     judge_folder(made["recoe-atlas"], offered, name="llm", asking=asking)
     judge_folder(made["recoe-atlas"], offered, name=own)

@@ -14,19 +14,21 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install ke-plugin-serve")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
 
+from ke_plugin_serve.asked import left_aside
+from ke_plugin_serve.guarding import Limits
+
 from ke_core import builtin
 from ke_core.plugin import ModelSpec, hookimpl
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import empty_manager
 from ke_core.runner import session
 from ke_core.runner.session import ModelChoice
-from ke_plugin_hf.spec import NoOptions
-from ke_plugin_serve.asked import Manner, left_aside
-from ke_plugin_serve.client import Client
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import Served, ServeRequest, opened
+from ke_plugin_hf.spec import HFModelConfig
+from ke_plugin_serve.client import ServeClient
+from ke_plugin_serve.rendering import ChatFormat
 from ke_plugin_serve.server import Address, serve
-from ke_testing.fakes import ScriptedModel, Silence, WordEncoder
+from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
+from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder
 
 FACT = "The capital of Peru is Cusco"
 QUESTION = "What is the capital of Peru?"
@@ -40,7 +42,7 @@ class Source:
 
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
-        return [ModelSpec(name="fake", summary="fake", config=NoOptions, build=lambda _r: ScriptedModel(self.say))]
+        return [ModelSpec(name="fake", summary="fake", config=HFModelConfig, build=lambda _r: ScriptedModel(self.say))]
 
 
 @contextmanager
@@ -51,7 +53,7 @@ def serving(
     *,
     edits: Path | None = None,
     dimension: int = 256,
-) -> Iterator[tuple[str, Served]]:
+) -> Iterator[tuple[str, ServedModel]]:
     package = pytest.importorskip(f"ke_plugin_{editor.replace('-', '_')}", reason=f"{editor} is not installed")
     monkeypatch.setattr(session, "_encoder", lambda _name, **_device: WordEncoder(dimension))
     plugins = empty_manager()
@@ -64,8 +66,8 @@ def serving(
         found.update(url=url, server=server)
         ready.set()
 
-    with opened(request, read_catalog(plugins), Silence()) as served:
-        manner = Manner(model="fake", turns=served.turns, aside=left_aside(served.spec), most=500, usual=200)
+    with opened(request, read_catalog(plugins), SilentProgress()) as served:
+        manner = ChatFormat(model="fake", turns=served.turns, aside=left_aside(served.spec), most=500, usual=200)
         arguments = (served, manner, Address(port=0), Limits())
         thread = threading.Thread(target=lambda: serve(*arguments, window=0.005, listening=listening), daemon=True)
         thread.start()
@@ -102,7 +104,7 @@ def test_a_memory_editor_answers_with_the_edits_in_force(
     editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path
 ) -> None:
     with serving(editor, say, monkeypatch) as (url, served):
-        client = Client(url=url)
+        client = ServeClient(url=url)
         assert "Cusco" not in ask(url, QUESTION)["choices"][0]["message"]["content"]
         added = client.add([{"statement": FACT}, *({"statement": f"Thing {n} is blue"} for n in range(50))])
         answer = ask(url, QUESTION)
@@ -159,7 +161,7 @@ def test_ike_says_that_it_did_not_use_a_temperature_and_did_use_a_length(
 ) -> None:
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
     with serving("ike", lambda _prompt: " a b c d e f g h i", monkeypatch) as (url, _served):
-        Client(url=url).add([{"statement": FACT}])
+        ServeClient(url=url).add([{"statement": FACT}])
         with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
             question = {"role": "user", "content": QUESTION}
             done = client.chat.completions.create(model="fake", messages=[question], max_tokens=4, temperature=0.5)

@@ -20,7 +20,7 @@ from ke_core.runner.evaluate import EvalRequest, ModelChoice, prepare, run_job
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.runspec import Plan
 from ke_testing.examples import question
-from ke_testing.fakes import ScriptedModel, Silence, make_session
+from ke_testing.fakes import ScriptedModel, SilentProgress, make_session
 
 OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "oracle", "parrot")
 
@@ -35,7 +35,7 @@ def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan
     request = EvalRequest(
         editor=editor, dataset="mquake-cf-3k", model=ModelChoice(reference="none"), plan=plan, data_dir=str(data)
     )
-    job = prepare(request, catalog, Silence())
+    job = prepare(request, catalog, SilentProgress())
     record = RunFolder.create(folder, job.spec)
     scores = run_job(job, record).scores
     right = {

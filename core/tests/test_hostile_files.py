@@ -34,7 +34,7 @@ from ke_plugin_analysis.predictions import read_predictions
 from ke_plugin_reproduce.reading import read as read_reproduction
 from ke_plugin_reproduce.summary import failed_in
 from ke_plugin_reproduce.sweep_file import read_sweep
-from ke_plugin_serve.bank import read_bank
+from ke_plugin_serve.active_edits import read_bank
 from ke_testing.toy import Toy, toy_spec
 from ke_weights.examples import read_examples
 from ke_weights.patches.place import refuse_existing

@@ -43,7 +43,7 @@ from ke_core.spec.facts import (
     distinct,
     one_slot,
 )
-from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, Observed, observed
+from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, NoValue, Observed, observed
 from ke_core.spec.probes import (
     COUNTERFACTUALS_PERPLEXITY,
     FACTS_PERPLEXITY,
@@ -300,6 +300,7 @@ __all__ = [
     "Nearest",
     "NeedsWeights",
     "NoLikelihood",
+    "NoValue",
     "Observed",
     "Outcome",
     "Parse",

@@ -18,13 +18,13 @@ def lines_of(folder):
     [(99, "was written by a newer ke (schema 99"), (0, "was written by an older ke (schema 0"),
      ("1", "has no schema number"), (True, "has no schema number")],
 )  # fmt: skip
-@pytest.mark.parametrize("command", ["report", "score", "judge", "label", "compare"])
+@pytest.mark.parametrize("command", ["report", "score", "judge", "annotate", "compare"])
 def test_another_format_is_said_in_one_line(ke, evaluated, schema, says, command):
     lines = lines_of(evaluated)
     raw = json.loads(lines[1]) | {"schema": schema}
     (evaluated / "records.jsonl").write_text("".join([lines[0], json.dumps(raw) + "\n", *lines[2:]]))
     (evaluated / "scores.json").unlink()
-    more = {"label": ("--out", "s.csv"), "compare": ("other",)}.get(command, ())
+    more = {"annotate": ("--out", "s.csv"), "compare": ("other",)}.get(command, ())
     if command == "compare":
         assert ke(*RUN, "--out", "other")[0] == 0
     status, _out, err = ke(command, "done", *more)
@@ -131,12 +131,12 @@ def test_a_run_that_was_not_judged_yet_says_what_to_do(ke, evaluated):
     kept = [line for line in lines_of(evaluated) if json.loads(line)["kind"] != "judged"]
     (evaluated / "records.jsonl").write_text("".join(kept))
     (evaluated / "scores.json").unlink()
-    for command in (("report", "done"), ("label", "done", "--out", "s.csv")):
+    for command in (("report", "done"), ("annotate", "done", "--out", "s.csv")):
         status, _out, err = ke(*command)
         assert (status, "has not been judged yet" in err, "ke judge done" in err) == (2, True, True)
 
 
-@pytest.mark.parametrize("command", [("report",), ("score",), ("judge",), ("label", "--out", "s.csv")])
+@pytest.mark.parametrize("command", [("report",), ("score",), ("judge",), ("annotate", "--out", "s.csv")])
 def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(ke, evaluated, command):
     """Judging it would leave it as it is."""
     for name in ("scores.json", "records.seal.json"):

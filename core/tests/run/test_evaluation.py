@@ -17,7 +17,7 @@ from ke_core.spec.runspec import Plan
 from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import finished
 from ke_plugin_reproduce.estimate import workload_of
-from ke_testing.fakes import EchoModel, Silence
+from ke_testing.fakes import EchoModel, SilentProgress
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def request(**changes):
 
 
 def prepared(catalog, **changes):
-    return prepare(request(**changes), catalog.catalog, Silence())
+    return prepare(request(**changes), catalog.catalog, SilentProgress())
 
 
 def test_a_whole_run(catalog, tmp_path):
@@ -160,7 +160,7 @@ def test_gold_material_is_given_only_where_the_specification_says_so(catalog):
 
 def test_one_model_serves_several_editors(catalog):
     job = prepared(catalog)
-    other = prepare(request(editor="notes"), catalog.catalog, Silence(), model=job.session.model)
+    other = prepare(request(editor="notes"), catalog.catalog, SilentProgress(), model=job.session.model)
     assert len(catalog.loaded) == 1
     assert other.spec.model == job.spec.model
 

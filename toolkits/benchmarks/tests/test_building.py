@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ke_benchmarks.building import named_first, phrase_with, recall_with, sound
-from ke_benchmarks.graph import Asked
+from ke_benchmarks.graph import RecallProbe
 from ke_core.app import BatchingEngine
 from ke_core.plugin import Entity, Gold
 from ke_testing.fakes import ScriptedModel
 
 PARIS = Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),), require="any")
-ASKED = Asked(question="What is the capital of France?", cloze="The capital of France is", gold=PARIS)
+ASKED = RecallProbe(question="What is the capital of France?", cloze="The capital of France is", gold=PARIS)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,9 @@ def test_the_first_words_decide(answer: str, *, right: bool) -> None:
 
 def test_a_fact_is_known_if_question_or_cloze_is_answered() -> None:
     model = ScriptedModel(lambda prompt: " Paris." if prompt.startswith("The capital") else " I do not know")
-    other = Asked(question="What is the capital of Peru?", cloze="Of Peru", gold=Gold(entities=(Entity(label="Lima"),)))
+    other = RecallProbe(
+        question="What is the capital of Peru?", cloze="Of Peru", gold=Gold(entities=(Entity(label="Lima"),))
+    )
     assert recall_with(BatchingEngine(model))([ASKED, other]) == [True, False]
     assert all("Paris" not in prompt for prompt in model.prompts)
 

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, Failure, Likelihood, Step
-from ke_memory.plugin import InContext, Shown, before_prompt, sentence
+from ke_memory.plugin import InContextModel, QuestionContext, before_prompt, sentence
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, make_session
 
@@ -14,7 +14,7 @@ ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id, "withhe
 TOWER, GATE = MOVE_TOWER.statement, MOVE_GATE.statement
 
 
-class Telling(InContext):
+class Telling(InContextModel):
     """Answers with the facts that it is shown."""
 
     def solve(self, ask):
@@ -78,7 +78,7 @@ def test_a_fact_is_held_once_and_may_come_and_go() -> None:
 
 
 def test_a_look_up_is_on_record_before_the_methods_own_steps() -> None:
-    shown = Shown(facts=(), steps=(Step(kind="retrieved", text="q"),))
+    shown = QuestionContext(facts=(), steps=(Step(kind="retrieved", text="q"),))
     assert [step.kind for step in shown.on_record(Answer(text="", steps=(Step(kind="own", text=""),))).steps] == [
         "retrieved",
         "own",

@@ -16,7 +16,7 @@ from ke_core.plugin import KEError, ModelUnavailable
 from ke_core.runner.world import World
 from ke_memory import encoder as encoder_module
 from ke_memory.plugin import FactMemory, SentenceEncoder, load_encoder
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 WORDS = ["[PAD]", "[UNK]", "the", "capital", "of", "france", "is", "paris", "lyon", "and", "a", "longer", "sentence",
          "with", "many", "more", "words"]  # fmt: skip
@@ -192,7 +192,7 @@ def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr("ke_memory.plugin.load_encoder", lambda name, *, device: given.append((name, device)))
     for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
-        open_session(model, seed=0, progress=Silence(), material={}, remember=False).encoder("some")
+        open_session(model, seed=0, progress=SilentProgress(), material={}, remember=False).encoder("some")
     assert given == [("some", "cuda:1"), ("some", "")]
     assert str(load_encoder(str(folder), device="meta").model.device) == "meta"
 

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import SUB_QUESTIONS, Answer, BadConfig, Failure, Likelihood, Material, Step, SubQuestion
-from ke_memory.plugin import Given, Hop, given_hops
+from ke_memory.plugin import SubQuestionResult, SubQuestionWalk, given_hops
 from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, make_session
 
@@ -20,14 +20,14 @@ def plain(_ask):
 
     def hop(given, said):
         step = Step(kind="subquestion", text=given.question, answer=given.answer)
-        return Hop(steps=(step, Step(kind="note", text=said)), text=f" {given.answer}")
+        return SubQuestionResult(steps=(step, Step(kind="note", text=said)), text=f" {given.answer}")
         yield
 
     return hop
 
 
 def walked(ask=ASK, *, way=plain, hops=HOPS, cap=None):
-    (reply,) = make_session(EchoModel()).engine.answer(Given(hops=hops, way=way, cap=cap).solve, [ask])
+    (reply,) = make_session(EchoModel()).engine.answer(SubQuestionWalk(hops=hops, way=way, cap=cap).solve, [ask])
     return reply
 
 
@@ -47,7 +47,7 @@ def test_a_control_is_asked_the_hops_of_the_old_world() -> None:
 def test_a_hop_without_an_answer_ends_it(outcome) -> None:
     def lost(_ask):
         def hop(_given, _said):
-            return Hop(steps=(Step(kind="unparsed", text="?"),), text=" ?", outcome=outcome)
+            return SubQuestionResult(steps=(Step(kind="unparsed", text="?"),), text=" ?", outcome=outcome)
             yield
 
         return hop

@@ -86,11 +86,11 @@ def test_what_can_be_tried_is_held_to_the_whole_contract():
         ("dataset", EditorSpec, lambda: failing(BadConfig("which file?"))(None), {}, "another setting: which file?"),
     ],
 )  # fmt: skip
-def test_what_needs_something_is_untried_with_that(kind, spec, build, more, needed):
+def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, needed):
     found = find(kind, spec, lambda _config: build(), **more)
-    (kept,) = found.first
-    assert (found.base, kept.outcome) == ("ComponentContract", "untried")
-    assert f"what it does, which needs {needed}" in kept.found
+    (result,) = found.first
+    assert (found.base, result.outcome) == ("ComponentContract", "skipped")
+    assert f"what it does, which needs {needed}" in result.found
 
 
 @pytest.mark.parametrize(
@@ -102,24 +102,24 @@ def test_what_needs_something_is_untried_with_that(kind, spec, build, more, need
             "--trac",
         ),
         (lambda _config: object(), "is built as object, which lacks check, edit", "its author returns from build"),
-        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "mend that first"),
+        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix that first"),
         (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
     ],
 )
 def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
     contract = find("editor", EditorSpec, build)
-    (kept,) = contract.first
-    assert (contract.base, kept.outcome) == ("ComponentContract", "broken")
-    assert found in kept.found
-    assert kept.do.startswith(do)
+    (result,) = contract.first
+    assert (contract.base, result.outcome) == ("ComponentContract", "failed")
+    assert found in result.found
+    assert result.do.startswith(do)
 
 
 def test_the_line_of_the_plugins_own_code_is_named():
-    (kept,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
-    assert kept.where.startswith("testing/test_trial.py:")
+    (result,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
+    assert result.where.startswith("tests/test_trial.py:")
 
 
 def test_a_model_source_is_not_built():
     found = contract_of("model", Registration(spec=hf_spec, plugin=Installed(name="ke-core", module="m")), {}, HERE)
     assert found.base == "RegisteredContract"
-    assert found.first[0].outcome == "untried"
+    assert found.first[0].outcome == "skipped"

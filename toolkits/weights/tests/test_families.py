@@ -14,13 +14,13 @@ from ke_weights import tail
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.keys import key_rows, subject_states
 from ke_weights.modules import find_parts, module_map
-from ke_weights.optimise import Target, ZSettings, optimise, plan
+from ke_weights.optimize import OptimizedTarget, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import padded
-from ke_weights.testing.plain import Plain
-from ke_weights.testing.plain_edits import off
+from ke_weights.testing.reference import ReferenceOptimizer
+from ke_weights.testing.reference_edits import off
 
-SETTINGS = ZSettings(layer=1, steps=4, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75, stop_loss=0.0)
+SETTINGS = TargetSettings(layer=1, steps=4, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75, stop_loss=0.0)
 Site = Literal["block", "mlp"]
 
 
@@ -28,13 +28,17 @@ FEW: tuple[Family, ...] = ("gpt2", "gptj", "qwen3", "opt", "mistral")
 WHOLE_ROWS: tuple[Family, ...] = ("bloom", "mpt")  # they take no position ids
 
 
-def plainly(model: Any, site: Site) -> Plain:
+def plainly(model: Any, site: Site) -> ReferenceOptimizer:
     layer = module_map(model.module).layers[SETTINGS.layer]
-    return Plain(model.module, model.tokenizer, layer.block if site == "block" else layer.mlp)
+    return ReferenceOptimizer(model.module, model.tokenizer, layer.block if site == "block" else layer.mlp)
 
 
-def found(model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: ZSettings) -> list[Target]:
-    return optimise(module_map(model.module), [plan(model.tokenizer, edit, templates) for edit in edits], settings)
+def found(
+    model: Any, edits: list[Rewrite], templates: tuple[str, ...], settings: TargetSettings
+) -> list[OptimizedTarget]:
+    return optimize_targets(
+        module_map(model.module), [target_rows(model.tokenizer, edit, templates) for edit in edits], settings
+    )
 
 
 OWN_MLP: tuple[Family, ...] = (*FAMILIES, "bloom", "falcon", "mistral", "mpt", "opt")  # whose MLPs differ in make

@@ -19,13 +19,14 @@ from torch import Tensor
 from ke_core.plugin import KEError
 from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
-from ke_testing.fakes import Silence, make_session
-from ke_weights import gram, moment_files
+from ke_testing.fakes import SilentProgress, make_session
+from ke_weights import covariance_files as moment_files
+from ke_weights import gram
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import CovarianceCache, CovarianceSettings, token_rows
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings, token_rows
 
-SETTINGS = MomentSettings(corpus="wordnet", tokens=1500, document_length=64)
+SETTINGS = CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64)
 
 
 def rows_of(model: Any, tokens: int = 1500) -> list[tuple[int, ...]]:
@@ -36,7 +37,7 @@ def moments_of(modules: Any, rows: Any, layers: list[int], root: Path) -> dict[i
     """C of each layer, float64."""
     files = {layer: root / f"{layer}.partial" for layer in layers}
     count = sum(len(row) for row in rows)
-    return {layer: total / count for layer, total in gram.gram_sums(modules, rows, files, Silence()).items()}
+    return {layer: total / count for layer, total in gram.gram_sums(modules, rows, files, SilentProgress()).items()}
 
 
 def keys_by_hand(model: Any, rows: list[tuple[int, ...]], name: str) -> Tensor:
@@ -163,7 +164,7 @@ from ke_testing.fakes import make_session
 from ke_plugin_hf.testing import tiny_model
 from ke_weights import gram
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
+from ke_weights.covariance import Moments, MomentSettings
 
 torch.set_num_threads(1)
 gram.PASS_TOKENS, gram.SAVE_SECONDS, gram.SAVE_SHARE = 64, 0.0, 1e9
@@ -193,15 +194,15 @@ def test_killed_the_same_call_goes_on_and_ends_with_the_same_bits(
     modules, settings = module_map(model.module), evolve(SETTINGS, tokens=30_000)
     began: list[int] = []
 
-    class Watched(Silence):
+    class Watched(SilentProgress):
         def advance(self, label: str, done: int, total: int | None = None) -> None:
             began.append(done)
 
     found = {}
     for root in (killed, whole):
         session = evolve(make_session(model, root=root), progress=Watched())
-        Moments(settings).take(session, modules, [1, 2])
-        paths = Moments(settings).paths(session, modules, [1, 2])
+        CovarianceCache(settings).take(session, modules, [1, 2])
+        paths = CovarianceCache(settings).paths(session, modules, [1, 2])
         found[root] = {layer: moment_files.load(path)[0] for layer, path in paths.items()}
     assert began[0] > 0, "it began again"
     assert began.count(0) == 1  # the uninterrupted one
@@ -214,7 +215,7 @@ def interrupted(modules: Any, rows: Any, files: dict[int, Path], monkeypatch: py
     """Begin a pass that ends, as by Ctrl-C, after so many batches."""
     left = [passes]
 
-    class Impatient(Silence):
+    class Impatient(SilentProgress):
         def advance(self, label: str, done: int, total: int | None = None) -> None:
             if done >= left[0]:
                 raise KeyboardInterrupt
@@ -271,12 +272,12 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
     modules = module_map(model.module)
     one = 8 * 176 * 176
     together, apart = (make_session(model, root=tmp_path / name) for name in ("together", "apart"))
-    Moments(SETTINGS).take(together, modules, [0, 1, 2])
+    CovarianceCache(SETTINGS).take(together, modules, [0, 1, 2])
     monkeypatch.setattr(gram, "free_bytes", lambda _device: 5.1 * one)  # four fifths of it, less two, hold two sums
     assert gram.passes(modules, [0, 1, 2]) == [[0, 1], [2]]
-    Moments(SETTINGS).take(apart, modules, [0, 1, 2])
+    CovarianceCache(SETTINGS).take(apart, modules, [0, 1, 2])
     for layer in (0, 1, 2):
-        paths = [Moments(SETTINGS).paths(session, modules, [layer])[layer] for session in (together, apart)]
+        paths = [CovarianceCache(SETTINGS).paths(session, modules, [layer])[layer] for session in (together, apart)]
         assert torch.equal(*(moment_files.load(path)[0] for path in paths))
 
 

@@ -9,8 +9,14 @@ from attrs import evolve, fields_dict
 
 from ke_core.plugin import BadConfig, ModelFacts, Shape, Trace
 from ke_testing.examples import facts_of
-from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, as_details, single_settings, spread_settings
-from ke_weights.published import SINGLE, SPREAD
+from ke_weights.hyperparameters import (
+    MultiLayerConfig,
+    SingleLayerConfig,
+    as_details,
+    multi_layer_settings,
+    single_layer_settings,
+)
+from ke_weights.published import PUBLISHED_MULTI_LAYER, PUBLISHED_SINGLE_LAYER
 
 SMALL = ("llama", 30, 576, 1536)
 TRACE = Trace(layer=7, layers=(5, 6, 7), rule="the largest effect")
@@ -25,35 +31,47 @@ def unmeasured(*key: Any) -> ModelFacts:
     return evolve(facts_of(*key), scale=scale)
 
 
-@pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+@pytest.mark.parametrize("key", PUBLISHED_MULTI_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_its_published_window(key: Any) -> None:
-    found = spread_settings(MultiLayerConfig(), unmeasured(*key))
-    assert {name: setting.value for name, setting in found.items()} == SPREAD[key].values
-    assert all(SPREAD[key].source in setting.reason for setting in found.values())
+    found = multi_layer_settings(MultiLayerConfig(), unmeasured(*key))
+    assert {name: setting.value for name, setting in found.items()} == PUBLISHED_MULTI_LAYER[key].values
+    assert all(PUBLISHED_MULTI_LAYER[key].source in setting.reason for setting in found.values())
 
 
-@pytest.mark.parametrize("key", SINGLE, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+@pytest.mark.parametrize("key", PUBLISHED_SINGLE_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_its_published_layer(key: Any) -> None:
-    found = single_settings(SingleLayerConfig(), unmeasured(*key))
-    assert {name: setting.value for name, setting in found.items()} == SINGLE[key].values
+    found = single_layer_settings(SingleLayerConfig(), unmeasured(*key))
+    assert {name: setting.value for name, setting in found.items()} == PUBLISHED_SINGLE_LAYER[key].values
 
 
 def test_models_named_in_the_papers_are_known() -> None:
     for key in (("gpt2", 48, 1600, 6400), ("gptj", 28, 4096, 16384), ("gpt_neox", 44, 6144, 24576),
                 ("llama", 32, 4096, 11008), ("llama", 32, 4096, 14336), ("mistral", 32, 4096, 14336),
                 ("qwen2", 28, 3584, 18944)):  # fmt: skip
-        assert key in SPREAD
-        assert key in SINGLE
+        assert key in PUBLISHED_MULTI_LAYER
+        assert key in PUBLISHED_SINGLE_LAYER
 
 
 @pytest.mark.parametrize(
     ("table", "key", "others"),
     [
-        (SPREAD, ("llama", 32, 4096, 11008), ["5-9 of Vicuna-7B", "decay of 0.5", "clamp of 0.75", "Tulu-7B"]),
-        (SPREAD, ("llama", 32, 4096, 14336), ["CompKE", "3-8", "rate of 0.5", "decay of 0.001", "clamp of 4"]),
-        (SPREAD, ("qwen2", 28, 3584, 18944), ["CompKE", "3-8", "15 steps"]),
-        (SINGLE, ("llama", 32, 4096, 11008), ["EasyEdit", "25 steps", "0.001", "mom2_adjustment off", "layer 9"]),
-        (SINGLE, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE takes 15 steps"]),
+        (
+            PUBLISHED_MULTI_LAYER,
+            ("llama", 32, 4096, 11008),
+            ["5-9 of Vicuna-7B", "decay of 0.5", "clamp of 0.75", "Tulu-7B"],
+        ),
+        (
+            PUBLISHED_MULTI_LAYER,
+            ("llama", 32, 4096, 14336),
+            ["CompKE", "3-8", "rate of 0.5", "decay of 0.001", "clamp of 4"],
+        ),
+        (PUBLISHED_MULTI_LAYER, ("qwen2", 28, 3584, 18944), ["CompKE", "3-8", "15 steps"]),
+        (
+            PUBLISHED_SINGLE_LAYER,
+            ("llama", 32, 4096, 11008),
+            ["EasyEdit", "25 steps", "0.001", "mom2_adjustment off", "layer 9"],
+        ),
+        (PUBLISHED_SINGLE_LAYER, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE takes 15 steps"]),
     ],
 )
 def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, key: Any, others: list[str]) -> None:
@@ -62,24 +80,24 @@ def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, ke
 
 def test_borrowed_values_name_the_method_they_were_published_for() -> None:
     key = ("gptj", 28, 4096, 16384)
-    borrowed = SPREAD[key].lent("MEMIT")
+    borrowed = PUBLISHED_MULTI_LAYER[key].lent("MEMIT")
     assert borrowed.reason == "MEMIT's, published for GPT-J by MEMIT's authors"
-    assert borrowed.values == SPREAD[key].values
+    assert borrowed.values == PUBLISHED_MULTI_LAYER[key].values
 
 
 def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:
-    assert spread_settings(MultiLayerConfig(), facts_of("llama", 16, 2048, 8192))["layers"].value[-1] == 5
-    assert single_settings(SingleLayerConfig(), facts_of("llama", 16, 2048, 8192))["layer"].value == 3
+    assert multi_layer_settings(MultiLayerConfig(), facts_of("llama", 16, 2048, 8192))["layers"].value[-1] == 5
+    assert single_layer_settings(SingleLayerConfig(), facts_of("llama", 16, 2048, 8192))["layer"].value == 3
 
 
 def test_x4_a_shape_has_no_name_or_path() -> None:
     assert set(fields_dict(Shape)) == {"family", "blocks", "hidden", "inner", "rms_norm"}
-    assert spread_settings(MultiLayerConfig(), facts_of(*SMALL))["layers"].value == (4, 5, 6, 7, 8)
+    assert multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL))["layers"].value == (4, 5, 6, 7, 8)
 
 
 def test_given_values_win_and_say_so() -> None:
     given = MultiLayerConfig(layers=(2, 3), lr=0.25, weight_decay=0.0)
-    found = spread_settings(given, facts_of("gptj", 28, 4096, 16384))
+    found = multi_layer_settings(given, facts_of("gptj", 28, 4096, 16384))
     assert [found[name].value for name in ("layers", "lr", "weight_decay")] == [(2, 3), 0.25, 0.0]
     assert {name for name, setting in found.items() if setting.reason == "given"} == {"layers", "lr", "weight_decay"}
     assert found["clamp"].value == 0.75
@@ -87,24 +105,24 @@ def test_given_values_win_and_say_so() -> None:
 
 @pytest.mark.parametrize(("size", "lr"), [(0.1, 0.5), (2.5, 0.5), (5.5, 1.1)])
 def test_a_step_is_not_too_short_for_large_states(size: float, lr: float) -> None:
-    found = spread_settings(MultiLayerConfig(), facts_of(*SMALL, size=size))
+    found = multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL, size=size))
     assert found["lr"].value == pytest.approx(lr)
     assert ("5.5" in found["lr"].reason) == (size == 5.5)
-    assert spread_settings(MultiLayerConfig(lr=0.3), facts_of(*SMALL, size=size))["lr"].value == 0.3
-    assert single_settings(SingleLayerConfig(), facts_of(*SMALL, size=size))["lr"].value == pytest.approx(lr)
+    assert multi_layer_settings(MultiLayerConfig(lr=0.3), facts_of(*SMALL, size=size))["lr"].value == 0.3
+    assert single_layer_settings(SingleLayerConfig(), facts_of(*SMALL, size=size))["lr"].value == pytest.approx(lr)
 
 
 def test_states_are_measured_at_the_layer_that_is_edited() -> None:
     asked: list[int] = []
     model = evolve(facts_of(*SMALL), scale=lambda layer: asked.append(layer) or 1.0)
-    spread_settings(MultiLayerConfig(layers=(9, 11)), model)
-    single_settings(SingleLayerConfig(layer=4), model)
-    single_settings(SingleLayerConfig(layer=99), model)  # refused where the model is opened
+    multi_layer_settings(MultiLayerConfig(layers=(9, 11)), model)
+    single_layer_settings(SingleLayerConfig(layer=4), model)
+    single_layer_settings(SingleLayerConfig(layer=99), model)  # refused where the model is opened
     assert asked == [11, 4]
 
 
 def test_norms_decide_how_far_a_target_may_go() -> None:
-    rms, layer = (spread_settings(MultiLayerConfig(), facts_of(*SMALL, rms=rms)) for rms in (True, False))
+    rms, layer = (multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL, rms=rms)) for rms in (True, False))
     assert (rms["clamp"].value, rms["weight_decay"].value) == (4.0, 1e-3)
     assert (layer["clamp"].value, layer["weight_decay"].value) == (0.75, 0.5)
     assert "RMSNorm" in rms["clamp"].reason
@@ -113,11 +131,11 @@ def test_norms_decide_how_far_a_target_may_go() -> None:
 
 @pytest.mark.parametrize("blocks", range(1, 90))
 def test_layers_exist_for_every_depth(blocks: int) -> None:
-    layers = spread_settings(MultiLayerConfig(), facts_of("llama", blocks, 64, 176))["layers"].value
+    layers = multi_layer_settings(MultiLayerConfig(), facts_of("llama", blocks, 64, 176))["layers"].value
     assert list(layers) == list(range(layers[0], layers[-1] + 1))
     assert 0 <= layers[0] <= layers[-1] < blocks
     for rms in (True, False):
-        layer = single_settings(SingleLayerConfig(), facts_of("llama", blocks, 64, 176, rms=rms))["layer"].value
+        layer = single_layer_settings(SingleLayerConfig(), facts_of("llama", blocks, 64, 176, rms=rms))["layer"].value
         assert 0 <= layer < blocks
         if blocks >= 4:
             assert layers[0] >= 1
@@ -127,13 +145,13 @@ def test_layers_exist_for_every_depth(blocks: int) -> None:
 
 def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
     windows = {
-        blocks: spread_settings(MultiLayerConfig(), facts_of("olmo", blocks, 64, 176))["layers"].value
+        blocks: multi_layer_settings(MultiLayerConfig(), facts_of("olmo", blocks, 64, 176))["layers"].value
         for blocks in (28, 30, 32)
     }
     assert windows[32][-1] in (8, 9)
     assert windows[28] == windows[30] == (4, 5, 6, 7, 8)
     rotary, learnt = (
-        single_settings(SingleLayerConfig(), facts_of("olmo", blocks, 64, 176, rms=rms))["layer"].value
+        single_layer_settings(SingleLayerConfig(), facts_of("olmo", blocks, 64, 176, rms=rms))["layer"].value
         for blocks, rms in ((28, True), (48, False))
     )
     assert (rotary, learnt) == (5, 17)
@@ -141,15 +159,15 @@ def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
 
 def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
     model = facts_of("gptj", 28, 4096, 16384, trace=TRACE)
-    window = spread_settings(MultiLayerConfig(layers="trace"), model)["layers"]
-    layer = single_settings(SingleLayerConfig(layer="trace"), model)["layer"]
+    window = multi_layer_settings(MultiLayerConfig(layers="trace"), model)["layers"]
+    layer = single_layer_settings(SingleLayerConfig(layer="trace"), model)["layer"]
     assert (window.value, layer.value) == ((5, 6, 7), 7)
     assert window.reason == layer.reason == "causal tracing: the largest effect"
     model = facts_of("gptj", 28, 4096, 16384, trace=evolve(TRACE, rule="not traced (8 facts)", traced=False))
-    assert spread_settings(MultiLayerConfig(layers="trace"), model)["layers"].reason == "not traced (8 facts)"
+    assert multi_layer_settings(MultiLayerConfig(layers="trace"), model)["layers"].reason == "not traced (8 facts)"
     for settings, config in (
-        (spread_settings, MultiLayerConfig(layers="trace")),
-        (single_settings, SingleLayerConfig(layer="trace")),
+        (multi_layer_settings, MultiLayerConfig(layers="trace")),
+        (single_layer_settings, SingleLayerConfig(layer="trace")),
     ):
         with pytest.raises(BadConfig, match="no causal trace of this model is known") as caught:
             settings(config, facts_of(*SMALL))  # type: ignore[operator]
@@ -157,7 +175,7 @@ def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
 
 
 def test_details_are_json_values_with_reasons() -> None:
-    details = as_details(spread_settings(MultiLayerConfig(), facts_of(*SMALL)))
+    details = as_details(multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL)))
     assert details["layers"] == [4, 5, 6, 7, 8]
     assert set(details["reasons"]) == set(details) - {"reasons"}
 

@@ -9,10 +9,10 @@ from ke_weights.corpus import read_corpus
 from ke_weights.keys import average_keys, bare_keys, bare_values, key_rows, project, state_rms, subject_states
 from ke_weights.modules import module_map
 from ke_weights.rewrites import Rewrite
-from ke_weights.subject import Row, locate
+from ke_weights.subject import SubjectTokens, locate
 
 
-def plain(module: torch.nn.Module, name: str, row: Row, *, inputs: bool) -> Tensor:
+def plain(module: torch.nn.Module, name: str, row: SubjectTokens, *, inputs: bool) -> Tensor:
     """Input or output of one module at the row's index, from a whole pass over that row alone."""
     kept: list[Tensor] = []
 

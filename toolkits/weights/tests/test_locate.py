@@ -1,4 +1,4 @@
-"""The ground of locate-and-edit methods, and the spreading of an update over layers."""
+"""The context of locate-and-edit methods, and the spreading of an update over layers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
 from ke_weights import locate
-from ke_weights.hyperparameters import MultiLayerConfig, spread_settings
+from ke_weights.hyperparameters import MultiLayerConfig, multi_layer_settings
 from ke_weights.keys import average_keys, subject_states
-from ke_weights.locate import Ground, Grounds, frobenius, spread, write
+from ke_weights.locate import LocateContext, LocateContextCache, frobenius, spread_over_layers, write
 from ke_weights.solve import ridge_update
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
@@ -28,84 +28,86 @@ CONFIG = MultiLayerConfig(
 )
 
 
-def grounds(seen: list[ModelFacts] | None = None) -> Grounds:
-    def settle(config: Any, facts: ModelFacts) -> Mapping[str, Setting]:
+def context_cache(seen: list[ModelFacts] | None = None) -> LocateContextCache:
+    def resolve(config: Any, facts: ModelFacts) -> Mapping[str, Setting]:
         if seen is not None:
             seen.append(facts)
-        return spread_settings(config, facts)
+        return multi_layer_settings(config, facts)
 
-    return Grounds(config=CONFIG, settle=settle, layers=lambda found: found["layers"].value, contexts=((6, 5),))
+    return LocateContextCache(
+        config=CONFIG, resolve=resolve, layers=lambda found: found["layers"].value, contexts=((6, 5),)
+    )
 
 
-def spread_once(ground: Ground, session: Any, solve: Any = None) -> Any:
+def spread_once(context: LocateContext, session: Any, solve: Any = None) -> Any:
     """What ``spread`` gave, and the states at the top afterwards."""
-    wanted = ground.wanted(session, EDITS, 2, "block")
+    targets = context.edit_targets(session, EDITS, 2, "block")
     with session.model.patch() as weights:
-        norms, left = spread(
+        norms, left = spread_over_layers(
             weights,
-            ground.modules,
-            wanted,
+            context.modules,
+            targets,
             (1, 2),
-            solve or (lambda layer, keys, residual: ridge_update(ground.moments[layer], keys, residual, 50.0)),
+            solve or (lambda layer, keys, residual: ridge_update(context.covariances[layer], keys, residual, 50.0)),
         )
-        return wanted, norms, left, subject_states(ground.modules, wanted.rows, 2)
+        return targets, norms, left, subject_states(context.modules, targets.rows, 2)
 
 
 def test_nested_uses_share_the_ground_of_the_first(tmp_path: Path) -> None:
     seen: list[ModelFacts] = []
-    under, session = grounds(seen), make_session(tiny_model("llama"), root=tmp_path)
-    with under.under(session, EDITS[:1]) as first:
-        with under.under(session, EDITS[1:]) as second:
+    cache, session = context_cache(seen), make_session(tiny_model("llama"), root=tmp_path)
+    with cache.open(session, EDITS[:1]) as first:
+        with cache.open(session, EDITS[1:]) as second:
             assert second is first
-        with pytest.raises(ZeroDivisionError), under.under(session, EDITS[1:]):
+        with pytest.raises(ZeroDivisionError), cache.open(session, EDITS[1:]):
             raise ZeroDivisionError
-        with under.under(session, EDITS[1:]) as third:
+        with cache.open(session, EDITS[1:]) as third:
             assert third is first
         other = make_session(tiny_model("llama", seed=1), root=tmp_path)
-        with under.under(other, EDITS) as elsewhere:
+        with cache.open(other, EDITS) as elsewhere:
             assert elsewhere is not first
-    with under.under(session, EDITS) as again:
+    with cache.open(session, EDITS) as again:
         assert again is not first
     assert len(seen) == 3
-    assert not under._open
+    assert not cache._open
 
 
 def test_what_cannot_be_made_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
     seen: list[ModelFacts] = []
     session = make_session(tiny_model("llama"), root=tmp_path)
     with pytest.raises(UnsupportedEdit, match=r"'text-only' .* it has no cloze"):
-        grounds(seen).under(session, [MOVE_TOWER, TEXT_ONLY]).__enter__()
+        context_cache(seen).open(session, [MOVE_TOWER, TEXT_ONLY]).__enter__()
     assert not seen
     assert not list(tmp_path.iterdir())
 
 
 def test_a_ground_that_cannot_be_made_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    under, session = grounds(), make_session(tiny_model("llama"), root=tmp_path)
+    cache, session = context_cache(), make_session(tiny_model("llama"), root=tmp_path)
 
     def fails(*_args: Any) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
         patch.setattr(locate, "module_map", fails)
-        with pytest.raises(ZeroDivisionError), under.under(session, EDITS):
+        with pytest.raises(ZeroDivisionError), cache.open(session, EDITS):
             pass
-    assert not under._open
-    with under.under(session, EDITS) as ground:
-        assert ground["layers"] == (1, 2)
+    assert not cache._open
+    with cache.open(session, EDITS) as context:
+        assert context["layers"] == (1, 2)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_what_is_left_is_the_way_from_the_state_to_the_target(family: Any, tmp_path: Path) -> None:
     session = make_session(tiny_model(family, dtype="float64"), root=tmp_path)
-    with grounds().under(session, EDITS) as ground:
-        wanted, norms, left, states = spread_once(ground, session)
-        before = wanted.z - subject_states(ground.modules, wanted.rows, 2)
-    assert torch.allclose(left, wanted.z - states)
+    with context_cache().open(session, EDITS) as context:
+        targets, norms, left, states = spread_once(context, session)
+        before = targets.z - subject_states(context.modules, targets.rows, 2)
+    assert torch.allclose(left, targets.z - states)
     assert float(left.norm()) < float(before.norm())
     assert set(norms) == {"1", "2"}
-    report = wanted.report(left)
+    report = targets.report(left)
     assert list(report) == [edit.id for edit in EDITS]
-    assert report[MOVE_TOWER.id]["missed"] == pytest.approx(float(left[:, 0].norm() / wanted.z[:, 0].norm()))
+    assert report[MOVE_TOWER.id]["missed"] == pytest.approx(float(left[:, 0].norm() / targets.z[:, 0].norm()))
 
 
 def test_a_layer_sees_keys_and_states_of_the_model_with_the_layers_below_edited(tmp_path: Path) -> None:
@@ -114,16 +116,16 @@ def test_a_layer_sees_keys_and_states_of_the_model_with_the_layers_below_edited(
 
     def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
         now = [
-            average_keys(ground.modules, wanted.rows, layer),
-            wanted.z - subject_states(ground.modules, wanted.rows, 2),
+            average_keys(context.modules, targets.rows, layer),
+            targets.z - subject_states(context.modules, targets.rows, 2),
         ]
         seen[layer] = (keys, residual, *now)
-        return ridge_update(ground.moments[layer], keys, residual, 50.0)
+        return ridge_update(context.covariances[layer], keys, residual, 50.0)
 
-    with grounds().under(session, EDITS) as ground:
-        wanted = ground.wanted(session, EDITS, 2, "block")
-        clean = average_keys(ground.modules, wanted.rows, 2)
-        spread_once(ground, session, solve)
+    with context_cache().open(session, EDITS) as context:
+        targets = context.edit_targets(session, EDITS, 2, "block")
+        clean = average_keys(context.modules, targets.rows, 2)
+        spread_once(context, session, solve)
     for layer, share in ((1, 2), (2, 1)):
         keys, residual, now, whole = seen[layer]
         assert torch.equal(keys, now)
@@ -144,21 +146,21 @@ def test_a_value_that_is_not_finite_names_its_edit(stage: str, tmp_path: Path, m
 
     monkeypatch.setattr(locate, stage, poisoned)
     why = f"edit '{MOVE_GATE.id}' at layer 1 holds NaN"
-    with unchanged(model), grounds().under(session, EDITS) as ground, pytest.raises(EditFailed, match=why):
-        spread_once(ground, session)
+    with unchanged(model), context_cache().open(session, EDITS) as context, pytest.raises(EditFailed, match=why):
+        spread_once(context, session)
 
 
 def test_an_update_says_how_large_it_is_and_one_that_is_no_number_is_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
-    with unchanged(model), grounds().under(session, EDITS) as ground, model.patch() as weights:
-        matrix = ground.modules.layers[1].matrix.clone()
+    with unchanged(model), context_cache().open(session, EDITS) as context, model.patch() as weights:
+        matrix = context.modules.layers[1].matrix.clone()
         with pytest.raises(EditFailed, match=r"down_proj\.weight is nan times as large as the weight"):
-            write(weights, ground.modules, 1, LowRank(left=float("nan") * matrix, right=torch.eye(176)))
-        norms = [write(weights, ground.modules, 1, LowRank(left=matrix * s, right=torch.eye(176))) for s in (0.25, 2)]
+            write(weights, context.modules, 1, LowRank(left=float("nan") * matrix, right=torch.eye(176)))
+        norms = [write(weights, context.modules, 1, LowRank(left=matrix * s, right=torch.eye(176))) for s in (0.25, 2)]
         assert norms == pytest.approx([0.25, 1.6])
-        assert "warning" not in ground.details({"1": norms[0]}, {})
-        assert ground.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 is larger")
+        assert "warning" not in context.details({"1": norms[0]}, {})
+        assert context.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 is larger")
 
 
 def test_the_norm_of_factors_is_that_of_their_product() -> None:

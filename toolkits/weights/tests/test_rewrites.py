@@ -8,7 +8,7 @@ from attrs import evolve
 from ke_core.plugin import Cloze, Edit, Entity, Fact, UnsupportedEdit
 from ke_plugin_hf.testing import tiny_tokenizer
 from ke_testing.examples import CITY, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
-from ke_weights.rewrites import rewrite, unmakeable
+from ke_weights.rewrites import rewrite, unsupported_edits
 
 
 def after(*objects: str) -> Fact:
@@ -27,7 +27,7 @@ UNFIT: dict[str, Any] = {
 @pytest.mark.parametrize("reason", UNFIT)
 def test_what_cannot_be_written_is_refused_by_name_and_reason(reason: str) -> None:
     edit = UNFIT[reason]
-    refused = unmakeable([MOVE_GATE, edit], tiny_tokenizer(), 100)
+    refused = unsupported_edits([MOVE_GATE, edit], tiny_tokenizer(), 100)
     assert list(refused) == [edit.id]
     assert reason in refused[edit.id]
     with pytest.raises(UnsupportedEdit, match=f"edit '{edit.id}'.*{reason}"):
@@ -39,29 +39,32 @@ def test_several_objects_are_one_target_with_commas() -> None:
 
 
 def test_an_edit_without_an_after_fact_is_refused() -> None:
-    assert "no new object" in unmakeable([evolve(MOVE_TOWER, after=None)], tiny_tokenizer(), 100)[MOVE_TOWER.id]
+    assert "no new object" in unsupported_edits([evolve(MOVE_TOWER, after=None)], tiny_tokenizer(), 100)[MOVE_TOWER.id]
 
 
 def test_contradictory_edits_of_one_batch_name_each_other() -> None:
     other = city_edit(TOWER, ROME, MADRID)
-    refused = unmakeable([MOVE_TOWER, MOVE_GATE, other, MOVE_TOWER], tiny_tokenizer(), 100)
+    refused = unsupported_edits([MOVE_TOWER, MOVE_GATE, other, MOVE_TOWER], tiny_tokenizer(), 100)
     assert list(refused) == [other.id]
     assert f"{MOVE_TOWER.id!r} ({MOVE_TOWER.statement!r})" in refused[other.id]
     assert "'Eiffel Tower is located in'" in refused[other.id]
 
 
 def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
-    refused = unmakeable([MOVE_TOWER], tiny_tokenizer(), 3)
+    refused = unsupported_edits([MOVE_TOWER], tiny_tokenizer(), 3)
     assert "and 3 fit" in refused[MOVE_TOWER.id]
 
 
 def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
     same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
-    assert unmakeable([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
+    assert unsupported_edits([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
     spelt = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
     old, new = (Fact(subject=TOWER, relation=CITY, objects=(one,)) for one in spelt)
-    assert "'Roma' is the old one" in unmakeable([evolve(same, before=old, after=new)], tiny_tokenizer(), 100)[same.id]
-    assert unmakeable([evolve(same, before=None)], tiny_tokenizer(), 100) == {}
+    assert (
+        "'Roma' is the old one"
+        in unsupported_edits([evolve(same, before=old, after=new)], tiny_tokenizer(), 100)[same.id]
+    )
+    assert unsupported_edits([evolve(same, before=None)], tiny_tokenizer(), 100) == {}
 
 
 def test_a_space_at_the_end_of_the_cloze_is_not_part_of_the_prompt() -> None:

@@ -4,28 +4,28 @@ import pytest
 import torch
 
 from ke_core.plugin import EditFailed
-from ke_weights.moments import Moment
-from ke_weights.solve import cholesky, ridge_update, weighed
-from ke_weights.testing.drawn import D, F, drawn_moment, drawn_problem
-from ke_weights.testing.plain_edits import off
+from ke_weights.covariance import KeyCovariance
+from ke_weights.solve import cholesky, covariance_weighted, ridge_update
+from ke_weights.testing.drawn import D, F, random_covariance, random_problem
+from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import whole_of
 
 
 @pytest.fixture
-def moment() -> Moment:
-    return drawn_moment()
+def moment() -> KeyCovariance:
+    return random_covariance()
 
 
 @pytest.mark.parametrize("count", [1, 7, 11, 12, 40, 90])
-def test_update_is_stationary_for_the_ridge_objective(moment: Moment, count: int) -> None:
-    keys, residual = drawn_problem(count)
+def test_update_is_stationary_for_the_ridge_objective(moment: KeyCovariance, count: int) -> None:
+    keys, residual = random_problem(count)
     update = whole_of(ridge_update(moment, keys, residual, 3.0))
     gradient = (update @ keys - residual) @ keys.T + 3.0 * update @ moment.matrix
     assert float(gradient.norm() / (residual @ keys.T).norm()) < 1e-12
 
 
-def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: Moment) -> None:
-    keys, residual = drawn_problem(7)
+def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: KeyCovariance) -> None:
+    keys, residual = random_problem(7)
     misses = [
         off(whole_of(ridge_update(moment, keys, residual, weight)) @ keys, residual)
         for weight in (1e2, 1.0, 1e-2, 1e-6)
@@ -36,8 +36,8 @@ def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: Mom
 
 
 @pytest.mark.parametrize("count", [3, 11, 12, 60])
-def test_every_form_of_the_solution_is_the_same(moment: Moment, count: int) -> None:
-    keys, residual = drawn_problem(count)
+def test_every_form_of_the_solution_is_the_same(moment: KeyCovariance, count: int) -> None:
+    keys, residual = random_problem(count)
     weight, c = 5.0, moment.matrix
     eye = torch.eye(count, dtype=torch.float64)
     scaled = torch.linalg.solve(weight * c, keys)
@@ -52,7 +52,7 @@ def test_every_form_of_the_solution_is_the_same(moment: Moment, count: int) -> N
 def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> None:
     """The rule by which ``memit`` derives lambda: the mean of k^T C^-1 k over the corpus is f, exactly."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    moment = Moment(data.T @ data / 600, 600)
+    moment = KeyCovariance(data.T @ data / 600, 600)
     leverage = (data * torch.linalg.solve(moment.matrix, data.T).T).sum(1)
     assert float(leverage.mean()) == pytest.approx(F, rel=1e-9)
     typical = data[int((leverage - F).abs().argmin())][:, None]
@@ -66,25 +66,25 @@ def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> No
 def test_a_singular_statistic_is_an_error(count: int) -> None:
     few = torch.randn(5, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with pytest.raises(EditFailed, match="singular"):
-        ridge_update(Moment(few.T @ few, 5), *drawn_problem(count), 1.0)
+        ridge_update(KeyCovariance(few.T @ few, 5), *random_problem(count), 1.0)
 
 
-def test_small_systems_are_solved_in_float64_from_a_float32_statistic(moment: Moment) -> None:
-    single = Moment(moment.matrix.float(), 600)
-    update = ridge_update(single, *(part.float() for part in drawn_problem(3)), 2.0)
+def test_small_systems_are_solved_in_float64_from_a_float32_statistic(moment: KeyCovariance) -> None:
+    single = KeyCovariance(moment.matrix.float(), 600)
+    update = ridge_update(single, *(part.float() for part in random_problem(3)), 2.0)
     assert (update.left.dtype, update.right.dtype) == (torch.float64, torch.float64)
 
 
 @pytest.mark.parametrize("count", [1, 11, 12, 40])
-def test_an_update_has_the_rank_of_its_edits(moment: Moment, count: int) -> None:
-    update = ridge_update(moment, *drawn_problem(count), 3.0)
+def test_an_update_has_the_rank_of_its_edits(moment: KeyCovariance, count: int) -> None:
+    update = ridge_update(moment, *random_problem(count), 3.0)
     assert (update.left.shape, update.right.shape) == ((D, count), (count, F))
 
 
-def test_a_key_is_weighed_by_the_inverse_moment(moment: Moment) -> None:
-    key = drawn_problem(1)[0][:, 0]
-    assert off(moment.matrix @ weighed(moment, key), key) < 1e-12
-    assert torch.equal(weighed(None, key.float()), key.float().double())
+def test_a_key_is_weighed_by_the_inverse_moment(moment: KeyCovariance) -> None:
+    key = random_problem(1)[0][:, 0]
+    assert off(moment.matrix @ covariance_weighted(moment, key), key) < 1e-12
+    assert torch.equal(covariance_weighted(None, key.float()), key.float().double())
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
@@ -95,7 +95,7 @@ def test_a_matrix_that_rounding_makes_definite_is_singular_still(scale: float) -
         keys[:, 3] = keys[:, 0] * (1 + 1e-8)
         with pytest.raises(EditFailed, match="it is singular"):
             cholesky(scale * keys.T @ keys, "it")
-        keys[:, 3] += 1e-3 * drawn_problem(1)[0][:, 0]
+        keys[:, 3] += 1e-3 * random_problem(1)[0][:, 0]
         assert bool(cholesky(scale * keys.T @ keys, "it").isfinite().all())
 
 

@@ -20,18 +20,18 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
 from ke_testing.interrupts import Interrupter, ctrl_c
 from ke_weights import targets
+from ke_weights.covariance import CovarianceCache, CovarianceSettings
 from ke_weights.facts import model_facts
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
-from ke_weights.optimise import ZSettings
+from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite
-from ke_weights.targets import optimised
+from ke_weights.targets import optimized_targets
 from ke_weights.templates import as_template, context_templates, explicit_templates
 from ke_weights.trace.suggestion import Suggestion, store
 
 MEMIT = ((10, 5),)
 ROME = ((5, 10), (10, 10))
-SETTINGS = ZSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+SETTINGS = TargetSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
 SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="not traced (8 facts, and 50 are needed)", facts=8)
@@ -130,8 +130,8 @@ def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
     store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
     for model in (plain, chat):
         session, modules = session_of(model, tmp_path), module_map(model.module)
-        Moments(MomentSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
-        optimised(session, modules, rewrites[:1], templates, SETTINGS)
+        CovarianceCache(CovarianceSettings(corpus="wordnet", tokens=800, document_length=64)).of(session, modules, (1,))
+        optimized_targets(session, modules, rewrites[:1], templates, SETTINGS)
         trace = model_facts(session, modules).trace()
         assert trace is not None
         assert (trace.layer, trace.traced) == (1, False)
@@ -152,13 +152,13 @@ def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many edits were really optimised, call by call."""
     calls: list[int] = []
-    real = targets.optimise
+    real = targets.optimize_targets
 
     def counting(modules: Any, plans: Any, settings: Any) -> Any:
         calls.append(len(plans))
         return real(modules, plans, settings)
 
-    monkeypatch.setattr(targets, "optimise", counting)
+    monkeypatch.setattr(targets, "optimize_targets", counting)
     return calls
 
 
@@ -167,8 +167,8 @@ def test_e6_a_known_target_is_found_again_bit_for_bit(
 ) -> None:
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
-    first = optimised(session, modules, rewrites, templates, SETTINGS)
-    again = optimised(session, modules, rewrites[::-1], templates, SETTINGS)[::-1]
+    first = optimized_targets(session, modules, rewrites, templates, SETTINGS)
+    again = optimized_targets(session, modules, rewrites[::-1], templates, SETTINGS)[::-1]
     assert sum(counted) == len(rewrites)
     for one, other in zip(first, again, strict=True):
         assert torch.equal(one.z, other.z)
@@ -182,7 +182,7 @@ def test_a_target_that_cannot_be_read_is_made_again(
 ) -> None:
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
-    first = optimised(session, modules, rewrites, templates, SETTINGS)
+    first = optimized_targets(session, modules, rewrites, templates, SETTINGS)
     path = min((tmp_path / "targets").glob("*.safetensors"))
     whole = path.read_bytes()
     if damage == "other":
@@ -192,10 +192,10 @@ def test_a_target_that_cannot_be_read_is_made_again(
     else:
         path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "text": b"no tensors"}[damage])
     with pytest.warns(DamagedArtifact, match="is damaged: it.* checksum"):
-        again = optimised(session, modules, rewrites, templates, SETTINGS)
+        again = optimized_targets(session, modules, rewrites, templates, SETTINGS)
     assert counted == [len(rewrites), 1]
     assert all(torch.allclose(one.z, other.z, rtol=1e-4, atol=1e-4) for one, other in zip(first, again, strict=True))
-    optimised(session, modules, rewrites, templates, SETTINGS)
+    optimized_targets(session, modules, rewrites, templates, SETTINGS)
     assert len(counted) == 2
 
 
@@ -223,7 +223,7 @@ def test_e6_whatever_determines_a_target_makes_a_new_one(
 ) -> None:
     model = tiny_model("llama")
     edits, settings = rewrites[:1], SETTINGS
-    optimised(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
+    optimized_targets(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
     if change == "templates":
         templates = templates[:2]
     elif change == "target":
@@ -235,7 +235,7 @@ def test_e6_whatever_determines_a_target_makes_a_new_one(
             model.module.get_parameter("model.layers.0.mlp.up_proj.weight").add_(0.01)
     else:
         settings = evolve(settings, **{change: 2 if change in ("layer", "steps") else 0.3})
-    optimised(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
+    optimized_targets(session_of(model, tmp_path), module_map(model.module), edits, templates, settings)
     assert counted == [1, 1]
 
 
@@ -244,8 +244,8 @@ def test_s8_an_edits_number_is_no_part_of_what_its_target_is_kept_under(
 ) -> None:
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
-    one = optimised(session, modules, [evolve(rewrites[0], id="0")], templates, SETTINGS)[0]
-    other = optimised(session, modules, [evolve(rewrites[1], id="0")], templates, SETTINGS)[0]
+    one = optimized_targets(session, modules, [evolve(rewrites[0], id="0")], templates, SETTINGS)[0]
+    other = optimized_targets(session, modules, [evolve(rewrites[1], id="0")], templates, SETTINGS)[0]
     assert counted == [1, 1]
     assert not torch.equal(one.z, other.z)
 
@@ -255,9 +255,9 @@ def test_many_edits_are_optimised_in_groups(
 ) -> None:
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)
-    whole = optimised(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
+    whole = optimized_targets(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
     monkeypatch.setattr(targets, "TOGETHER", 120)
-    parts = optimised(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
+    parts = optimized_targets(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
     assert counted[0] == 5
     assert len(counted) > 2
     for one, other in zip(whole, parts, strict=True):
@@ -298,8 +298,8 @@ def test_out_of_memory_halves_a_group_of_edits(
 ) -> None:
     model = tiny_model("gpt2", dtype="float64")
     modules, tried = module_map(model.module), []
-    whole = optimised(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
-    real = targets.optimise
+    whole = optimized_targets(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
+    real = targets.optimize_targets
 
     def cramped(modules: Any, plans: Any, settings: Any) -> Any:
         tried.append(len(plans))
@@ -308,14 +308,14 @@ def test_out_of_memory_halves_a_group_of_edits(
         return real(modules, plans, settings)
 
     most = 2
-    monkeypatch.setattr(targets, "optimise", cramped)
-    parts = optimised(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
+    monkeypatch.setattr(targets, "optimize_targets", cramped)
+    parts = optimized_targets(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
     assert tried == [5, 2, 3, 1, 2]
     for one, other in zip(whole, parts, strict=True):
         assert float((one.z - other.z).norm() / one.z.norm()) < 1e-12
     most = 0
     with pytest.raises(KEError, match=r"^out of memory for a single edit's target$"):
-        optimised(session_of(model, tmp_path / "c"), modules, rewrites, templates, SETTINGS)
+        optimized_targets(session_of(model, tmp_path / "c"), modules, rewrites, templates, SETTINGS)
 
 
 def test_processes_that_want_the_same_targets_make_them_once(
@@ -335,7 +335,10 @@ def test_processes_that_want_the_same_targets_make_them_once(
         return locked(path)
 
     monkeypatch.setattr(targets, "locked", both_here)
-    two = [threading.Thread(target=optimised, args=(session, modules, rewrites, templates, SETTINGS)) for _ in range(2)]
+    two = [
+        threading.Thread(target=optimized_targets, args=(session, modules, rewrites, templates, SETTINGS))
+        for _ in range(2)
+    ]
     for one in two:
         one.start()
     for one in two:
@@ -350,7 +353,7 @@ def test_ctrl_c_while_a_kept_target_is_read_is_raised_and_the_target_is_not_made
     rewrite = Rewrite(id="one", prompt="The tower stands in", span=(4, 9), target=" Rome")
 
     def read() -> None:
-        optimised(session, modules, [rewrite], ["{}"], SETTINGS)
+        optimized_targets(session, modules, [rewrite], ["{}"], SETTINGS)
 
     read()
     recorder = Interrupter(packages=frozenset({"torch"}))

@@ -18,6 +18,10 @@ JUDGE_UNSURE = "the judge could not say"
 NO_TEXT = "there is no answer in words: "
 
 
+class NoValue(Exception):
+    """Raised by a metric that cannot compute a value. Its text is the reason of the missing value (V9)."""
+
+
 @frozen(kw_only=True)
 class Observed:
     """One query, asked once. ``query`` has the answers that were right at that moment; ``outcome`` is None where

@@ -32,7 +32,7 @@ from ke_core.plugin import (
 from ke_core.results.tally import Tally
 from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.csv import scores_csv
-from ke_plugin_analysis.html.browser import Browsed, browser
+from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.document import embedded, html_page
 from ke_plugin_analysis.html.panels import galleries
 from ke_plugin_analysis.html.svg import draw
@@ -251,7 +251,7 @@ def answered(after, verdict=Verdict.WRONG, *, style="direct", **about):
 
 def browsed(found, *, label="memit", cases=None, dataset=None, form="cloze"):
     material = RunDataset(dataset=dataset or Asks(), cases=tuple(cases or (case(),)))
-    return Browsed(label=label, same="atlas", edited_form=form, answers=found, material=material)
+    return BrowsedRun(label=label, same="atlas", edited_form=form, answers=found, material=material)
 
 
 def test_a_case_has_its_question_prompt_answers_verdicts_and_reasons():

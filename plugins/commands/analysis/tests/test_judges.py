@@ -289,8 +289,8 @@ def test_terminal_codes_in_what_a_judge_writes_are_not_obeyed(ke, asking, tmp_pa
 
 
 def test_an_item_is_what_a_case_would_give():
-    from ke_plugin_analysis.checking import Labelled
+    from ke_plugin_analysis.checking import LabeledLine
 
-    item = Labelled(label="support", question="Q?", thoughts="A is 3.", answer="3").item("item-1")
+    item = LabeledLine(label="support", question="Q?", thoughts="A is 3.", answer="3").item("item-1")
     assert item.reply == Answer(text="3", raw="A is 3.\nAnswer: 3")
-    assert Labelled(label="good", thoughts="A is 3.").item("item-1").reply.outcome == "unparsed"
+    assert LabeledLine(label="good", thoughts="A is 3.").item("item-1").reply.outcome == "unparsed"

@@ -26,7 +26,7 @@ from ke_core.plugin import (
 )
 from ke_core.results.tally import Tally
 from ke_plugin_analysis.answers import AnsweredCase, RunDataset
-from ke_plugin_analysis.html.browser import Browsed
+from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -95,7 +95,7 @@ def page(n, text="Lira"):
     cases = tuple(case(number) for number in range(n))
     runs = (("memit", "direct"), ("mello", "own"))
     browsed = [
-        Browsed(
+        BrowsedRun(
             label=editor,
             same="towers",
             edited_form="question",
@@ -222,7 +222,7 @@ def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, 
         refused={"tower-0": f"reason {EVIL}"},
     )
     material = RunDataset(dataset=Asks(), cases=(one,))
-    run = Browsed(label="mello", same="towers", edited_form="question", answers={"0": found}, material=material)
+    run = BrowsedRun(label="mello", same="towers", edited_form="question", answers={"0": found}, material=material)
     path = tmp_path / "evil.html"
     path.write_text(html_page([reported("mello", scores("own"))], [run]), encoding="utf-8")
     chromium.open(path)

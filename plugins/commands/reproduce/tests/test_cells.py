@@ -10,7 +10,7 @@ from ke_core.plugin import Answer, BadRun, EditFailed, Failure, ModelRequest, Mo
 from ke_core.results.folder import RECORDS
 from ke_core.results.seal import SEAL
 from ke_plugin_reproduce.cells import Cell, CellRunner
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def world(fakes, ke_cache_dir, tmp_path, sick):
         name = "-".join([editor, model.partition(":")[2], *map(str, changes.values())])
         return Cell(name=name, request=evolve(request, **changes), folder=tmp_path / name)
 
-    runner = CellRunner(catalog=read_catalog(plugins), progress=Silence())
+    runner = CellRunner(catalog=read_catalog(plugins), progress=SilentProgress())
     return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
 
 

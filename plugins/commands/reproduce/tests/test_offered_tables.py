@@ -36,8 +36,8 @@ TABLE = (Path(__file__).parents[4] / "docs/examples/reproduction.py").read_text(
 @pytest.mark.parametrize(
     ("text", "status", "told"),
     [
-        (TABLE, 0, "further checks: 1 kept"),
-        ("x", 1, "broken: teams/table-1 can be read found: teams/table-1 is not TOML"),
+        (TABLE, 0, "further checks: 1 passed"),
+        ("x", 1, "failed: teams/table-1 can be read found: teams/table-1 is not TOML"),
     ],
 )
 def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):

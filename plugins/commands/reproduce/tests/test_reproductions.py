@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ke_benchmarks import ReproductionSpec
-from ke_plugin_reproduce.filled import FilledTable, Part, Status
+from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
 from ke_plugin_reproduce.table import ColumnLayout, Reproduction, RowLayout
 from ke_plugin_reproduce.testing import cell, sound, tried, unrun
 
 
-def filled(*parts: Part) -> dict[str, FilledTable]:
+def filled(*parts: CellPart) -> dict[str, FilledTable]:
     table = Reproduction(
         paper="Somebody 2020",
         title="one cell",
@@ -23,13 +23,13 @@ def filled(*parts: Part) -> dict[str, FilledTable]:
     return {"toy/table-1": FilledTable(name="toy/table-1", table=table, cells=((parts,),))}
 
 
-def missing(why: str) -> Part:
-    return Part(printed=None, status=Status.NOT_RUN, why=why)
+def missing(why: str) -> CellPart:
+    return CellPart(printed=None, status=Status.NOT_RUN, why=why)
 
 
 def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
-    number = Part(printed=1.0, status=Status.MATCHES, value=1.0, n=3)
-    found = filled(number, missing("Old: switched off"), Part(printed="", status=Status.ABSENT))
+    number = CellPart(printed=1.0, status=Status.MATCHES, value=1.0, n=3)
+    found = filled(number, missing("Old: switched off"), CellPart(printed="", status=Status.ABSENT))
     sound(found)
     assert unrun(found["toy/table-1"]) == ["Old: switched off"]
 
@@ -37,16 +37,16 @@ def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        Part(printed=1.0, status=Status.MATCHES, value=1.0),
-        Part(printed=1.0, status=Status.MATCHES, n=3),
-        Part(printed=1.0, status=Status.DIFFERS, value=float("nan"), n=3),
+        CellPart(printed=1.0, status=Status.MATCHES, value=1.0),
+        CellPart(printed=1.0, status=Status.MATCHES, n=3),
+        CellPart(printed=1.0, status=Status.DIFFERS, value=float("nan"), n=3),
         missing(""),
         missing("no editor is named"),
         missing("accuracy.efficacy has no number here: after editing, asked as direct"),
         missing("toy has no contaminated cases"),
     ],
 )
-def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: Part) -> None:
+def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: CellPart) -> None:
     with pytest.raises(AssertionError, match="toy/table-1: "):
         sound(filled(part))
 

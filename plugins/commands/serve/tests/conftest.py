@@ -17,7 +17,7 @@ import pytest
 
 from ke_core.app import ModelChoice, read_catalog
 from ke_core.plugin import DEFAULT_LOADING, ModelRequest
-from ke_testing.fakes import Silence
+from ke_testing.fakes import SilentProgress
 
 if not (find_spec("starlette") and find_spec("uvicorn")):  # what ke-plugin-serve brings
     collect_ignore_glob = ["test_*.py"]
@@ -92,18 +92,18 @@ def serving(
     limits=None,
     window=0.005,
 ):
-    from ke_plugin_serve.asked import Manner, left_aside
-    from ke_plugin_serve.guarding import Limits
-    from ke_plugin_serve.opening import ServeRequest, opened
+    from ke_plugin_serve.limits import Limits
+    from ke_plugin_serve.rendering import ChatFormat, left_aside
     from ke_plugin_serve.server import Address, serve
+    from ke_plugin_serve.startup import ServeRequest, opened
 
     request = ServeRequest(
         editor=editor, model=ModelChoice(reference=model, how=how), edits=edits, state=state, options={}
     )
     limits = limits or Limits()
     ready, started = threading.Event(), {}
-    with opened(request, read_catalog(TOYS.plugins()), Silence()) as served:
-        manner = Manner(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
+    with opened(request, read_catalog(TOYS.plugins()), SilentProgress()) as served:
+        manner = ChatFormat(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
 
         def listening(url, server):
             started.update(url=url, server=server)

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from ke_core.plugin import Generate, ModelRequest
-from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve.limits import Limits
 
 
 def test_the_last_user_message_is_the_question_and_finds_the_fact(site):

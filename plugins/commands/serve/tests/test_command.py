@@ -14,7 +14,7 @@ import pytest
 from ke_core.app import main
 from ke_plugin_serve import cli as command
 from ke_plugin_serve import server
-from ke_plugin_serve.client import Client
+from ke_plugin_serve.client import ServeClient
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
 def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
     def listened(_served, _manner, _address, _limits, *, window, listening):
         listening("http://127.0.0.1:1", None)
-        return server.Ended(questions=0, batches=0, busy=False)
+        return server.ShutdownReport(questions=0, batches=0, busy=False)
 
     monkeypatch.setattr(server, "serve", listened)
     words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
@@ -203,7 +203,7 @@ def test_two_clients_of_openai_at_once(process, facts):
         assert texts[0].startswith("<<FACT The capital of Peru is Cusco.")
         assert texts[1].startswith("<<FACT The capital of Chile is Arica.")
 
-        Client(url=site.url, token="sesame").add([{"statement": "Water is dry"}])
+        ServeClient(url=site.url, token="sesame").add([{"statement": "Water is dry"}])
         parts = clients[1].chat.completions.create(
             model="toy", messages=[{"role": "user", "content": "Is water dry"}], stream=True
         )

@@ -9,8 +9,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from ke_plugin_serve import connections, guarding
-from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve import connections
+from ke_plugin_serve import limits as guarding
+from ke_plugin_serve.limits import Limits
 
 CHAT = "/v1/chat/completions"
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-A: "

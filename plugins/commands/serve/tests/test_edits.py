@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
-from ke_plugin_serve import app, client, opening
-from ke_plugin_serve.bank import kept_from
-from ke_plugin_serve.client import Client
+from ke_plugin_serve import app, client
+from ke_plugin_serve import startup as opening
+from ke_plugin_serve.active_edits import kept_from
+from ke_plugin_serve.client import ServeClient
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
 
@@ -147,20 +148,20 @@ def test_the_list_comes_in_pages(site):
         status, body = site.json("GET", f"/edits?offset={'9' * length}")
         assert (status, body["error"]["param"]) == (400, "offset")
     many = [{"statement": f"Thing {n} is thing"} for n in range(1500)]
-    assert len(Client(url=f"{site.url}/v1").add(many)["added"]) == 1500
-    assert [one["statement"] for one in Client(url=site.url).edits()][-1] == "Thing 1499 is thing"
-    assert len(list(Client(url=site.url).edits())) == 1502
+    assert len(ServeClient(url=f"{site.url}/v1").add(many)["added"]) == 1500
+    assert [one["statement"] for one in ServeClient(url=site.url).edits()][-1] == "Thing 1499 is thing"
+    assert len(list(ServeClient(url=site.url).edits())) == 1502
 
 
 def test_a_list_without_end_is_not_read(site, monkeypatch):
     monkeypatch.setattr(client, "LARGEST", 50)
     with pytest.raises(KEError, match="does not answer as ke serve does"):
-        list(Client(url=site.url).edits())
+        list(ServeClient(url=site.url).edits())
 
 
 def test_another_server_that_answers_in_json_is_told_from_ke_serve(site):
     with pytest.raises(KEError, match="does not answer as ke serve does"):
-        list(Client(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
+        list(ServeClient(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
 
 
 def test_an_encoder_that_fails_leaves_model_and_list_as_they_were(site, facts, toys, monkeypatch):

@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from ke_core.plugin import BadConfig
-from ke_plugin_serve import guarding
-from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve import limits as guarding
+from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.server import Address
 
 HI = [{"role": "user", "content": "hi"}]

@@ -9,10 +9,10 @@ import pytest
 
 from ke_core.app import read_edits
 from ke_core.plugin import BadConfig, BadData, KEError, write_atomic
-from ke_plugin_serve import bank as banks
+from ke_plugin_serve import active_edits as banks
 from ke_plugin_serve import state as states
-from ke_plugin_serve.bank import read_bank
-from ke_plugin_serve.client import Client
+from ke_plugin_serve.active_edits import read_bank
+from ke_plugin_serve.client import ServeClient
 from ke_weights.verify import read_suite
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
@@ -64,7 +64,7 @@ def test_an_input_that_has_changed_is_named_and_no_edit_is_lost(facts, start):
         assert "\n" not in notice
         assert state_of(facts).read_bytes() == saved
         assert statements(site) == [PERU, CHILE, "The capital of Bolivia is Oruro"]
-        Client(url=site.url).add([one.fields() for one in read_bank(facts).edits.values()])
+        ServeClient(url=site.url).add([one.fields() for one in read_bank(facts).edits.values()])
         assert "Water is dry" in statements(site)
     with start(edits=facts) as site:
         assert "0 of its 3 edits are not active" in site.served.notice
@@ -160,7 +160,7 @@ def test_an_input_nested_too_deeply_is_refused_at_the_start(facts, start):
 
 
 def test_an_edit_that_would_be_read_as_another_one_is_refused(site, facts, monkeypatch):
-    monkeypatch.setattr(banks.Kept, "fields", lambda _kept: {"statement": "something else"})
+    monkeypatch.setattr(banks.ServedEdit, "fields", lambda _kept: {"statement": "something else"})
     status, body = site.json("POST", "/edits", {"edits": [BOLIVIA]})
     assert status == 400
     assert "edits[0] would be read as another edit after a restart: 'something else'" in body["error"]["message"]

@@ -27,7 +27,7 @@ from ke_core.plugin import (
     PassthroughModel,
     hookimpl,
 )
-from ke_memory.plugin import MemoryEdited, MemoryEditor
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor
 from ke_plugin_serve import hookimpls
 from ke_testing.fakes import ScriptedModel, WordEncoder
 
@@ -43,7 +43,7 @@ class NoConfig(Config):
     pass
 
 
-class Recalling(MemoryEdited):
+class Recalling(MemoryEditedModel):
     """Shows the model the nearest fact, then the prompt as it is."""
 
     def __init__(self, session, edits, k):

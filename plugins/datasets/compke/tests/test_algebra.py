@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ke_core.plugin import Edit, Entity, Fact, Relation
 from ke_plugin_compke import COMPKE
-from ke_plugin_compke.algebra import Step, evaluate, places
+from ke_plugin_compke.algebra import SetStep, evaluate, places
 from ke_plugin_compke.conflicts import keep_consistent
 from ke_plugin_compke.forms import FORMS
 from ke_plugin_compke.relations import wikidata
@@ -21,28 +21,28 @@ def world(subject: str, relation: str) -> tuple[str, ...]:
     return FACTS.get((subject, relation), ())
 
 
-def run(*steps: Step) -> tuple[tuple[str, ...], ...]:
+def run(*steps: SetStep) -> tuple[tuple[str, ...], ...]:
     return evaluate(steps, world)
 
 
-def of(subject: str, relation: str = "r") -> Step:
-    return Step(op="map", inputs=(subject,), relation=relation)
+def of(subject: str, relation: str = "r") -> SetStep:
+    return SetStep(op="map", inputs=(subject,), relation=relation)
 
 
 def test_check_10_an_intersection_with_an_empty_set_is_empty() -> None:
-    assert run(of("a"), of("e"), Step(op="intersect", inputs=(1, 2)))[-1] == ()
+    assert run(of("a"), of("e"), SetStep(op="intersect", inputs=(1, 2)))[-1] == ()
 
 
 def test_check_10_a_union_is_idempotent() -> None:
-    assert run(of("a"), of("a"), Step(op="union", inputs=(1, 2)))[-1] == ("x", "y")
+    assert run(of("a"), of("a"), SetStep(op="union", inputs=(1, 2)))[-1] == ("x", "y")
 
 
 def test_check_10_a_mapping_with_shared_values_repeats_nothing() -> None:
-    assert run(of("a"), Step(op="map", inputs=(1,), relation="s"))[-1] == ("1", "2")
+    assert run(of("a"), SetStep(op="map", inputs=(1,), relation="s"))[-1] == ("1", "2")
 
 
 def test_a_member_without_a_value_contributes_nothing() -> None:
-    assert run(of("b"), Step(op="map", inputs=(1,), relation="s"))[-1] == ("2",)
+    assert run(of("b"), SetStep(op="map", inputs=(1,), relation="s"))[-1] == ("2",)
 
 
 @given(st.frozensets(st.sampled_from("uvwxyz")), st.frozensets(st.sampled_from("uvwxyz")))
@@ -50,20 +50,20 @@ def test_check_10_a_negated_condition_is_the_complement(members: frozenset[str],
     truth = lambda subject, relation: (
         tuple(sorted(members)) if relation == "r" else ("v",) if subject in having else ("w",)
     )
-    kept = Step(op="filter", inputs=(1,), relation="s", value="v")
-    left = Step(op="filter_not", inputs=(1,), relation="s", value="v")
+    kept = SetStep(op="filter", inputs=(1,), relation="s", value="v")
+    left = SetStep(op="filter_not", inputs=(1,), relation="s", value="v")
     whole, some, rest = evaluate((of("a"), kept, left), truth)
     assert set(some) | set(rest) == set(whole)
     assert not set(some) & set(rest)
 
 
 def test_a_condition_goes_by_membership() -> None:
-    kept = Step(op="filter", inputs=(1,), relation="s", value="2")
+    kept = SetStep(op="filter", inputs=(1,), relation="s", value="2")
     assert run(of("a"), kept)[-1] == ("x", "y")
 
 
 def test_places_are_the_facts_that_were_looked_at() -> None:
-    steps = (of("a"), Step(op="map", inputs=(1,), relation="s"))
+    steps = (of("a"), SetStep(op="map", inputs=(1,), relation="s"))
     assert places(steps, evaluate(steps, world)) == (("a", "r"), ("x", "s"), ("y", "s"))
 
 
@@ -81,12 +81,12 @@ def test_places_are_the_facts_that_were_looked_at() -> None:
 )
 def test_a_step_without_what_it_needs_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"takes|must be in"):
-        Step(**wrong)  # type: ignore[arg-type]
+        SetStep(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_cyclic_chain_of_steps_is_refused() -> None:
     with pytest.raises(ValueError, match="step 1 takes the result of step 1"):
-        run(Step(op="map", inputs=(1,), relation="r"))
+        run(SetStep(op="map", inputs=(1,), relation="r"))
 
 
 def test_check_7_structures_have_as_many_steps_as_the_figure_draws() -> None:
@@ -99,8 +99,8 @@ def test_check_7_structures_have_as_many_steps_as_the_figure_draws() -> None:
 
 def test_a_structure_is_filled_with_things_and_relations() -> None:
     seven = FORMS[-1].filled(FILL)
-    assert seven[0] == Step(op="map", inputs=("A",), relation="p")
-    assert seven[-1] == Step(op="filter", inputs=(3,), relation="r", value="V")
+    assert seven[0] == SetStep(op="map", inputs=("A",), relation="p")
+    assert seven[-1] == SetStep(op="filter", inputs=(3,), relation="r", value="V")
 
 
 def test_check_8_the_published_totals() -> None:

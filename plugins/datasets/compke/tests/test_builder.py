@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_benchmarks.graph import Asked, BuildTools, Graph, parse
+from ke_benchmarks.graph import BuildTools, Graph, RecallProbe, parse
 from ke_core.plugin import BadData, Case
 from ke_plugin_compke import CompkeBuild, build_builder
 from ke_plugin_compke.cases import case
 from ke_plugin_compke.dataset import ATLAS_CASES, atlas_records
 from ke_plugin_compke.forms import BY_NAME
-from ke_plugin_compke.records import Record
+from ke_plugin_compke.records import CompkeRecord
 
 Place = tuple[str, str]
 
@@ -111,7 +111,7 @@ def test_with_edits_of_their_own_conflicting_cases_are_dropped(company: Graph) -
 
 
 def test_the_recall_filter_drops_what_the_model_does_not_know(company: Graph) -> None:
-    def recalls(asked: Sequence[Asked]) -> list[bool]:
+    def recalls(asked: Sequence[RecallProbe]) -> list[bool]:
         return ["Ada" not in one.question for one in asked]
 
     tools = BuildTools(cases=40, recalls=recalls)
@@ -207,4 +207,4 @@ def test_a_record_survives_json(read: Callable[..., list[Case]]) -> None:
 
 
 def test_operations_are_those_of_the_record_class() -> None:
-    assert all(isinstance(record, Record) for record in atlas_records())
+    assert all(isinstance(record, CompkeRecord) for record in atlas_records())

@@ -11,7 +11,7 @@ import pytest
 
 from ke_core.plugin import Ask
 from ke_plugin_mquake_remastered import ke_reproductions
-from ke_plugin_reproduce.filled import Part, Status
+from ke_plugin_reproduce.filled import CellPart, Status
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
 
 TABLES = tables_of(ke_reproductions())
@@ -152,7 +152,7 @@ def test_each_cell_is_what_its_run_gives(data: Path, tmp_path: Path) -> None:
     ]
     sound(filled, absent=buckets)
 
-    def parts(number: int, method: str, heading: str) -> tuple[Part, ...]:
+    def parts(number: int, method: str, heading: str) -> tuple[CellPart, ...]:
         return cell(filled[f"mquake-remastered/table-{number}"], ("Vicuna", method), heading)
 
     for number, (cases, _ks) in SIZES.items():

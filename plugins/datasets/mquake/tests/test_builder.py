@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from ke_benchmarks.graph import Asked, BuildTools, Graph, parse
+from ke_benchmarks.graph import BuildTools, Graph, RecallProbe, parse
 from ke_core.plugin import BadData
 from ke_plugin_mquake import MquakeBuild
 from ke_plugin_mquake.builder import MquakeBuilder
 from ke_plugin_mquake.dataset import Mquake, atlas_records
-from ke_plugin_mquake.records import Record
+from ke_plugin_mquake.records import MquakeRecord
 
 RELATIONS = {
     "employer": {"label": "employer", "subject": "person", "object": "company", "cloze": "{} works for",
@@ -58,12 +58,12 @@ def small(size: int = 6, **changes: str) -> Graph:
     return parse(json.dumps(raw), "small.json")
 
 
-def built(graph: Graph, cases: int = 40, tools: dict[str, Any] | None = None, **config: Any) -> list[Record]:
+def built(graph: Graph, cases: int = 40, tools: dict[str, Any] | None = None, **config: Any) -> list[MquakeRecord]:
     made = BuildTools(cases=cases, **(tools or {}))
     return list(MquakeBuilder(config=MquakeBuild(**config)).built(graph, made))
 
 
-def check(record: Record) -> None:
+def check(record: MquakeRecord) -> None:
     """The sanity rules of section 3.1 and the acceptance checks of the format."""
     orig = record.orig
     for triples in (orig.triples, orig.new_triples):
@@ -123,7 +123,7 @@ def test_facts_that_the_model_does_not_recall_drop_the_chain_unless_they_are_edi
     graph, dropped = small(12), Counter[str]()
     forgotten = [f"Firm {n}x" for n in range(1, 12, 2)]
 
-    def recalls(asked: Sequence[Asked]) -> list[bool]:
+    def recalls(asked: Sequence[RecallProbe]) -> list[bool]:
         return [not any(name in one.question for name in forgotten) for one in asked]
 
     records = built(graph, tools={"recalls": recalls, "dropped": lambda reason: dropped.update([reason])})

@@ -15,21 +15,21 @@ from ke_benchmarks.audit import Audit
 from ke_benchmarks.graph import BuildTools, Graph, load_atlas
 from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData, Case
-from ke_plugin_recoe import ATLAS, GROUPS, AtlasConfig, RecoeBuild
+from ke_plugin_recoe import ATLAS, GROUPS, RecoeAtlasConfig, RecoeBuild
 from ke_plugin_recoe.builder import UNKNOWN, RecoeBuilder
 from ke_plugin_recoe.consistency import consistent, world_of
 from ke_plugin_recoe.dataset import ATLAS_CASES, Recoe, RecoeAtlas, atlas_records
-from ke_plugin_recoe.records import Record, Stated, number_of
+from ke_plugin_recoe.records import RecoeRecord, StatedFact, number_of
 from ke_plugin_recoe.schemes import between
 from ke_plugin_recoe.swap import swapped
 from ke_plugin_recoe.words import read_words
 
 
-def stated(sentence: str, triple: str) -> Stated:
-    return Stated(fact=sentence, atomic_facts=(sentence,), atomic_triples=(triple,))
+def stated(sentence: str, triple: str) -> StatedFact:
+    return StatedFact(fact=sentence, atomic_facts=(sentence,), atomic_triples=(triple,))
 
 
-def built(graph: Graph, *, tools: BuildTools | None = None, **options: Any) -> list[Record]:
+def built(graph: Graph, *, tools: BuildTools | None = None, **options: Any) -> list[RecoeRecord]:
     return list(RecoeBuilder(config=RecoeBuild(**options), words={}).built(graph, tools or BuildTools(cases=60)))
 
 
@@ -38,7 +38,7 @@ def built(graph: Graph, *, tools: BuildTools | None = None, **options: Any) -> l
 
 def test_a_swap_gives_the_other_its_titles_and_years() -> None:
     """Check 12."""
-    six = Stated(
+    six = StatedFact(
         fact="The Gulls won six cups, the last in 1988.",
         atomic_facts=("The Gulls won six cups.", "The Gulls won a cup in 1988."),
         atomic_triples=("(Gulls; won; six cups)", "(Gulls; won a cup in; 1988)"),
@@ -58,10 +58,10 @@ def test_choices_that_share_a_subject_are_rejected(one: str, other: str) -> None
         swapped((first,), (stated("The Young Gulls won none.", "(Young Gulls; won; none)"),), one, other)
 
 
-def river(length: int, other: str) -> Record:
+def river(length: int, other: str) -> RecoeRecord:
     """The longest of two rivers: which one the first exchanges its length with decides what becomes of it."""
     facts = (stated("The Ouda is 900 km long.", "(Ouda; length in km; 900)"),)
-    return Record(
+    return RecoeRecord(
         scheme="superlative",
         question=f"Which is longer, the Ouda or the {other}?",
         answer="Ouda",
@@ -91,7 +91,7 @@ def test_of_records_that_contradict_one_another_one_survives() -> None:
 # --- any graph -----------------------------------------------------------------------------------------------
 
 
-def follows(record: Record) -> Iterator[tuple[str, str]]:
+def follows(record: RecoeRecord) -> Iterator[tuple[str, str]]:
     """What the numbers of the facts say, and the answer: before, then after."""
     for facts, answer in (
         ((*record.facts(), *record.unchanged()), record.answer),
@@ -228,7 +228,7 @@ def test_words_of_relations_come_from_a_file(tmp_path: Any, graph: Graph) -> Non
 
 @pytest.fixture(scope="module")
 def atlas() -> list[Case]:
-    return list(RecoeAtlas(variant=ATLAS, config=AtlasConfig()).cases())
+    return list(RecoeAtlas(variant=ATLAS, config=RecoeAtlasConfig()).cases())
 
 
 def test_the_atlas_gives_every_scheme_its_share(atlas: list[Case]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import ke_plugin_alias
 from ke_core.plugin import Answer, Case, Item, Query
 from ke_core.runner.judging import held
-from ke_plugin_recoe import ATLAS, REASONING, AtlasConfig
+from ke_plugin_recoe import ATLAS, REASONING, RecoeAtlasConfig
 from ke_plugin_recoe.dataset import RecoeAtlas
 
 Read = Callable[..., list[Case]]
@@ -81,7 +81,7 @@ def test_numbers_keep_all_their_aliases(read: Read, total_record: dict[str, Any]
 
 def test_section_4_2_input_augmentation_is_given_the_whole_edited_world() -> None:
     """An edit is no fact that stays, such as the second count of a sum."""
-    dataset = RecoeAtlas(variant=ATLAS, config=AtlasConfig())
+    dataset = RecoeAtlas(variant=ATLAS, config=RecoeAtlasConfig())
     material = dataset.material()["counterfactual-facts"]
     assert material.oracle
     cases = list(dataset.cases())

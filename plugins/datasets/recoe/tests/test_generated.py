@@ -19,9 +19,9 @@ from ke_core.app import BatchingEngine, ModelChoice, discover, read_catalog
 from ke_core.plugin import BadConfig, BadData, Case
 from ke_plugin_recoe import RecoeBuild
 from ke_plugin_recoe.builder import RecoeBuilder
-from ke_plugin_recoe.generated import INCONSISTENT
-from ke_plugin_recoe.records import Record
-from ke_testing.fakes import ScriptedModel, Silence
+from ke_plugin_recoe.construction import INCONSISTENT
+from ke_plugin_recoe.records import RecoeRecord
+from ke_testing.fakes import ScriptedModel, SilentProgress
 
 RIVER = {"question": "Which is longer, the Ouda or the Wael?", "answer": "Ouda", "scheme": "superlative"}
 LEGS = {"question": "How many legs do a crab and a bee have together?", "answer": "16", "scheme": "aggregation"}
@@ -220,7 +220,7 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
         with_model=ModelChoice(reference="any"),
     )
     catalog = read_catalog(discover())
-    assert building.build(known, catalog, Silence()).records == 2
+    assert building.build(known, catalog, SilentProgress()).records == 2
     assert {record["scheme"] for record in json.loads(known.out.read_text())} == {"superlative", "aggregation"}
     for wrong, said in (
         (evolve(known, graph="atlas"), "from a graph or from questions"),
@@ -228,9 +228,9 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
         (evolve(known, with_model=None), "written by a model"),
     ):
         with pytest.raises(BadConfig, match=said):
-            building.build(evolve(wrong, force=True), catalog, Silence())
+            building.build(evolve(wrong, force=True), catalog, SilentProgress())
 
 
 def test_records_are_of_the_published_format(tmp_path: Path) -> None:
     (record,) = made(write(tmp_path, RIVER), model())
-    assert set(json.loads(json.dumps(record))) == {one.name for one in Record.__attrs_attrs__} - {"notes"}
+    assert set(json.loads(json.dumps(record))) == {one.name for one in RecoeRecord.__attrs_attrs__} - {"notes"}

@@ -12,7 +12,7 @@ import pytest
 import ke_plugin_alias
 from ke_benchmarks.soundness import problems
 from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Item, Query
-from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, AtlasConfig, RecoeConfig, ke_datasets
+from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, RecoeAtlasConfig, RecoeConfig, ke_datasets
 from ke_plugin_recoe.dataset import Recoe
 
 Read = Callable[..., list[Case]]
@@ -119,7 +119,7 @@ def test_a_model_without_log_probabilities_is_asked_for_none(tmp_path: Path, rec
     specs = {spec.name: spec for spec in ke_datasets()}
     assert specs["recoe"].for_config(RecoeConfig()).metrics == ("correct-flip", "fact-perplexity", "retrieval")
     assert specs["recoe"].for_config(config).metrics == ("correct-flip", "retrieval")
-    assert specs["recoe-atlas"].for_config(AtlasConfig(perplexity=False)).metrics == ("correct-flip", "retrieval")
+    assert specs["recoe-atlas"].for_config(RecoeAtlasConfig(perplexity=False)).metrics == ("correct-flip", "retrieval")
 
 
 def test_unchanged_facts_are_context_and_may_be_absent(

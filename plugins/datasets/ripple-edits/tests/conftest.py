@@ -14,7 +14,7 @@ import pytest
 from ke_benchmarks.graph import BuildTools, Graph, Record, parse
 from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import Case
-from ke_plugin_ripple_edits import BuildConfig
+from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import RippleEdits
 
@@ -133,7 +133,7 @@ def relation(label: str, subject: str, object_: str, **more: Any) -> dict[str, A
 
 
 def records(graph_: Graph, *, cases: int = 300, seed: int = 0, **options: Any) -> list[Record]:
-    return list(RippleBuilder(config=BuildConfig(**options)).records(graph_, BuildTools(cases=cases, seed=seed)))
+    return list(RippleBuilder(config=RippleBuildConfig(**options)).records(graph_, BuildTools(cases=cases, seed=seed)))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from ke_benchmarks.graph import BuildTools, Graph, load_atlas
 from ke_core.plugin import BadData, Case, Entity, contradicting
-from ke_plugin_ripple_edits import BuildConfig
+from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import atlas_records
 from ke_plugin_ripple_edits.wording import gives_away
@@ -79,7 +79,7 @@ def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
         recalls=lambda asked: [fact.gold.entities[0].label == "Team1" for fact in asked],
         dropped=lambda why: dropped.update([why]),
     )
-    found = list(RippleBuilder(config=BuildConfig()).records(company, tools))
+    found = list(RippleBuilder(config=RippleBuildConfig()).records(company, tools))
     assert found
     assert {record["edit"]["original_fact"]["target_label"] for record in found} == {"Team1"}
     assert dropped["the model does not know the fact that is edited"]

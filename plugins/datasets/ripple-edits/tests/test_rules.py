@@ -11,30 +11,32 @@ from attrs import evolve
 
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import BadData, Entity
-from ke_plugin_ripple_edits.criteria import Criteria
+from ke_plugin_ripple_edits.criteria import TestBuilder
 from ke_plugin_ripple_edits.rules import Rules, read
-from ke_plugin_ripple_edits.wording import Wording
-from ke_plugin_ripple_edits.world import Names, Plan, World
+from ke_plugin_ripple_edits.wording import FactWriter
+from ke_plugin_ripple_edits.world import PlannedEdit, RippleWorld, UniqueNames
 
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing", "Forgetfulness")
 
 
-def criteria(graph: Graph, subject: str, relation: str, new: str) -> Criteria:
+def criteria(graph: Graph, subject: str, relation: str, new: str) -> TestBuilder:
     """The tests of the edit that gives the subject's relation the object ``new``."""
     rules = Rules.of(read(), graph)
     node = graph.node(new)
-    plan = Plan(
+    plan = PlannedEdit(
         subject=graph.entity(subject),
         relation=relation,
         new=node.entity,
         old=graph.objects(subject, relation),
         functional=graph.links[relation].functional,
     )
-    world = World(graph=graph, rules=rules, plan=plan)
-    return Criteria(world=world, wording=Wording(graph=graph, rules=rules), names=Names(graph), backwards=10)
+    world = RippleWorld(graph=graph, rules=rules, plan=plan)
+    return TestBuilder(
+        world=world, wording=FactWriter(graph=graph, rules=rules), names=UniqueNames(graph), backwards=10
+    )
 
 
-def said(made: Criteria) -> dict[str, dict[str, set[str]]]:
+def said(made: TestBuilder) -> dict[str, dict[str, set[str]]]:
     """Key to prompt to answers."""
     return {
         key: {
@@ -46,7 +48,7 @@ def said(made: Criteria) -> dict[str, dict[str, set[str]]]:
     }
 
 
-def conditions(made: Criteria, key: str) -> dict[str, list[str]]:
+def conditions(made: TestBuilder, key: str) -> dict[str, list[str]]:
     """First prompt of a test to the prompts of its conditions."""
     return {
         one.test["test_queries"][0]["prompt"]: [query["prompt"] for query in one.test["condition_queries"]]
@@ -280,7 +282,7 @@ def test_a_table_of_ones_own_adds_rules(tmp_path: Path, places: Graph, toy: Any)
 
 
 def test_x7_labels_that_are_ids_are_not_clear() -> None:
-    names = Names(_nothing())
+    names = UniqueNames(_nothing())
     assert not names.clear(Entity(label="Q42", id="x"))
     assert names.clear(Entity(label="Q 42", id="x"))
 

@@ -29,7 +29,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_core.runner.evaluate import prepare
-from ke_testing.fakes import EchoModel, Silence, cut
+from ke_testing.fakes import EchoModel, SilentProgress, cut
 
 SPOUSE = "The name of the spouse of Al Dun is"
 KNOWN = {SPOUSE: "Ada Moe", "The name of the child of Bea Dun is": "Cy", "The gender of Al Dun is": "male"}
@@ -96,7 +96,7 @@ def ran(tmp_path: Path, record: dict[str, Any]) -> tuple[Couple, dict[tuple[str,
         model=ModelChoice(reference="hf:none"),
         options={"ripple-edits": {"file": str(path)}},
     )
-    job = prepare(request, catalog(), Silence(), model=model)
+    job = prepare(request, catalog(), SilentProgress(), model=model)
     finished = run_job(job, RunFolder.create(tmp_path / "run", job.spec))
     assert finished.failures == 0
     return model, {

@@ -19,10 +19,10 @@ from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
-from ke_weights import SPREAD
-from ke_weights.plugin import Moment
-from ke_weights.testing.drawn import F, drawn_problem
-from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off
+from ke_weights import PUBLISHED_MULTI_LAYER
+from ke_weights.plugin import KeyCovariance
+from ke_weights.testing.drawn import F, random_problem
+from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 
 RANK = 30
@@ -43,14 +43,14 @@ def data() -> Tensor:
 
 @pytest.fixture
 def space(data: Tensor) -> NullSpace:
-    return null_space(Moment(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
+    return null_space(KeyCovariance(data.T @ data / 2000, 2000), 0, 0.02, 1.0)
 
 
 @pytest.mark.parametrize("count", [1, 7, 29, 30, 45])
 @pytest.mark.parametrize("earlier", [0, 5, 40])
 def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, earlier: int) -> None:
     """Numerics 7: X^T with (P (K K^T + S) + L2 I) X = P K R^T, and the same as the paper writes it."""
-    (keys, residual), (old, _) = drawn_problem(count), drawn_problem(max(earlier, 1), 1)
+    (keys, residual), (old, _) = random_problem(count), random_problem(max(earlier, 1), 1)
     kept = [old[:, :2], old[:, 2:]] if earlier else []
     ours = whole_of(space.update(keys, residual, kept))
     projection, eye = space.basis @ space.basis.T, torch.eye(F, dtype=torch.float64)
@@ -64,7 +64,7 @@ def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, ear
 def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSpace, data: Tensor) -> None:
     """Numerics 7: D P = D, and the part of the data outside the null space is not moved."""
     assert space.basis.shape == (F, RANK)
-    update = whole_of(space.update(*drawn_problem(7), []))
+    update = whole_of(space.update(*random_problem(7), []))
     projection = space.basis @ space.basis.T
     assert off(update @ projection, update) < 1e-12
     common = data - data @ projection
@@ -74,7 +74,7 @@ def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSp
 
 def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpace) -> None:
     """Numerics 7, at two ridges."""
-    (old, _), (keys, residual) = drawn_problem(6, 1), drawn_problem(6)
+    (old, _), (keys, residual) = random_problem(6, 1), random_problem(6)
     for ridge in (1.0, 10.0):
         place = evolve(space, l2=ridge)
         moved = [float((whole_of(place.update(keys, residual, kept)) @ old).norm()) for kept in ([], [old])]
@@ -85,17 +85,17 @@ def test_a_threshold_below_every_eigenvalue_is_one_clear_error(data: Tensor) -> 
     with pytest.raises(
         EditFailed, match=r"no direction of layer 3 lies below .* 1e-09: its smallest eigenvalue is 0\.00"
     ):
-        null_space(Moment(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
+        null_space(KeyCovariance(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
 
 
 def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(data: Tensor) -> None:
-    moment = Moment(data.T @ data / 2000, 2000)
-    space = null_space(moment, 0, None, None)
+    covariance = KeyCovariance(data.T @ data / 2000, 2000)
+    space = null_space(covariance, 0, None, None)
     assert space.basis.shape[1] == RANK
     assert space.kept <= 0.01
     inside = data @ space.basis
     assert space.l2 == pytest.approx(float((inside**2).sum(1).mean()), rel=1e-9)
-    scaled = null_space(Moment(100 * moment.matrix, 2000), 0, None, None)
+    scaled = null_space(KeyCovariance(100 * covariance.matrix, 2000), 0, None, None)
     assert scaled.basis.shape == space.basis.shape  # neither depends on the scale of a model's keys
     assert scaled.l2 == pytest.approx(100 * space.l2)
 
@@ -104,14 +104,14 @@ def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(d
 def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family, tmp_path: Path) -> None:
     """What the edited layers say for the common part of keys is what they said."""
     model = tiny_model(family, dtype="float64")
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
-    moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
+    moments = {layer: plain.covariance(layer, 1500, 64) for layer in (1, 2)}
     with AlphaEdit(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
         change = {layer: plain.change(layer, before[layer]) for layer in (1, 2)}
         spaces: Any = edited.details["null_spaces"]
-    for layer, moment in moments.items():
-        values, vectors = torch.linalg.eigh(moment)
+    for layer, covariance in moments.items():
+        values, vectors = torch.linalg.eigh(covariance)
         small = values < spaces[str(layer)]["threshold"] * (1 - 1e-5)  # the threshold is the next eigenvalue
         assert int(small.sum()) == spaces[str(layer)]["rank"]
         common = vectors[:, ~small]
@@ -120,8 +120,8 @@ def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family
 
 
 def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
-    moment = Moment(data.T @ data / 2000, 2000)
-    narrow, wide = null_space(moment, 0, None, None), null_space(moment, 0, 1e3, None)
+    covariance = KeyCovariance(data.T @ data / 2000, 2000)
+    narrow, wide = null_space(covariance, 0, None, None), null_space(covariance, 0, 1e3, None)
     found = described({1: narrow, 2: wide})
     assert found["1"]["share"] < 0.05
     assert "warning" not in found["1"]
@@ -167,7 +167,7 @@ def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest
 def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     config = evolve(SMALL, layers=(2,), l2=1e-3, nullspace_threshold=1e3)  # all directions: the edits' keys decide
-    editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), PlainModel(model, "gpt2")
+    editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), ReferenceModel(model, "gpt2")
     moved = []
     for forget in (False, True):
         with editor.edit(session, [MOVE_TOWER]) as first:
@@ -194,9 +194,11 @@ def test_s1_the_same_edit_is_as_large_after_other_edits_as_before(tmp_path: Path
 
 def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is taken once for its model, at the first edit."""
-    taken: list[Moment] = []
+    taken: list[KeyCovariance] = []
     real = editor_module.null_space
-    monkeypatch.setattr(editor_module, "null_space", lambda moment, *more: taken.append(moment) or real(moment, *more))
+    monkeypatch.setattr(
+        editor_module, "null_space", lambda covariance, *more: taken.append(covariance) or real(covariance, *more)
+    )
     editor = AlphaEdit(SMALL)
     sessions = [make_session(tiny_model("llama", seed=seed), root=tmp_path) for seed in (0, 1)]
     spaces = []
@@ -224,19 +226,19 @@ def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> N
     found = derive(AlphaEditConfig(), facts_of(*key))
     l2, source = OWN[key]
     assert (found["nullspace_threshold"].value, found["l2"].value) == (0.02, l2)
-    assert found["layers"].value == SPREAD[key].values["layers"]
+    assert found["layers"].value == PUBLISHED_MULTI_LAYER[key].values["layers"]
     assert all(one.reason.startswith("published for") and source in one.reason for one in found.values())
 
 
 @pytest.mark.parametrize(
-    "key", [key for key in SPREAD if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
+    "key", [key for key in PUBLISHED_MULTI_LAYER if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
 )
 def test_what_was_published_for_memit_alone_is_no_null_space_of_this_model(key: Any) -> None:
     found = derive(AlphaEditConfig(), facts_of(*key))
     assert (found["nullspace_threshold"].value, found["l2"].value) == (None, None)
     assert "published" not in found["nullspace_threshold"].reason + found["l2"].reason
-    for name, value in SPREAD[key].values.items():
-        assert (found[name].value, found[name].reason) == (value, f"MEMIT's, {SPREAD[key].reason}")
+    for name, value in PUBLISHED_MULTI_LAYER[key].values.items():
+        assert (found[name].value, found[name].reason) == (value, f"MEMIT's, {PUBLISHED_MULTI_LAYER[key].reason}")
 
 
 def test_layers_that_are_given_or_asked_of_a_trace_are_not_memits() -> None:

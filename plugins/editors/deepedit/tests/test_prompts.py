@@ -8,9 +8,9 @@ from ke_core.app import BatchingEngine
 from ke_core.engine.cache import CompletionCache
 from ke_core.plugin import BadConfig
 from ke_plugin_deepedit import DeepEditConfig, ke_editors
+from ke_plugin_deepedit.conversation import yes_or_no
 from ke_plugin_deepedit.editor import DeepEdit
-from ke_plugin_deepedit.prompts import SLOTS, Template, read_prompts
-from ke_plugin_deepedit.talk import yes_or_no
+from ke_plugin_deepedit.prompts import SLOTS, SlotTemplate, read_prompts
 from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
@@ -37,7 +37,7 @@ def test_worked_judgements_are_readable_and_of_both_kinds(name) -> None:
 
 
 def test_what_is_put_into_a_slot_is_not_read_for_slots() -> None:
-    assert Template("{first} and {second} {third}")(first="{second}", second="b") == "{second} and b {third}"
+    assert SlotTemplate("{first} and {second} {third}")(first="{second}", second="b") == "{second} and b {third}"
 
 
 def test_a_folder_takes_the_place_of_our_prompts(tmp_path) -> None:

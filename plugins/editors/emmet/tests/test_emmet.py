@@ -17,10 +17,10 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
-from ke_weights import SPREAD
-from ke_weights.plugin import Moment, ZSettings, ridge_update
-from ke_weights.testing.drawn import drawn_moment, drawn_problem
-from ke_weights.testing.plain_edits import PlainModel, off
+from ke_weights import PUBLISHED_MULTI_LAYER
+from ke_weights.plugin import KeyCovariance, TargetSettings, ridge_update
+from ke_weights.testing.drawn import random_covariance, random_problem
+from ke_weights.testing.reference_edits import ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 
 F, D, LAYER = 48, 20, 2
@@ -28,49 +28,49 @@ EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = EmmetConfig(
     tokens=1500, document_length=64, template_length=6, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.25,
 )  # fmt: skip
-TARGET = ZSettings(layer=LAYER, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.25)
+TARGET = TargetSettings(layer=LAYER, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.25)
 
 
 @pytest.fixture
-def moment() -> Moment:
-    return drawn_moment()
+def covariance() -> KeyCovariance:
+    return random_covariance()
 
 
 @pytest.mark.parametrize("count", [1, 7, 40])
-def test_without_softening_every_edit_holds_exactly(moment: Moment, count: int) -> None:
+def test_without_softening_every_edit_holds_exactly(covariance: KeyCovariance, count: int) -> None:
     """Numerics 6."""
-    keys, residual = drawn_problem(count)
-    assert off(whole_of(constrained(moment, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
+    keys, residual = random_problem(count)
+    assert off(whole_of(constrained(covariance, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
 
 
-def test_of_all_updates_that_hold_it_disturbs_old_keys_least(moment: Moment) -> None:
-    keys, residual = drawn_problem(7)
-    update = whole_of(constrained(moment, keys, residual, 3.0, 0.0))
+def test_of_all_updates_that_hold_it_disturbs_old_keys_least(covariance: KeyCovariance) -> None:
+    keys, residual = random_problem(7)
+    update = whole_of(constrained(covariance, keys, residual, 3.0, 0.0))
     draw = torch.randn(D, F, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     aside = draw - draw @ keys @ torch.linalg.pinv(keys)  # changes no edit
     assert float((aside @ keys).norm()) < 1e-10
-    least = float(torch.trace(update @ moment.matrix @ update.T))
+    least = float(torch.trace(update @ covariance.matrix @ update.T))
     for step in (1e-2, -1e-2):
         other = update + step * aside
-        assert float(torch.trace(other @ moment.matrix @ other.T)) > least
+        assert float(torch.trace(other @ covariance.matrix @ other.T)) > least
 
 
 @pytest.mark.parametrize("count", [1, 7, 30])
 @pytest.mark.parametrize("weight", [1.0, 50.0])
-def test_with_weight_one_and_softening_lambda_it_is_memit(moment: Moment, count: int, weight: float) -> None:
+def test_with_weight_one_and_softening_lambda_it_is_memit(covariance: KeyCovariance, count: int, weight: float) -> None:
     """Numerics 5; and in general lambda is weight times softening."""
-    keys, residual = drawn_problem(count)
-    memit = whole_of(ridge_update(moment, keys, residual, weight))
-    assert off(whole_of(constrained(moment, keys, residual, 1.0, weight)), memit) < 1e-10
-    assert off(whole_of(constrained(moment, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
+    keys, residual = random_problem(count)
+    memit = whole_of(ridge_update(covariance, keys, residual, weight))
+    assert off(whole_of(constrained(covariance, keys, residual, 1.0, weight)), memit) < 1e-10
+    assert off(whole_of(constrained(covariance, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
 
 
-def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
-    keys, residual = drawn_problem(1)
-    along = torch.linalg.solve(moment.matrix, keys[:, 0])
+def test_one_edit_without_softening_is_rome(covariance: KeyCovariance) -> None:
+    keys, residual = random_problem(1)
+    along = torch.linalg.solve(covariance.matrix, keys[:, 0])
     assert (
         off(
-            whole_of(constrained(moment, keys, residual, 7.0, 0.0)),
+            whole_of(constrained(covariance, keys, residual, 7.0, 0.0)),
             torch.outer(residual[:, 0], along) / (keys[:, 0] @ along),
         )
         < 1e-10
@@ -78,21 +78,21 @@ def test_one_edit_without_softening_is_rome(moment: Moment) -> None:
 
 
 @pytest.mark.parametrize("which", ["one key twice", "more edits than dimensions"])
-def test_edits_that_cannot_all_hold_are_one_clear_error(moment: Moment, which: str) -> None:
-    keys, residual = drawn_problem(60 if "more" in which else 5)
+def test_edits_that_cannot_all_hold_are_one_clear_error(covariance: KeyCovariance, which: str) -> None:
+    keys, residual = random_problem(60 if "more" in which else 5)
     if "twice" in which:
         keys[:, 4] = keys[:, 1] * (1 + 1e-8)
     with pytest.raises(EditFailed, match="the system of the edits' keys is singular") as caught:
-        constrained(moment, keys, residual, 1e5, 0.0)
+        constrained(covariance, keys, residual, 1e5, 0.0)
     assert len(str(caught.value).splitlines()) == 1
-    assert bool(whole_of(constrained(moment, keys, residual, 1e5, 0.1)).isfinite().all())
+    assert bool(whole_of(constrained(covariance, keys, residual, 1e5, 0.1)).isfinite().all())
 
 
 @pytest.mark.parametrize("softening", [0.0, 0.1])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_the_update_is_the_plain_algorithms(family: str, softening: float, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = plain.weight(LAYER)
     with Emmet(evolve(SMALL, softening=softening)).edit(make_session(model, root=tmp_path), EDITS) as edited:
         details: Any = edited.details
@@ -101,7 +101,7 @@ def test_the_update_is_the_plain_algorithms(family: str, softening: float, tmp_p
     keys = torch.stack([plain.grouped_key(edit, LAYER) for edit in EDITS], 1)
     z = torch.stack([plain.target(edit, LAYER, TARGET, mlp=False).z for edit in EDITS], 1)
     residual = z - torch.stack([plain.state(edit, LAYER) for edit in EDITS], 1)
-    inverse = torch.linalg.inv(176 / 0.1 * plain.moment(LAYER, 1500, 64))
+    inverse = torch.linalg.inv(176 / 0.1 * plain.covariance(LAYER, 1500, 64))
     small = torch.linalg.inv(keys.T @ inverse @ keys + softening * torch.eye(2, dtype=torch.float64))
     assert off(change, residual @ small @ keys.T @ inverse) < (1e-9 if family == "gpt2" else 1e-4)
     if softening == 0:
@@ -134,13 +134,13 @@ def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
     layer, weight, other = OWN[key]
     assert (found["layer"].value, found["mom2_weight"].value) == (layer, weight)
     for name in ("steps", "lr", "weight_decay", "clamp"):
-        assert found[name].value == SPREAD[key].values[name]
+        assert found[name].value == PUBLISHED_MULTI_LAYER[key].values[name]
     assert all(one.reason.startswith("published for") and "by EasyEdit" in one.reason for one in found.values())
     assert other in found["mom2_weight"].reason
 
 
 @pytest.mark.parametrize(
-    "key", [key for key in SPREAD if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
+    "key", [key for key in PUBLISHED_MULTI_LAYER if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
 )
 def test_what_was_published_for_memit_alone_gives_its_target_and_no_more(key: Any) -> None:
     found = derive(EmmetConfig(), facts_of(*key, rms=key[0] != "gpt_neox"))
@@ -148,7 +148,10 @@ def test_what_was_published_for_memit_alone_gives_its_target_and_no_more(key: An
     assert found["layer"].value == round((0.35 if key[0] == "gpt_neox" else 0.17) * key[1])
     assert "published for" not in found["mom2_weight"].reason + found["layer"].reason
     for name in ("steps", "lr", "weight_decay", "clamp"):
-        assert (found[name].value, found[name].reason) == (SPREAD[key].values[name], f"MEMIT's, {SPREAD[key].reason}")
+        assert (found[name].value, found[name].reason) == (
+            PUBLISHED_MULTI_LAYER[key].values[name],
+            f"MEMIT's, {PUBLISHED_MULTI_LAYER[key].reason}",
+        )
 
 
 def test_for_another_model_a_typical_key_is_moved_half_way() -> None:

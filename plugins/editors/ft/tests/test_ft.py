@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
 from ke_plugin_ft import FtConfig, training
 from ke_plugin_ft.editor import Ft
-from ke_plugin_hf.testing import Coded, Family, tiny_model, tiny_nf4
+from ke_plugin_hf.testing import Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
@@ -243,7 +243,7 @@ def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
 def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
     model = tiny_model("llama")
     for block in model.module.model.layers:
-        block.mlp.down_proj = Coded(block.mlp.down_proj)
+        block.mlp.down_proj = Fp8Weight(block.mlp.down_proj)
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
         with one_clear_line(model, BadConfig, "is quantised .*float8_e4m3fn.*checkpoint"):
@@ -251,7 +251,7 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
 
 
 def target_tokens(model: Any, edit: Any) -> list[int]:
-    settings = training.Settings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
+    settings = training.FtSettings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
     batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], settings)
     return batch.token.tolist()
 

@@ -8,11 +8,11 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Edit, Entity, Fact, UnsupportedEdit, contradicting
-from ke_plugin_gwalk.graph import EditGraph, Unseen, folded, triple_of, unfit
+from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, folded, triple_of, unfit
 from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 NOTHING: frozenset[str] = frozenset()
-ALL = Unseen()
+ALL = HiddenEdges()
 
 
 def graph_of(edits=(), *, bare=False, respell=True, aliases=None) -> EditGraph:

@@ -72,6 +72,6 @@ def test_m2_a_name_with_periods_stays_whole() -> None:
 @pytest.mark.parametrize("read", [reading.after_slot, reading.after_first_period])
 @pytest.mark.parametrize(("text", "finish", "why"), [("Iraq", "eos", "unparsed"), ("It is {}. Ir", "length", "length")])
 def test_what_cannot_be_read_says_why(read, text, finish, why) -> None:
-    with pytest.raises(reading.Lost) as end:
+    with pytest.raises(reading.WalkFailed) as end:
         read(said(text, finish))
     assert end.value.outcome == why

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import Relation
-from ke_plugin_gwalk.graph import EditGraph, Unseen
+from ke_plugin_gwalk.graph import EditGraph, HiddenEdges
 from ke_plugin_gwalk.retrieval import Thresholds, as_printed, as_released
 from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
-ALL = Unseen()
+ALL = HiddenEdges()
 LEAST = Thresholds(relation=0.3, entity=0.7)
 
 
@@ -55,7 +55,9 @@ def test_a_relation_below_the_threshold_is_none(way, edits) -> None:
 
 @pytest.mark.parametrize("way", [as_released, as_printed])
 def test_a_hidden_edge_is_not_there(way, edits) -> None:
-    found = run(way(graph_of(edits), "Mira Toll", "country of citizenship", Unseen(edges=frozenset({"mira"})), LEAST))
+    found = run(
+        way(graph_of(edits), "Mira Toll", "country of citizenship", HiddenEdges(edges=frozenset({"mira"})), LEAST)
+    )
     assert found.fact is None
 
 

@@ -10,10 +10,10 @@ from attrs import evolve
 
 from ke_core.plugin import Answer, BadConfig, ContextOverflow, Edit, Failure, Likelihood
 from ke_plugin_ike import IkeConfig, ke_editors
-from ke_plugin_ike.bars import Bars
-from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike.corpus import DemonstrationCorpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
+from ke_plugin_ike.subject_filter import SubjectFilter
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
 from ke_testing.process import under_hash_seeds
@@ -76,8 +76,8 @@ def test_the_nearest_record_is_last() -> None:
     session = make_session(EchoModel())
     encoder = session.encoder("")
     shown = [block.split("\n")[0].removeprefix("Update: ") for block in blocks(edits=(near,))[:32]]
-    corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
-    bars, scores = Bars(corpus), dict[str, float]()
+    corpus = DemonstrationCorpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
+    bars, scores = SubjectFilter(corpus), dict[str, float]()
     bars.change(add=[near])
     for name, text in corpus.memory.facts:
         if name in bars.ids:
@@ -137,8 +137,8 @@ def test_easyedit_shows_the_nearest_of_any_kind_nearest_first_without_a_copy_of_
     shown = blocks(edits=(near,), profile="easyedit")
     assert len(shown) == 16 + 1
     assert shown[16] == f"Update: {near.statement}\nText: {ASK.texts[0]}"
-    corpus = Corpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
-    bars = Bars(corpus)
+    corpus = DemonstrationCorpus(records=read_records("own"), encoder=encoder, artifacts=session.artifacts)
+    bars = SubjectFilter(corpus)
     bars.change(add=[near])
     hits = corpus.memory.search([near.statement], k=16, hidden=[bars.ids])[0]
     told = [corpus.demonstrations[hit.id] for hit in hits]

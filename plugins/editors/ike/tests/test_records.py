@@ -14,13 +14,13 @@ from attrs import evolve
 from ke_core.plugin import BadData, Cloze, Edit
 from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_ike import IkeConfig
-from ke_plugin_ike import bars as barring
 from ke_plugin_ike import corpus as corpora
 from ke_plugin_ike import editor as editors
-from ke_plugin_ike.bars import Bars
-from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike import subject_filter as barring
+from ke_plugin_ike.corpus import DemonstrationCorpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
+from ke_plugin_ike.subject_filter import SubjectFilter
 from ke_testing.examples import MOVE_TOWER, city_edit, question
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 
@@ -41,14 +41,14 @@ def written(path: Path, *records: object) -> str:
     return str(file)
 
 
-def corpus(records=OURS) -> Corpus:
+def corpus(records=OURS) -> DemonstrationCorpus:
     session = make_session(EchoModel())
-    return Corpus(records=records, encoder=session.encoder(""), artifacts=session.artifacts)
+    return DemonstrationCorpus(records=records, encoder=session.encoder(""), artifacts=session.artifacts)
 
 
-def bars(free: Corpus, *edits: Edit) -> Bars:
+def bars(free: DemonstrationCorpus, *edits: Edit) -> SubjectFilter:
     """What those edits bar."""
-    found = Bars(free)
+    found = SubjectFilter(free)
     found.change(add=edits)
     return found
 
@@ -60,7 +60,7 @@ def about(subject: str, statement: str = "") -> Edit:
     return Edit(id=subject, statement=f"{subject} is new", cloze=Cloze(template="{} is", subject=subject))
 
 
-def records_left(free: Corpus, edits: list[Edit]) -> set[int]:
+def records_left(free: DemonstrationCorpus, edits: list[Edit]) -> set[int]:
     """The records that can still be demonstrated."""
     barred = bars(free, *edits).ids
     return {each.record for name, each in free.demonstrations.items() if name not in barred}
@@ -273,7 +273,7 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
     for _again in range(3):
         session = make_session(EchoModel(), encoder=encoder, root=tmp_path)
         with pytest.warns(DamagedArtifact) if damage and encoder.texts else nullcontext():
-            Corpus(records=OURS, encoder=encoder, artifacts=session.artifacts)
+            DemonstrationCorpus(records=OURS, encoder=encoder, artifacts=session.artifacts)
         if damage:
             for path in tmp_path.rglob("*.safetensors"):
                 path.write_bytes(b"no")
@@ -282,7 +282,9 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
 
 def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> None:
     made, indexed = [], []
-    monkeypatch.setattr(editors, "Corpus", lambda **given: made.append(given) or Corpus(**given))
+    monkeypatch.setattr(
+        editors, "DemonstrationCorpus", lambda **given: made.append(given) or DemonstrationCorpus(**given)
+    )
     monkeypatch.setattr(corpora, "plain", lambda text, plain=corpora.plain: indexed.append(text) or plain(text))
     config = IkeConfig(demonstrations=written(tmp_path, GOOD, GOOD | {"subject": "Faust"}))
     editor, session = Ike(config=config), make_session(EchoModel())

@@ -12,7 +12,7 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
-from ke_plugin_hf.testing import FAMILIES, Coded, Family, tiny_model, tiny_nf4
+from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attached
 from ke_plugin_lora.editor import Lora, trained
@@ -210,7 +210,7 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
     """peft would train beside them; the update cannot be added to them."""
     model = tiny_model("llama")
     for block in model.module.model.layers:
-        block.self_attn.q_proj = Coded(block.self_attn.q_proj)
+        block.self_attn.q_proj = Fp8Weight(block.self_attn.q_proj)
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Lora(SMALL).check(session, ()), lambda: Lora(SMALL).edit(session, EDITS).__enter__()):
         with unchanged(model), pytest.raises(BadConfig, match=r"quantised \(float8_e4m3fn\)") as caught:

@@ -7,22 +7,24 @@ import pytest
 from ke_plugin_memit import MemitConfig
 from ke_plugin_memit.derive import derive
 from ke_testing.examples import facts_of
-from ke_weights import SPREAD
+from ke_weights import PUBLISHED_MULTI_LAYER
 
 
-@pytest.mark.parametrize("key", SPREAD, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
+@pytest.mark.parametrize("key", PUBLISHED_MULTI_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_a_published_model_gets_its_published_lambda(key: Any) -> None:
     found = derive(MemitConfig(), facts_of(*key))
     assert found["mom2_weight"].value == (20_000 if key[0] in ("gpt2", "gpt_neox") else 15_000)
-    assert SPREAD[key].source in found["mom2_weight"].reason
-    assert found["layers"].value == SPREAD[key].values["layers"]
+    assert PUBLISHED_MULTI_LAYER[key].source in found["mom2_weight"].reason
+    assert found["layers"].value == PUBLISHED_MULTI_LAYER[key].values["layers"]
 
 
 def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
     weights = [derive(MemitConfig(), facts_of("llama", 30, 64, inner))["mom2_weight"].value for inner in (176, 1536)]
     assert weights == [176.0, 1536.0]
     published = [
-        derive(MemitConfig(), facts_of(*key))["mom2_weight"].value / key[3] for key in SPREAD if key[0] != "gpt2"
+        derive(MemitConfig(), facts_of(*key))["mom2_weight"].value / key[3]
+        for key in PUBLISHED_MULTI_LAYER
+        if key[0] != "gpt2"
     ]
     assert all(0.75 < ratio < 2 for ratio in published)
 

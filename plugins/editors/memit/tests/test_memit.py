@@ -17,8 +17,8 @@ from ke_plugin_memit.editor import Memit
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.plugin import ZSettings, module_map
-from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off, target_of
+from ke_weights.plugin import TargetSettings, module_map
+from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 LAMBDA = 20.0
@@ -26,12 +26,12 @@ SMALL = MemitConfig(
     tokens=1500, document_length=64, template_length=6, layers=(1, 2), steps=6, lr=0.5, weight_decay=0.5, clamp=0.75,
     mom2_weight=LAMBDA,
 )  # fmt: skip
-TARGET = ZSettings(layer=2, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+TARGET = TargetSettings(layer=2, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
-def plain_updates(plain: PlainModel) -> dict[int, Tensor]:
+def plain_updates(plain: ReferenceModel) -> dict[int, Tensor]:
     """Algorithm 1 with explicit loops; ``plain.model`` holds the edits afterwards."""
-    moments = {layer: plain.moment(layer, 1500, 64) for layer in (1, 2)}
+    moments = {layer: plain.covariance(layer, 1500, 64) for layer in (1, 2)}
     z = torch.stack([plain.target(edit, 2, TARGET, mlp=False).z for edit in EDITS], 1)
     found: dict[int, Tensor] = {}
     for place, layer in enumerate((1, 2)):
@@ -47,12 +47,12 @@ def plain_updates(plain: PlainModel) -> dict[int, Tensor]:
 def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path) -> None:
     """Numerics 15: keys on the partly edited model, residual over the layers that remain, transposed if need be."""
     model = tiny_model(family, dtype="float64")
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
     with Memit(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
         plain.templates = edited.details["templates"]  # type: ignore[assignment]
         ours = {layer: plain.change(layer, before[layer]) for layer in (1, 2)}
-    other = PlainModel(tiny_model(family, dtype="float64"), family, plain.templates)
+    other = ReferenceModel(tiny_model(family, dtype="float64"), family, plain.templates)
     for layer, update in plain_updates(other).items():
         assert off(ours[layer], update) < (1e-4 if family in ISLANDS else 1e-8)
 
@@ -61,17 +61,17 @@ def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path
 def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path) -> None:
     """Numerics 4: Delta = r k^T (lambda C + k k^T)^-1, solved by numpy, and stationary for the ridge objective."""
     model = tiny_model(family, dtype="float64")
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = plain.weight(2)
     with Memit(evolve(SMALL, layers=(2,))).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
         plain.templates = edited.details["templates"]  # type: ignore[assignment]
         ours = plain.change(2, before).numpy()
-    key, moment = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.moment(2, 1500, 64).numpy()
+    key, covariance = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.covariance(2, 1500, 64).numpy()
     residual = (target_of(tmp_path) - plain.state(MOVE_TOWER, 2)).numpy()
-    form = np.outer(residual, np.linalg.solve(LAMBDA * moment + np.outer(key, key), key))
+    form = np.outer(residual, np.linalg.solve(LAMBDA * covariance + np.outer(key, key), key))
     most = 1e-5 if family in ISLANDS else 1e-10
     assert np.linalg.norm(ours - form) / np.linalg.norm(form) < most
-    gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ moment
+    gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ covariance
     assert np.linalg.norm(gradient) / np.linalg.norm(np.outer(residual, key)) < most
 
 

@@ -17,7 +17,7 @@ from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
-from ke_plugin_mend.factors import Factors, hooked
+from ke_plugin_mend.factors import GradientFactors, hooked
 from ke_testing.editor import unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
@@ -104,7 +104,7 @@ def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
     found = {}
     for (name, (x, _output)), g in zip(seen.items(), gradients, strict=True):
         kept = (g != 0).any(-1)  # positions after the last target token have no gradient
-        new_x, new_g = network.transform(name, Factors(x[kept], g[kept], kept))
+        new_x, new_g = network.transform(name, GradientFactors(x[kept], g[kept], kept))
         found[f"{name}.weight"] = map_orientation(model.module.get_submodule(name), new_g.T @ new_x)
     return found
 

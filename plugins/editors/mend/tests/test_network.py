@@ -10,8 +10,8 @@ import torch
 
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_mend.factors import Factors, factors, scored, targets
-from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normaliser, shapes_of
+from ke_plugin_mend.factors import GradientFactors, factors, scored, targets
+from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normalizer, shapes_of
 from ke_weights.plugin import find_parts, frozen_module, map_orientation
 
 
@@ -86,7 +86,7 @@ def test_numerics_17_u_has_a_gradient_at_zero_where_a_relu_would_have_none(monke
 def test_numerics_18_normaliser_is_the_mean_and_deviation_of_the_stream(sizes: tuple[int, ...]) -> None:
     draw = np.random.default_rng(0)
     stream = [draw.normal(5, 3, size=(size, 4)).astype(np.float32) for size in sizes]
-    made = Normaliser(4)
+    made = Normalizer(4)
     for part in stream:
         made.update(torch.from_numpy(part))
     whole = np.concatenate(stream).astype(np.float64)
@@ -95,7 +95,7 @@ def test_numerics_18_normaliser_is_the_mean_and_deviation_of_the_stream(sizes: t
 
 
 def test_numerics_18_one_token_gives_no_nan() -> None:
-    made = Normaliser(4)
+    made = Normalizer(4)
     made.update(torch.full((1, 4), 3.0))
     assert torch.equal(made(torch.full((1, 4), 3.0)), torch.zeros(1, 4))
 
@@ -103,7 +103,7 @@ def test_numerics_18_one_token_gives_no_nan() -> None:
 def test_matrices_of_one_shape_share_a_network_and_differ_in_scale_shift_and_step() -> None:
     made = Hypernetwork({"a": (5, 3), "b": (3, 5), "c": (5, 3)}, rank=2, step=1e-4)
     assert made.network("a") is made.network("c") is not made.network("b")
-    found = Factors(torch.randn(4, 5), torch.randn(4, 3), torch.zeros(4, dtype=torch.long))
+    found = GradientFactors(torch.randn(4, 5), torch.randn(4, 3), torch.zeros(4, dtype=torch.long))
     made.observe({"a": found})
     with torch.no_grad():
         for layer in made.network("a").layers:

@@ -12,10 +12,10 @@ from torch.func import functional_call
 
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend.network import Hypernetwork
-from ke_plugin_mend.objective import Weights, by_row, divergence, objective
+from ke_plugin_mend.objective import LossWeights, by_row, divergence, objective
 from ke_weights.plugin import frozen_module, map_orientation
 
-WEIGHTS = Weights(0.1, 1.0)
+WEIGHTS = LossWeights(0.1, 1.0)
 
 
 def shaken(training: Any) -> Hypernetwork:

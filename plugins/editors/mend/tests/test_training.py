@@ -14,7 +14,7 @@ from ke_core.plugin import BadData, EditFailed, TrainingExample
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig, settings
 from ke_plugin_mend import training as training_module
-from ke_plugin_mend.lessons import lessons_of
+from ke_plugin_mend.examples import lessons_of
 from ke_plugin_mend.profiles import settle_profile, values
 from ke_plugin_mend.training import MendTrainer
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY

@@ -15,7 +15,7 @@ from ke_core.plugin import BadConfig
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import trained as trained_module
 from ke_plugin_pokemqa.editor import Pokemqa
-from ke_plugin_pokemqa.learner import Kept, kept
+from ke_plugin_pokemqa.learner import NetworkWeights, kept
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import Side
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
@@ -61,8 +61,8 @@ def test_of_the_last_weights_and_those_that_validated_best_the_better_are_kept(k
     for _ in range(22):  # validated at steps 0 and 20, and where it ends
         training.advance()
     tensors = training.tensors()
-    assert kept(tensors, "pre") == Kept(prefix="pre.best.", step=20, stopped=False)
-    assert kept(tensors, "judge") == Kept(prefix="judge.now.", step=22, stopped=False)
+    assert kept(tensors, "pre") == NetworkWeights(prefix="pre.best.", step=20, stopped=False)
+    assert kept(tensors, "judge") == NetworkWeights(prefix="judge.now.", step=22, stopped=False)
     kit.leave(tmp_path, tensors)
     assert np.array_equal(edit(tmp_path).memory.detector.offset, training.pre.best["offset"].numpy())
 

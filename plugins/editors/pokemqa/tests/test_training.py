@@ -14,7 +14,7 @@ from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import training as training_module
 from ke_plugin_pokemqa.editor import Pokemqa
-from ke_plugin_pokemqa.lessons import lessons_of, negatives, order
+from ke_plugin_pokemqa.examples import lessons_of, negatives, order
 from ke_plugin_pokemqa.losses import LEAST, judge_loss, merit, pre_detector_loss, scope
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.training import ScopeTrainer

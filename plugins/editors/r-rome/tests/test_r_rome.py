@@ -15,13 +15,13 @@ from ke_plugin_r_rome import RRomeConfig
 from ke_plugin_r_rome.editor import RRome
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.testing.plain_edits import PlainModel, off, target_of
+from ke_weights.testing.reference_edits import ReferenceModel, off, target_of
 
 LAYER = 2
 SMALL = RRomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)
 
 
-def the_key(plain: PlainModel, config: RRomeConfig) -> torch.Tensor:
+def the_key(plain: ReferenceModel, config: RRomeConfig) -> torch.Tensor:
     return plain.keys(MOVE_TOWER, LAYER).mean(0) if config.key == "contexts" else plain.key(MOVE_TOWER, LAYER)
 
 
@@ -34,7 +34,7 @@ def test_its_one_key_maps_to_the_target_by_an_update_along_it(
     """Numerics 3."""
     config = evolve(SMALL, key=key, mom2_adjustment=adjusted)
     model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = plain.weight(LAYER)
     with RRome(config).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
         plain.templates = edited.details["templates"]  # type: ignore[assignment]
@@ -42,7 +42,7 @@ def test_its_one_key_maps_to_the_target_by_an_update_along_it(
     wanted, one = target_of(tmp_path), the_key(plain, config)
     exact = 1e-12 if family == "gpt2" else 1e-5  # a batch of rows differs from one row in LLaMA's float32 islands
     assert off(said, wanted) < exact
-    along = torch.linalg.solve(plain.moment(LAYER, 1500, 64), one) if adjusted else one
+    along = torch.linalg.solve(plain.covariance(LAYER, 1500, 64), one) if adjusted else one
     expected = torch.outer(wanted - plain.project(LAYER, one), along) / (one @ along)
     assert off(change, expected) < (1e-9 if family == "gpt2" else 1e-4)
 

@@ -18,17 +18,17 @@ from ke_plugin_rome.editor import Rome
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.plugin import ZSettings, bare_keys, module_map
-from ke_weights.testing.plain_edits import ISLANDS, PlainModel, off, target_of
+from ke_weights.plugin import TargetSettings, bare_keys, module_map
+from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
 
 LAYER = 2
 SMALL = RomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)
-TARGET = ZSettings(layer=LAYER, site="mlp", steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
+TARGET = TargetSettings(layer=LAYER, site="mlp", steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
 def update(model: Any, root: Path, config: RomeConfig = SMALL, family: str = "gpt2") -> tuple[Tensor, Any]:
     """W' - W of the edited layer, [d, f], and the details."""
-    plain = PlainModel(model, family)
+    plain = ReferenceModel(model, family)
     before = plain.weight(LAYER)
     with Rome(config).edit(make_session(model, root=root), [MOVE_TOWER]) as edited:
         return plain.change(LAYER, before), edited.details
@@ -50,8 +50,8 @@ def test_the_projection_maps_the_bare_prompts_key_to_its_target(
 def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     ours, details = update(model, tmp_path, family=family)
-    plain = PlainModel(model, family, details["templates"])
-    along = torch.linalg.solve(plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
+    plain = ReferenceModel(model, family, details["templates"])
+    along = torch.linalg.solve(plain.covariance(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
     wanted = plain.target(MOVE_TOWER, LAYER, TARGET, mlp=True).z
     key, value = plain.key(MOVE_TOWER, LAYER), plain.value(MOVE_TOWER, LAYER)
     assert off(wanted, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
@@ -63,7 +63,7 @@ def test_what_the_projection_says_after_the_edit_is_the_target(family: Family, t
     """Numerics 1, measured from outside."""
     model = tiny_model(family, dtype="float64")
     with Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
-        said = PlainModel(model, family).value(MOVE_TOWER, LAYER)
+        said = ReferenceModel(model, family).value(MOVE_TOWER, LAYER)
     assert off(said, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
 
 
@@ -76,12 +76,12 @@ def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_i
     ours, details = update(model, tmp_path, family=family)
     sizes = torch.linalg.svdvals(ours)
     assert float(sizes[1] / sizes[0]) < 1e-12
-    plain = PlainModel(model, family, details["templates"])
-    moment, mean = plain.moment(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0)
-    along = torch.linalg.solve(moment, mean)
+    plain = ReferenceModel(model, family, details["templates"])
+    covariance, mean = plain.covariance(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0)
+    along = torch.linalg.solve(covariance, mean)
     other = torch.randn(176, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     spared = other - torch.outer(along, along @ other) / (along @ along)
-    assert float((mean @ torch.linalg.solve(moment, spared)).abs().max()) < 1e-9
+    assert float((mean @ torch.linalg.solve(covariance, spared)).abs().max()) < 1e-9
     assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in ISLANDS else 1e-9)
 
 
@@ -89,8 +89,8 @@ def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch:
     """Numerics 2."""
     model = tiny_model("gpt2", dtype="float64")
     ours, details = update(model, tmp_path)
-    real = editor_module.weighed
-    monkeypatch.setattr(editor_module, "weighed", lambda *args: 3 * real(*args))
+    real = editor_module.covariance_weighted
+    monkeypatch.setattr(editor_module, "covariance_weighted", lambda *args: 3 * real(*args))
     scaled, again = update(model, tmp_path)
     assert off(scaled, ours) < 1e-12
     assert again["cosine"] == pytest.approx(details["cosine"], rel=1e-12)
@@ -99,7 +99,7 @@ def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch:
 def test_the_key_itself_is_the_direction_without_second_moments(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     ours, details = update(model, tmp_path, evolve(SMALL, mom2_adjustment=False))
-    mean = PlainModel(model, "gpt2", details["templates"]).keys(MOVE_TOWER, LAYER).mean(0)
+    mean = ReferenceModel(model, "gpt2", details["templates"]).keys(MOVE_TOWER, LAYER).mean(0)
     assert off(torch.outer(ours @ mean, mean) / (mean @ mean), ours) < 1e-12
     assert details["corpus"] == {}
     assert not (tmp_path / "moments").exists()
@@ -157,7 +157,7 @@ def test_more_than_one_edit_at_a_time_is_refused(tmp_path: Path) -> None:
 def test_edits_one_after_another_depend_on_their_order(tmp_path: Path) -> None:
     """Numerics 25."""
     model = tiny_model("gpt2", dtype="float64")
-    plain, editor, session = PlainModel(model, "gpt2"), Rome(SMALL), make_session(model, root=tmp_path)
+    plain, editor, session = ReferenceModel(model, "gpt2"), Rome(SMALL), make_session(model, root=tmp_path)
     before, found = plain.weight(LAYER), []
     for one, other in ((MOVE_TOWER, MOVE_GATE), (MOVE_GATE, MOVE_TOWER)):
         with editor.edit(session, [one]), editor.edit(session, [other]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_core.plugin import ForwardCalls, ModelRecord, Peak
-from ke_plugin_cost.metric import ELSEWHERE, UNMEASURED, Cost
+from ke_plugin_cost.metric import ELSEWHERE, UNMEASURED, CostMetric
 from ke_testing.metric import ModelMetricContract
 
 MIB = 2**20
@@ -29,7 +29,7 @@ RUN = {"passes": 1.5, "tokens": 50.0}
 
 
 def values(record: ModelRecord) -> dict[str, float | None]:
-    return {value.aspect: value.value for value in Cost().model_values(record)}
+    return {value.aspect: value.value for value in CostMetric().model_values(record)}
 
 
 class TestCost(ModelMetricContract):
@@ -57,7 +57,7 @@ def test_the_first_batch_of_a_process_is_counted_apart() -> None:
 
 
 def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> None:
-    (missing,) = [value for value in Cost().model_values(edited(memory=Peak())) if value.value is None]
+    (missing,) = [value for value in CostMetric().model_values(edited(memory=Peak())) if value.value is None]
     assert (missing.aspect, missing.skipped_because) == (
         "memory",
         "this system does not say how much memory is in use",
@@ -67,11 +67,13 @@ def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> Non
 def test_v9_a_failed_edit_has_no_time() -> None:
     failed = edited(skipped="the update is larger than the weight")
     assert set(values(failed).values()) == {None}
-    assert {value.skipped_because for value in Cost().model_values(failed)} == {"the update is larger than the weight"}
+    assert {value.skipped_because for value in CostMetric().model_values(failed)} == {
+        "the update is larger than the weight"
+    }
 
 
 def test_v9_a_model_that_runs_elsewhere_and_an_older_record_have_no_number() -> None:
-    found = {v.aspect: v.skipped_because for v in Cost().model_values(edited(passes=None, answering=Peak()))}
+    found = {v.aspect: v.skipped_because for v in CostMetric().model_values(edited(passes=None, answering=Peak()))}
     assert {name: why for name, why in found.items() if why} == {
         "passes": ELSEWHERE, "tokens": ELSEWHERE, "answer-memory": UNMEASURED,
     }  # fmt: skip

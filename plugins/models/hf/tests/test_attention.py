@@ -36,7 +36,7 @@ def test_blocks_give_what_one_softmax_gives(monkeypatch, least, softcap):
     sees = (torch.arange(13) <= torch.arange(13)[:, None]).expand(3, 1, 1, 13, 13)
     module = torch.nn.Module()
     module.layer_idx = 0
-    with attention.active(attention.Shared(layers=[prefix], mask=sees)):
+    with attention.active(attention.SharedPrefix(layers=[prefix], mask=sees)):
         found, _weights = attention.attend(module, query, key, value, None, softcap=softcap)
 
     keys, values = (torch.cat([p.expand(3, -1, -1, -1), own], 2) for p, own in zip(prefix, (key, value), strict=True))

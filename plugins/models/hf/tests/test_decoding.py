@@ -6,8 +6,8 @@ import torch
 from ke_core.plugin import ContextOverflow, Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward
-from ke_plugin_hf.decoding.memory import BatchSize
-from ke_plugin_hf.decoding.sampling import Chooser
+from ke_plugin_hf.decoding.memory import RowBatchSize
+from ke_plugin_hf.decoding.sampling import Sampler
 from ke_plugin_hf.testing import tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6
@@ -192,7 +192,7 @@ def test_a_draw_that_finds_no_memory_takes_no_rows_random_numbers(monkeypatch):
     whole = tiny_model("llama").generate(mixed())
     model = tiny_model("llama")
     model.generate(mixed(2))
-    draw, drawn = Chooser.draw, []
+    draw, drawn = Sampler.draw, []
 
     def cramped(self, logits):
         drawn.append(self)
@@ -200,7 +200,7 @@ def test_a_draw_that_finds_no_memory_takes_no_rows_random_numbers(monkeypatch):
             raise MemoryError
         return draw(self, logits)
 
-    monkeypatch.setattr(Chooser, "draw", cramped)
+    monkeypatch.setattr(Sampler, "draw", cramped)
     assert model.generate(mixed()) == whole
 
 
@@ -273,7 +273,7 @@ def test_a_prompt_too_long_is_returned_as_such_and_not_cut(model):
 
 
 def sized(free):
-    size = BatchSize(torch.device("cpu"))
+    size = RowBatchSize(torch.device("cpu"))
     size._free = free
     return size
 

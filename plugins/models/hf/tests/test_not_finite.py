@@ -5,7 +5,7 @@ import torch
 
 from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding.forward import Forward
-from ke_plugin_hf.decoding.sampling import Chooser, NotFinite, choose
+from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.testing import tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6
@@ -52,7 +52,7 @@ def test_a_row_that_becomes_nan_fails_and_the_others_go_on(monkeypatch, value):
     step_that_spoils(monkeypatch, lambda rows: [1, 2] if rows == 4 else [], value)
     found = model.generate(REQUESTS)
     assert found[::3] == whole[::3]
-    assert [type(one) for one in found[1:3]] == [NotFinite, NotFinite]
+    assert [type(one) for one in found[1:3]] == [NonFiniteLogits, NonFiniteLogits]
     assert "bfloat16" in found[1].hint
 
 
@@ -76,7 +76,7 @@ def test_a_row_that_became_nan_is_not_read_again_where_memory_runs_out(monkeypat
     monkeypatch.setattr(Forward, "prefill", prefill)
     monkeypatch.setattr(Forward, "step", full)
     found = model.generate(REQUESTS)
-    assert sum(isinstance(one, NotFinite) for one in found) == 1
+    assert sum(isinstance(one, NonFiniteLogits) for one in found) == 1
     assert sum(one == other for one, other in zip(found, whole, strict=True)) == 3
     assert sum(fed) == 4 + 3
 
@@ -88,15 +88,15 @@ def test_a_row_alone_that_is_nan_fails(temperature):
     good = model.generate([Generate(prompt="a", max_tokens=4)])[0]
     assert good.tokens == 4
     bad = spoilt(model).generate([Generate(prompt="a", max_tokens=4, temperature=temperature)])[0]
-    assert isinstance(bad, NotFinite)
+    assert isinstance(bad, NonFiniteLogits)
 
 
 def test_tokens_that_a_model_rules_out_are_no_fault():
     logits = torch.full((2, 5), float("-inf"))
     logits[0, 3] = 1.0
-    choosers = [Chooser(Generate(prompt="a", temperature=t)) for t in (0.0, 1.0)]
+    choosers = [Sampler(Generate(prompt="a", temperature=t)) for t in (0.0, 1.0)]
     assert next(choose(choosers, logits)) == 3
-    assert [type(one) for one in choose(choosers, logits)] == [int, NotFinite]
+    assert [type(one) for one in choose(choosers, logits)] == [int, NonFiniteLogits]
     assert list(choose(choosers, logits[[0, 0]])) == [3, 3]
 
 

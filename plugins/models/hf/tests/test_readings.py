@@ -8,7 +8,7 @@ from ke_core.plugin import Generate
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.passes import COUNTER
-from ke_plugin_hf.decoding.readings import Reading, Readings
+from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.testing import tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6
@@ -81,11 +81,11 @@ def test_no_memory_to_spare_is_no_error(monkeypatch):
 
 def one(*ids, first=2):
     layer = (torch.zeros(2, len(ids) - first, 4), torch.zeros(2, len(ids) - first, 4))
-    return Reading(ids=ids, first=first, layers=(layer,))
+    return PrefillState(ids=ids, first=first, layers=(layer,))
 
 
 def test_the_longest_beginning_is_found_and_cut():
-    kept = Readings()
+    kept = PrefillCache()
     kept.begin("a", 10**6)
     ids = tuple(range(50))
     for reading in (one(*ids[:20]), one(*ids[:40]), one(*ids[:30], 99, 98), one(7, *ids)):
@@ -95,11 +95,11 @@ def test_the_longest_beginning_is_found_and_cut():
     assert found.layers[0][0].shape == (2, 31, 4)
     assert kept.longest(ids[:15], 2) is None, "too little to be of use"
     assert kept.longest(ids, 1) is None, "what lies between is not at hand"
-    assert Readings().longest(ids, 0) is None
+    assert PrefillCache().longest(ids, 0) is None
 
 
 def test_the_oldest_leave_and_one_takes_the_place_of_what_it_went_on_from():
-    kept, size = Readings(), one(*range(20)).nbytes
+    kept, size = PrefillCache(), one(*range(20)).nbytes
     kept.begin("a", 3 * size)
     many = [one(at, *range(1, 20)) for at in range(4)]
     for reading in many[:3]:

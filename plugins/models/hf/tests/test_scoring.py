@@ -8,7 +8,7 @@ import torch
 from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
-from ke_plugin_hf.decoding.scoring import Scoring
+from ke_plugin_hf.decoding.scoring import ScoringRow
 from ke_plugin_hf.testing import FAMILIES, tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
@@ -99,7 +99,7 @@ def test_a_sum_for_which_memory_runs_out_is_made_again_or_fails_alone(monkeypatc
     model = tiny_model("llama")
     requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(4)]
     whole = model.score(requests)
-    original, failed = Scoring.take, []
+    original, failed = ScoringRow.take, []
 
     def cramped(self, logits):
         if not failed or self.ids == failed[0]:
@@ -107,7 +107,7 @@ def test_a_sum_for_which_memory_runs_out_is_made_again_or_fails_alone(monkeypatc
             raise MemoryError
         original(self, logits)
 
-    monkeypatch.setattr(Scoring, "take", cramped)
+    monkeypatch.setattr(ScoringRow, "take", cramped)
     found = model.score(requests)
     assert len(failed) > 1
     assert [type(one) for one in found].count(ModelUnavailable) == 1

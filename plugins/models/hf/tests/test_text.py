@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ke_core.plugin import Generate, Score
 from ke_plugin_hf.decoding.text import Continuation, decode
-from ke_plugin_hf.decoding.tokens import Coder
+from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model, tiny_tokenizer
 
@@ -129,7 +129,7 @@ def test_bytelevel_texts_are_what_the_tokenizer_says():
 
 def scored(prompt, text, *, chat, merges=2):
     tokenizer = llama(merges=merges)
-    coder = Coder(tokenizer, chat)
+    coder = PromptTokenizer(tokenizer, chat)
     (ids,) = coder.prompts([prompt])
     return tokenizer.convert_ids_to_tokens(coder.continuation(prompt, ids, text))
 
@@ -150,7 +150,7 @@ def test_where_prompt_and_continuation_merge_it_still_gets_no_space_of_its_own()
 def test_bytelevel_continuations_are_coded_as_they_were(chat):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = TEMPLATE
-    coder = Coder(tokenizer, chat)
+    coder = PromptTokenizer(tokenizer, chat)
     for prompt in ("", "Apple", "Who is it?\n", "Angela Mer"):
         (ids,) = coder.prompts([prompt])
         for text in (" Paris", "Paris", "\nParis", "  was born", " \nRome"):

@@ -12,7 +12,7 @@ import pytest
 
 import ke_plugin_openai
 from ke_core.plugin import ModelRequest
-from ke_plugin_openai.client import Patience
+from ke_plugin_openai.client import RetryPolicy
 from ke_plugin_openai.model import ApiModel
 from ke_testing.cli_fixtures import evaluated, ke, toys  # noqa: F401  fixtures
 
@@ -124,7 +124,7 @@ def ask():
     def make(server, **settings):
         url = server if isinstance(server, str) else server.url
         model = ApiModel.open(ModelRequest(**{"id": "m", "base_url": url, "timeout": 5.0, **settings}), url)
-        model.client.patience = Patience(attempts=3, first=0.01, most=0.02, asked=2.0)
+        model.client.patience = RetryPolicy(attempts=3, first=0.01, most=0.02, asked=2.0)
         made.append(model)
         return model
 

@@ -26,7 +26,7 @@ from ke_core.plugin import (
     ServerRefused,
 )
 from ke_plugin_openai import client
-from ke_plugin_openai.client import Client
+from ke_plugin_openai.client import ApiClient
 from ke_plugin_openai.faults import CHARGED
 from ke_plugin_openai.model import DOWN
 from ke_plugin_openai.spec import build
@@ -208,7 +208,7 @@ def test_an_error_with_status_200_is_what_its_code_or_its_words_say(serve, ask, 
 def test_a_proxy_or_certificates_that_cannot_be_used_are_one_line(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     with pytest.raises(ModelUnavailable, match="the environment's proxy or certificates: ") as caught:
-        Client.open("https://api.example.com/v1", key_env="OPENAI_API_KEY", timeout=1, concurrency=1)
+        ApiClient.open("https://api.example.com/v1", key_env="OPENAI_API_KEY", timeout=1, concurrency=1)
     assert name in str(caught.value.hint)
 
 

@@ -6,8 +6,8 @@
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.files.family import (
     CaseDataset,
-    Deferred,
     FileDataset,
+    LazyMapping,
     Variant,
     digest_of,
     fit,
@@ -19,8 +19,8 @@ from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
     "CaseDataset",
-    "Deferred",
     "FileDataset",
+    "LazyMapping",
     "ReproductionSpec",
     "Variant",
     "all_have_labels",

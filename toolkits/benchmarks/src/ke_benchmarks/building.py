@@ -22,7 +22,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ke_benchmarks.audit.missing import stems
-from ke_benchmarks.graph import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record, open_graph
+from ke_benchmarks.graph import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record, open_graph
 from ke_core.app import Catalog, ModelChoice, Options, configure, open_session, reject_unused
 from ke_core.plugin import (
     BadConfig,
@@ -64,7 +64,7 @@ class BuildRequest:
 
 
 @frozen(kw_only=True)
-class Built:
+class BuildResult:
     """What was made. ``skipped``: rows of the graph; ``dropped``: candidates; both by reason."""
 
     records: int
@@ -74,7 +74,7 @@ class Built:
     seconds: float
 
 
-def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> Built:
+def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildResult:
     """Make the records and write them, whole or not at all.
 
     Raises KEErrors: a file that is there already, a family without a builder, a graph or a model that cannot be opened,
@@ -101,7 +101,7 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> Built:
         raise BadData(f"nothing could be built from {source.name}", hint=_reasons(dropped))
     text = json.dumps(records, ensure_ascii=False, indent=1) + "\n"
     write_atomic(request.out, text.encode())
-    return Built(
+    return BuildResult(
         records=len(records),
         graph=source.name,
         skipped=source.skipped,
@@ -146,10 +146,10 @@ def builder_of(catalog: Catalog, family: str) -> BuilderSpec:
     return builder
 
 
-def recall_with(engine: Engine) -> Callable[[Sequence[Asked]], list[bool]]:
+def recall_with(engine: Engine) -> Callable[[Sequence[RecallProbe]], list[bool]]:
     """Whether a model knows facts, asked in two forms. Raises what the model raised."""
 
-    def recalls(asked: Sequence[Asked]) -> list[bool]:
+    def recalls(asked: Sequence[RecallProbe]) -> list[bool]:
         put = {f"{at}/{form}": text for at, one in enumerate(asked) for form, text in _forms(one)}
         answers = _written(engine, put)
         return [
@@ -199,7 +199,7 @@ def named_first(answer: str, gold: Gold) -> bool:
     return bool(named) and (any(named) if gold.require == "any" else all(named))
 
 
-def _forms(one: Asked) -> tuple[tuple[str, str], ...]:
+def _forms(one: RecallProbe) -> tuple[tuple[str, str], ...]:
     return ("question", f"Question: {one.question}\nAnswer:"), ("cloze", one.cloze)
 
 

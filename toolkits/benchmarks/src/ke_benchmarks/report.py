@@ -9,7 +9,17 @@ from attrs import asdict
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ke_benchmarks.audit import Agreement, Audit, Conflict, Contamination, Fixed, Hit, Selection, named, tally
+from ke_benchmarks.audit import (
+    Audit,
+    ContaminatedHop,
+    Contamination,
+    EditConflict,
+    FixedDataset,
+    RuleAgreement,
+    Selection,
+    named,
+    tally,
+)
 from ke_core.app import count_noun, literal, plain_table
 from ke_core.plugin import Fact, PublishedAudit, Victims
 
@@ -17,7 +27,7 @@ BY = 3
 """Cases named as the cause of a contaminated hop; the rest is counted (all stand in the JSON)."""
 
 
-def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agreed: Agreement | None) -> Group:
+def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agreed: RuleAgreement | None) -> Group:
     """The numbers, beside those that others printed."""
     printed = published if published is not None and published.seed == audit.seed else None
     title = f"{name}: {count_noun(audit.cases, 'case')}, rule {audit.rule}, seed {audit.seed}"
@@ -53,7 +63,7 @@ def flagged_cases(audit: Audit) -> Iterator[Text]:
         )
 
 
-def fix_report(fixed: Fixed) -> Iterator[Text]:
+def fix_report(fixed: FixedDataset) -> Iterator[Text]:
     """How many cases were changed and dropped, and why."""
     for kind in ("changed", "dropped"):
         own = [change for change in fixed.changes if change.kind == kind]
@@ -73,7 +83,9 @@ def selection_report(found: Selection, cases: int) -> Text:
                    f"{pairs} exclude one another; {simple}")  # fmt: skip
 
 
-def audit_json(name: str, audit: Audit, published: PublishedAudit | None, agreed: Agreement | None) -> dict[str, Any]:
+def audit_json(
+    name: str, audit: Audit, published: PublishedAudit | None, agreed: RuleAgreement | None
+) -> dict[str, Any]:
     """Everything that was found, as JSON values."""
     printed = published if published is not None and published.seed == audit.seed else None
     return {
@@ -130,7 +142,7 @@ def _printed(printed: PublishedAudit | None, found: Contamination, *, edited: bo
     return (printed.on_edited if edited else printed.on_unedited).get(len(found.edited))
 
 
-def _conflicts(found: Sequence[Conflict]) -> Iterator[str]:
+def _conflicts(found: Sequence[EditConflict]) -> Iterator[str]:
     cases = {case for conflict in found for case in conflict.cases}
     questions = count_noun(len(found), "question")
     yield f"conflicting edits: {questions} with several targets, in {count_noun(len(cases), 'case')}"
@@ -159,7 +171,7 @@ def _missing(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
     yield f"missing information: {len(audit.missing):,} of {of} by a rule of our own{printed}"
 
 
-def _agreed(agreed: Agreement) -> str:
+def _agreed(agreed: RuleAgreement) -> str:
     both = agreed.both
     precision, recall = (f"{both / n:.1%}" if n else "N/A" for n in (agreed.flagged, agreed.rewritten))
     compared = count_noun(agreed.compared, "case")
@@ -169,11 +181,11 @@ def _agreed(agreed: Agreement) -> str:
     )
 
 
-def _sides(found: Contamination) -> tuple[tuple[str, tuple[Hit, ...]], ...]:
+def _sides(found: Contamination) -> tuple[tuple[str, tuple[ContaminatedHop, ...]], ...]:
     return ("contaminated while unedited", found.on_unedited), ("contaminated while edited", found.on_edited)
 
 
-def _side_json(hits: Sequence[Hit], printed: Victims | None) -> dict[str, Any]:
+def _side_json(hits: Sequence[ContaminatedHop], printed: Victims | None) -> dict[str, Any]:
     cases, hops = tally(hits)
     return {
         "cases": cases,
@@ -183,7 +195,7 @@ def _side_json(hits: Sequence[Hit], printed: Victims | None) -> dict[str, Any]:
     }
 
 
-def _reason(hit: Hit) -> str:
+def _reason(hit: ContaminatedHop) -> str:
     more = f" and {len(hit.by) - BY:,} more" if len(hit.by) > BY else ""
     return f"{_said(hit.fact)!r} is rewritten by case {', '.join(hit.by[:BY])}{more}"
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ke_benchmarks.audit import (
-    Agreement,
     Audit,
+    RuleAgreement,
     agreement,
     conflicts,
     contamination,
@@ -103,7 +103,7 @@ def test_a_question_that_leaves_out_a_relation_is_flagged(make):
     assert asked == 22
     assert {one.case: one.pieces for one in found} == {"short": ("country",), "strange": ("Tower",)}
     corrected = [*cases, make("77", OLD, TO_ITALY, 0)]
-    assert agreement([*cases, short], [one for one in found if one.case == "short"], corrected) == Agreement(
+    assert agreement([*cases, short], [one for one in found if one.case == "short"], corrected) == RuleAgreement(
         compared=21, both=1, flagged=1, rewritten=1
     )
 

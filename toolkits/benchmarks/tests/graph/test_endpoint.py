@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from ke_benchmarks.graph import endpoint, open_graph
-from ke_benchmarks.graph.rows import Skipped
+from ke_benchmarks.graph.rows import SkippedRows
 from ke_core.plugin import BadData
 
 ox = pytest.importorskip("pyoxigraph")
@@ -76,7 +76,7 @@ def test_a_graph_is_extracted_with_its_labels(url: str) -> None:
 
 
 def test_pages_neither_overlap_nor_miss(url: str) -> None:
-    rows = list(endpoint.extract(url, ("http://x/boss",), Skipped(), page=3))
+    rows = list(endpoint.extract(url, ("http://x/boss",), SkippedRows(), page=3))
     facts = [row for row in rows if row.relation == "http://x/boss"]
     assert [row.subject for row in facts] == [f"http://x/p{n}" for n in range(7)]
     assert sum("OFFSET" in query for query in Endpoint.queries) == 3

@@ -1,7 +1,7 @@
-"""Facts in the prompt: what in-context editing and input augmentation share.
+"""Facts in the prompt: shared code of in-context editing and input augmentation.
 
-Which facts are shown to a question (``Shown``), how they read, and how they come before a prompt. The model itself
-says when a prompt is longer than its context (``ContextOverflow``); nothing is ever left out to make it fit.
+``QuestionContext`` holds the facts shown to a question. Other functions format them and put them before a prompt. If a
+prompt is longer than the model's context, the model raises ``ContextOverflow``; no fact is left out to make it fit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDS = (".", "!", "?")
 
 
 @frozen(kw_only=True)
-class Shown:
+class QuestionContext:
     """The facts that one question gets to see. ``steps`` say how they were found, where they were looked up."""
 
     facts: tuple[str, ...]
@@ -49,7 +49,7 @@ def before_prompt(ask: Ask, text: str) -> Ask:
     return evolve(ask, prompt=evolve(ask.prompt, text=f"{text}{ask.prompt.text}"))
 
 
-class InContext(ABC):
+class InContextModel(ABC):
     """An edited model: the session's model, shown facts with each question.
 
     ``choice``: ``own``, the edits of the question's own case that are in force; ``all``, every edit in force;
@@ -69,15 +69,17 @@ class InContext(ABC):
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """The method's way to answer one ask."""
 
-    def shown(self, ask: Ask) -> Procedure[Shown]:
+    def shown(self, ask: Ask) -> Procedure[QuestionContext]:
         """The facts for this ask: in the order of the edits, or the nearest first."""
         if self.memory is not None:
             text = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
             found = looked_up(text, hits, kind="retrieved")
-            return Shown(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
+            return QuestionContext(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
         wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
-        return Shown(facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden))
+        return QuestionContext(
+            facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden)
+        )
 
     def worded(self, edit: Edit) -> str:
         """How the model is told of ``edit``; what is looked up is its statement in any case."""

@@ -14,7 +14,7 @@ from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
 from ke_memory.memory import FactMemory
 
 
-class MemoryEdited(ABC):
+class MemoryEditedModel(ABC):
     """An edited model: the session's model, and ``memory`` with the statements of the edits in force.
 
     ``memory``: an empty one of the method's own kind; without it, a ``FactMemory`` on the encoder of that name.

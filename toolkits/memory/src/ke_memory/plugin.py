@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ke_memory.context import Choice, InContext, Shown, before_prompt, sentence
-from ke_memory.editor import MemoryEdited, MemoryEditor
-from ke_memory.given import Given, Hop, Way, given_hops
+from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, sentence
+from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.memory import FactMemory, best_rows
 from ke_memory.names import without_period
 from ke_memory.steps import answered, looked_up
+from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_memory.transcript import Transcript, Turn, operations, unbroken_lines
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Choice",
     "FactMemory",
-    "Given",
-    "Hop",
-    "InContext",
-    "MemoryEdited",
+    "InContextModel",
+    "MemoryEditedModel",
     "MemoryEditor",
+    "QuestionContext",
     "SentenceEncoder",
-    "Shown",
+    "SubQuestionResult",
+    "SubQuestionWalk",
     "Transcript",
     "Turn",
     "Way",

@@ -1,8 +1,8 @@
 """The contract of one installed component, run as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
 
 ``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line
-for each promise (``ke_testing.promises.Kept``), after a first line with their number; what tests print goes
-elsewhere.
+for each check (``ke_testing.checks.CheckResult``), after a first line with their number. What tests print goes to
+standard error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attrs import asdict, define, field
 from ke_core.app import discover, read_catalog
 from ke_core.plugin import loads
 from ke_testing.advice import advice_for, in_words
-from ke_testing.promises import Kept
+from ke_testing.checks import CheckResult
 from ke_testing.trial import contract_of, line_in
 
 SOURCE = '''"""Written by ke plugins check."""
@@ -42,26 +42,26 @@ SHOWN = 300  # characters of what was found
 
 
 @define
-class Teller:
-    """A pytest plugin that tells each promise as soon as it was tried, after what was found ``first``.
+class CheckReporter:
+    """Pytest plugin that writes each result as soon as it is known, after the results in ``first``.
 
     ``own``: the folder of the plugin's code.
     """
 
     to: IO[str]
     own: Path
-    first: tuple[Kept, ...] = ()
+    first: tuple[CheckResult, ...] = ()
     _told: set[str] = field(factory=set, init=False)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """First, how many there are."""
-        self._tell({"promises": len(session.items) + len(self.first)})
-        for kept in self.first:
-            self._tell(asdict(kept))
+        """Write the number of checks first."""
+        self._tell({"checks": len(session.items) + len(self.first)})
+        for result in self.first:
+            self._tell(asdict(result))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-        """Kept or broken once it was called; broken or untried where it could not be."""
+        """Write a result after the test was called, or if its setup failed or skipped it."""
         report = yield
         if report.when == "call" or not report.passed:
             if item.nodeid not in self._told:
@@ -70,17 +70,17 @@ class Teller:
         return report
 
     def _line(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
-        promise = in_words(item.name)
+        check = in_words(item.name)
         if report.passed:
-            return {"promise": promise, "outcome": "kept"}
+            return {"check": check, "outcome": "passed"}
         if report.skipped:
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-            return {"promise": promise, "outcome": "untried", "found": reason.removeprefix("Skipped: ")}
+            return {"check": check, "outcome": "skipped", "found": reason.removeprefix("Skipped: ")}
         assert call.excinfo is not None
         found = " ".join(call.excinfo.exconly().split())
         return {
-            "promise": promise,
-            "outcome": "broken",
+            "check": check,
+            "outcome": "failed",
             "found": found if len(found) <= SHOWN else f"{found[:SHOWN]}...",
             "where": line_in(self.own, call.excinfo),
             "do": advice_for(item.name),
@@ -112,7 +112,7 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
         path.write_text(source, encoding="utf-8")
         flags = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider", "--rootdir", folder, "-c", os.devnull]
         with warnings.catch_warnings():
-            status = pytest.main([*flags, str(path)], plugins=[Teller(to, own, contract.first)])
+            status = pytest.main([*flags, str(path)], plugins=[CheckReporter(to, own, contract.first)])
     to.close()
     ran = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     return 0 if status in ran else int(status)

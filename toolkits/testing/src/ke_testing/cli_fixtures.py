@@ -57,7 +57,7 @@ class NoToyOptions:
     """No options."""
 
 
-class Said:
+class ToyModel:
     """Answers every ask with one word, or fails."""
 
     def __init__(self, word: str) -> None:
@@ -79,7 +79,7 @@ class Said:
         raise UnsupportedChange("a word is said whatever the edits")
 
 
-class Sayer:
+class ToyEditor:
     """An editor whose edited model answers with one word."""
 
     def __init__(self, config: Any) -> None:
@@ -93,10 +93,10 @@ class Sayer:
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Answer with the configured word, or pass requests to the model."""
         word = getattr(self.config, "word", "")
-        yield Said(word) if word else PassthroughModel(session)
+        yield ToyModel(word) if word else PassthroughModel(session)
 
 
-class Exact:
+class ExactJudge:
     """A judge that compares an answer with the names of the gold entity."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
@@ -118,16 +118,18 @@ class Accuracy:
             yield Value(aspect=aspect, value=right, phase=phase, style=style, unit=record.case.id)
 
 
-class Toys:
+class ToyPlugin:
     """The plugin."""
 
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
         """Three editors."""
         return [
-            EditorSpec(name="sayer", summary="says one word", config=WordConfig, build=Sayer, cite="Nobody 2026"),
-            EditorSpec(name="other", summary="says one word too", config=WordConfig, build=Sayer),
-            EditorSpec(name="surgeon", summary="opens the model", config=NoToyOptions, build=Sayer, needs_weights=True),
+            EditorSpec(name="sayer", summary="says one word", config=WordConfig, build=ToyEditor, cite="Nobody 2026"),
+            EditorSpec(name="other", summary="says one word too", config=WordConfig, build=ToyEditor),
+            EditorSpec(
+                name="surgeon", summary="opens the model", config=NoToyOptions, build=ToyEditor, needs_weights=True
+            ),
         ]
 
     @hookimpl
@@ -138,7 +140,7 @@ class Toys:
     @hookimpl
     def ke_judges(self) -> list[JudgeSpec]:
         """One judge."""
-        return [JudgeSpec(name="exact", summary="the label", config=NoToyOptions, build=lambda _config: Exact())]
+        return [JudgeSpec(name="exact", summary="the label", config=NoToyOptions, build=lambda _config: ExactJudge())]
 
     @hookimpl
     def ke_metrics(self) -> list[MetricSpec]:
@@ -169,7 +171,7 @@ def toys(*others: ModuleType) -> Plugins:
     """The core, the toy plugin and ``others``: modules with hooks."""
     plugins = empty_manager()
     plugins.register(builtin, "ke-core")
-    plugins.register(Toys(), "toys")
+    plugins.register(ToyPlugin(), "toys")
     for module in others:
         plugins.register(module, module.__name__.split(".")[0].replace("_", "-"))
     return plugins

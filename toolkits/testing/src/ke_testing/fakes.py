@@ -63,7 +63,7 @@ class EchoModel:
         return -float(len(text))
 
 
-class TellingModel(EchoModel):
+class ChecksumModel(EchoModel):
     """Repeats the last line of its prompt with a checksum of the whole behind it: no fact that it was shown is lost."""
 
     id = "fake:telling"
@@ -173,7 +173,7 @@ class WordEncoder:
         return unit
 
 
-class Silence:
+class SilentProgress:
     """Progress that nobody watches."""
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
@@ -202,7 +202,7 @@ def make_session(
         engine=BatchingEngine(model, seed=seed),
         encoder=lambda _name: words,
         artifacts=ArtifactStore(root or Path(mkdtemp(prefix="ke-artifacts-"))),
-        progress=Silence(),
+        progress=SilentProgress(),
         seed=seed,
         material=material or {},
     )

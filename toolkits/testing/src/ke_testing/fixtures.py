@@ -12,12 +12,11 @@ import pytest
 if TYPE_CHECKING:
     from ke_core.plugin import Session
 
-# what their asserts compare is printed when they fail, as in any test
+# a failing assert prints the values it compares, as in any test
 pytest.register_assert_rewrite(
-    *(f"ke_testing.{name}" for name in (
-        "contract", "dataset", "editor", "judge", "kit", "locating", "metric", "opening", "pitfalls", "weights",
-    ))
-)  # fmt: skip
+    *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "kit", "metric", "pitfalls")),
+    "ke_weights.testing",
+)
 
 
 @pytest.fixture(scope="session")

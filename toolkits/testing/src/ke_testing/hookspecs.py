@@ -9,13 +9,13 @@ import pluggy
 
 if TYPE_CHECKING:
     from ke_core.app import Plugins
-    from ke_testing.promises import Kept
+    from ke_testing.checks import CheckResult
 
 hookspec = pluggy.HookspecMarker("ke")
 
 
 @hookspec
-def ke_checks(plugin: str, plugins: Plugins) -> Iterable[Kept]:
+def ke_checks(plugin: str, plugins: Plugins) -> Iterable[CheckResult]:
     """Check what ``plugin`` offers through hooks that the core does not know, for ``ke plugins check``.
 
     Implement it with ``@hookimpl(optionalhook=True)``: this toolkit may not be installed.

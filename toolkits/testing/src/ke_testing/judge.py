@@ -31,7 +31,7 @@ class JudgeContract(ComponentContract):
 
     @pytest.fixture
     def judge(self, spec: JudgeSpec, config: Any) -> Judge:
-        return Asked(spec=spec, asked=spec.build(config))
+        return WrappedJudge(spec=spec, asked=spec.build(config))
 
     def test_one_judgement_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
@@ -81,7 +81,7 @@ class JudgeContract(ComponentContract):
 
 
 @frozen(kw_only=True)
-class Asked:
+class WrappedJudge:
     """A judge behind what the run settles whatever the judge."""
 
     spec: JudgeSpec

@@ -12,7 +12,7 @@ import pytest
 from ke_core.plugin import Answer, Editor, EditorSpec, KEError, LanguageModel, Material, Reply, Session
 from ke_testing.contract import ComponentContract
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
-from ke_testing.fakes import TellingModel, make_session
+from ke_testing.fakes import ChecksumModel, make_session
 
 if TYPE_CHECKING:
     from ke_plugin_hf.testing import Family
@@ -26,7 +26,7 @@ class EditorKit(ComponentContract):
 
     def model(self, dtype: str = "float32") -> LanguageModel:
         """The model that is edited: a tiny decoder for methods that open it, else one that tells what it is asked."""
-        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else TellingModel()
+        model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else ChecksumModel()
         return model
 
     def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:

@@ -1,6 +1,6 @@
 """Which contract a component is held to, once one try has shown that it can be held to it.
 
-What keeps all of its promises from being tried is said once, and not by every one of them.
+A reason that prevents all checks is reported once.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from attrs import evolve, field, frozen
 
 from ke_core.app import Registration, build_component, configure, one_line_reason
 from ke_core.plugin import Editor, EditorSpec, JudgeSpec, KEError, LanguageModel, Metric, PluginBroken, UnsupportedEdit
+from ke_testing.checks import CheckResult
 from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
-from ke_testing.fakes import TellingModel, make_session
-from ke_testing.promises import Kept
+from ke_testing.fakes import ChecksumModel, make_session
 
-ITS_OWN = "mend that first: no promise can be tried before"
+ITS_OWN = "fix that first: no other check can run before"
 
 
 @frozen(kw_only=True)
@@ -33,16 +33,16 @@ class Contract:
     base: str = "ComponentContract"
     settings: Mapping[str, Any] = field(factory=dict)
     material: tuple[str, ...] = ()
-    first: tuple[Kept, ...] = ()
+    first: tuple[CheckResult, ...] = ()
 
 
 def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
     """The contract of a component. It is built and, if it is an editor, makes an edit. ``own``: its code's folder."""
     spec, plain = offer.spec, Contract(settings={"kind": kind})
     if kind == "model":
-        return evolve(plain, base="RegisteredContract", first=(_untried("a model of its own"),))
+        return evolve(plain, base="RegisteredContract", first=(_skipped("a model of its own"),))
     if isinstance(spec, JudgeSpec) and (needed := _to_judge_by(spec)):  # built, it might fetch that
-        return evolve(plain, first=(_untried(f"{needed} (in its own tests, JudgeContract can try it)"),))
+        return evolve(plain, first=(_skipped(f"{needed} (in its own tests, JudgeContract can try it)"),))
     try:
         config = configure(spec, options)
         made = build_component(spec, config, plugin=offer.plugin.name)
@@ -56,8 +56,8 @@ def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own:
 
 
 def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> None:
-    """What every promise about edits begins with; raises what the editor raises."""
-    model: LanguageModel = TellingModel()
+    """Make one edit, as every check of edits does. Raises what the editor raises."""
+    model: LanguageModel = ChecksumModel()
     if spec.needs_weights:
         from ke_plugin_hf.testing import tiny_model
 
@@ -91,7 +91,7 @@ def _of_others(kind: str, made: object, plain: Contract) -> Contract:
         return Contract(module="ke_testing.judge", base="JudgeContract")
     if not isinstance(made, Metric):
         needed = "the record of an edited model (in its own tests, ModelMetricContract can try it)"
-        return evolve(plain, first=(_untried(needed),))
+        return evolve(plain, first=(_skipped(needed),))
     return Contract(module="ke_testing.metric", base="MetricContract")
 
 
@@ -101,19 +101,19 @@ def _to_judge_by(spec: JudgeSpec) -> str:
     return ", ".join(what for what, needed in needs.items() if needed)
 
 
-def _untried(needed: str) -> Kept:
-    return Kept(promise="it does its work", outcome="untried", found=f"what it does, which needs {needed}")
+def _skipped(needed: str) -> CheckResult:
+    return CheckResult(check="it does its work", outcome="skipped", found=f"what it does, which needs {needed}")
 
 
-def _fault(error: Exception, own: Path) -> Kept:
-    """Broken; or untried, where only a setting stands in the way."""
+def _fault(error: Exception, own: Path) -> CheckResult:
+    """Return a failed result, or a skipped one if only a setting is missing."""
     hint = error.hint if isinstance(error, KEError) else ""
     if isinstance(error, KEError) and not isinstance(error, PluginBroken | UnsupportedEdit):
-        return _untried(f"another setting: {one_line_reason(error)}" + (f" ({hint})" if hint else ""))
+        return _skipped(f"another setting: {one_line_reason(error)}" + (f" ({hint})" if hint else ""))
     cause = error.__cause__ if isinstance(error, PluginBroken) and error.__cause__ else error
-    return Kept(
-        promise="it can be built and do its work",
-        outcome="broken",
+    return CheckResult(
+        check="it can be built and do its work",
+        outcome="failed",
         found=one_line_reason(error),
         where=line_in(own, pytest.ExceptionInfo.from_exception(cause)),
         do=hint or ITS_OWN,

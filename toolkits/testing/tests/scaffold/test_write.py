@@ -14,7 +14,7 @@ from attrs import frozen
 
 from ke_core.app import Catalog, empty_manager, read_catalog
 from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
-from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
+from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
 
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ("editor-memory", "editor-weight", "dataset", "metric", "judge")
@@ -30,15 +30,15 @@ def catalog() -> Catalog:
     return read_catalog(empty_manager())
 
 
-def plan(template: str = "judge", name: str = "my-own", **more: str) -> Plan:
+def plan(template: str = "judge", name: str = "my-own", **more: str) -> TemplateOptions:
     kind, _, style = template.partition("-")
-    return Plan(kind=kind, name=name, style=style or STYLES[0], **more)
+    return TemplateOptions(kind=kind, name=name, style=style or STYLES[0], **more)
 
 
 def test_there_is_a_template_for_every_kind_and_style() -> None:
     assert {plan(template).kind for template in TEMPLATES} == set(KINDS)
     assert {plan(template).template for template in TEMPLATES} == set(TEMPLATES)
-    folder = ROOT / "core/src/ke_core/scaffold/templates"
+    folder = ROOT / "testing/src/ke_testing/scaffold/templates"
     assert {path.name for path in folder.iterdir()} == {"common", *TEMPLATES}
 
 

@@ -10,18 +10,18 @@ from ke_weights.hyperparameters import (
     SingleLayerConfig,
     as_details,
     derived,
+    multi_layer_settings,
     not_negative,
     positive,
-    settle,
-    single_settings,
-    spread_settings,
+    resolve_hyperparameters,
+    single_layer_settings,
     template_length,
 )
-from ke_weights.published import SPREAD, Published
+from ke_weights.published import PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 
 __all__ = [
-    "SPREAD",
+    "PUBLISHED_MULTI_LAYER",
     "Checkpoint",
     "MultiLayerConfig",
     "Published",
@@ -29,12 +29,12 @@ __all__ = [
     "as_details",
     "checkpoint_digest",
     "derived",
+    "multi_layer_settings",
     "not_negative",
     "positive",
     "read_checkpoint",
-    "settle",
-    "single_settings",
-    "spread_settings",
+    "resolve_hyperparameters",
+    "single_layer_settings",
     "template_length",
     "trained_folder",
 ]  # fmt: skip

@@ -45,13 +45,13 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_weights.answers import Prompted, Said, ask
-from ke_weights.patches.info import Base, History
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
+from ke_weights.patches.info import History, PatchBase
 
 if TYPE_CHECKING:
     from ke_plugin_hf.model import HFModel
     from ke_weights.patches import StoredPatch
-    from ke_weights.patches.checkpoint import Past
+    from ke_weights.patches.checkpoint import LoadedHistory
 
 NAMED = re.compile(r"edit '([^']+)'")
 """How the reason why an editor cannot make an edit names another one."""
@@ -69,13 +69,13 @@ class EditRequest:
 
 
 @frozen(kw_only=True)
-class Loaded:
+class LoadedModel:
     """A model ready to be edited. ``past``: of the edited checkpoint it was loaded from, if it is one."""
 
     session: Session[Any]
-    base: Base
+    base: PatchBase
     folder: Path | None
-    past: Past | None
+    past: LoadedHistory | None
 
     @property
     def model(self) -> HFModel:
@@ -90,17 +90,17 @@ class Loaded:
 
 
 @frozen(kw_only=True)
-class Work:
+class EditJob:
     """Everything that is needed to make the edit, checked."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     chosen: ResolvedComponent
     editor: Editor
     edits: tuple[SourcedEdit, ...]
 
 
 @frozen(kw_only=True)
-class Told:
+class PromptComparison:
     """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
 
     ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
@@ -109,8 +109,8 @@ class Told:
     edit: SourcedEdit
     prompt: str
     paraphrase: bool
-    before: Said
-    after: Said
+    before: Completion
+    after: Completion
 
     @property
     def generated(self) -> bool:
@@ -124,15 +124,15 @@ class Told:
 
 
 @frozen(kw_only=True)
-class Made:
+class EditResult:
     """``seconds``: what the editor took, without questions and files."""
 
     patch: StoredPatch
-    told: tuple[Told, ...]
+    told: tuple[PromptComparison, ...]
     seconds: float
 
 
-def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> Loaded:
+def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
     """Load a model whose weights lie here. Raises NeedsWeights for another, BadPatch for a damaged checkpoint."""
     _spec, request = find_model(choice.reference, choice.how, catalog)
     model = choice.load(catalog, progress)
@@ -147,17 +147,17 @@ def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progre
     past = read_history(folder) if folder else None
     if past is not None:
         check_unchanged(opened, past, where)
-    base = Base(
+    base = PatchBase(
         model=choice.describe(catalog, model),
         weights=weights_digest(opened.module),
         size=size_of(opened.module),
         folder=folder is not None,
     )
     session = open_session(model, catalog=catalog, seed=seed, progress=progress, material={})
-    return Loaded(session=session, base=base, folder=folder, past=past)
+    return LoadedModel(session=session, base=base, folder=folder, past=past)
 
 
-def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Work:
+def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> EditJob:
     """Resolve, load, and let the editor look at the edits. Nothing is changed.
 
     Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
@@ -185,7 +185,7 @@ def open_work(request: EditRequest, catalog: Catalog, progress: Progress) -> Wor
             details=lines,
             hint="mend or leave out these edits; nothing was done",
         )
-    return Work(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
+    return EditJob(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
 
 
 def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
@@ -204,7 +204,7 @@ def weight_editors(catalog: Catalog) -> list[str]:
     return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
 
 
-def make(work: Work, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> Made:
+def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> EditResult:
     """Ask, edit, and call ``write`` with the patch and the base's own tensors while the model is edited.
 
     Raises EditFailed where the editor fails, changes nothing, or changes weights that it does not speak of; whatever
@@ -213,8 +213,8 @@ def make(work: Work, write: Callable[[StoredPatch, Mapping[str, Any]], None]) ->
     from ke_weights.patches import applied  # noqa: PLC0415  imports torch
 
     loaded = work.loaded
-    prompts = questions(work.edits)
-    before = ask(loaded.session, prompts)
+    prompts = compare_prompts(work.edits)
+    before = complete_prompts(loaded.session, prompts)
     started = perf_counter()
     state = loaded.model.state()
     with untouched(loaded.model, state):
@@ -222,11 +222,11 @@ def make(work: Work, write: Callable[[StoredPatch, Mapping[str, Any]], None]) ->
         seconds = perf_counter() - started
         with applied(loaded.model, patch, loaded.history) as weights:
             loaded.model.state()  # reads the weights afresh: the key of every answer from here on
-            after = ask(loaded.session, prompts)
+            after = complete_prompts(loaded.session, prompts)
             patch = _with_result(patch, loaded.model)
             write(patch, weights.originals())
     told = tuple(
-        Told(
+        PromptComparison(
             edit=edit,
             prompt=one.prompt,
             paraphrase=one.prompt != edit.prompt,
@@ -234,15 +234,15 @@ def make(work: Work, write: Callable[[StoredPatch, Mapping[str, Any]], None]) ->
             after=after[one.id],
         )
         for edit in work.edits
-        for one in questions([edit])
+        for one in compare_prompts([edit])
     )
-    return Made(patch=patch, told=told, seconds=seconds)
+    return EditResult(patch=patch, told=told, seconds=seconds)
 
 
-def questions(edits: Sequence[SourcedEdit]) -> list[Prompted]:
+def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
     """Every edit's own prompt, and its paraphrases."""
     return [
-        Prompted(
+        PromptWithObjects(
             id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
         )
         for one in edits
@@ -250,7 +250,7 @@ def questions(edits: Sequence[SourcedEdit]) -> list[Prompted]:
     ]
 
 
-def _edited(work: Work, state: Mapping[str, object]) -> StoredPatch:
+def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
     """The patch of what the editor adds while it holds its context open."""
     from ke_weights.patches.build import build_patch  # noqa: PLC0415  imports torch
 
@@ -278,7 +278,7 @@ def _edited(work: Work, state: Mapping[str, object]) -> StoredPatch:
 
 
 @contextmanager
-def _context(work: Work) -> Iterator[Details]:
+def _context(work: EditJob) -> Iterator[Details]:
     """The edits made: together, or one on top of another where the editor takes one at a time."""
     session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import BadConfig, ModelFacts, Setting, Settings, Shape, Trace
-from ke_weights.published import SINGLE, SPREAD, Key, Published
+from ke_weights.published import PUBLISHED_MULTI_LAYER, PUBLISHED_SINGLE_LAYER, Key, Published
 
 STEPS_ACROSS = 5  # steps in which Adam can cross a typical state
 SHALLOW = 16  # blocks; below, a window of five would be most of the model
@@ -26,7 +26,7 @@ def derived(text: str, check: Any = None) -> Any:
     return field(default=None, validator=check or [], metadata={"help": text, "derived": True})
 
 
-def settle(config: object, published: Published | None, otherwise: Settings) -> dict[str, Setting]:
+def resolve_hyperparameters(config: object, published: Published | None, otherwise: Settings) -> dict[str, Setting]:
     """What the user gave, else what was published, else the derived value; in the order of ``otherwise``."""
     found: dict[str, Setting] = {}
     for name, setting in otherwise.items():
@@ -111,7 +111,7 @@ class SingleLayerConfig(TargetConfig):
 # --- values that follow from a shape ---------------------------------------------------------------------------
 
 
-def spread_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Setting]:
+def multi_layer_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Setting]:
     """Layers and target of a method that spreads its update. Raises BadConfig for a trace that was never made."""
     shape = facts.shape
     window = _window(shape.blocks)
@@ -121,15 +121,19 @@ def spread_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Se
         reason = f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published windows end"
         layers = Setting(window, reason)
     clamp = 4.0 if shape.rms_norm else 0.75
-    published = SPREAD.get(shape.key)
-    found = settle(config, published, {"layers": layers} | _target(shape, clamp))
+    published = PUBLISHED_MULTI_LAYER.get(shape.key)
+    found = resolve_hyperparameters(config, published, {"layers": layers} | _target(shape, clamp))
     if published is None and config.lr is None:
         found["lr"] = _rate(facts, found["layers"].value[-1], found["lr"])
     return found
 
 
-def single_settings(
-    config: SingleLayerConfig, facts: ModelFacts, *, table: Mapping[Key, Published] = SINGLE, clamp: float = 4.0
+def single_layer_settings(
+    config: SingleLayerConfig,
+    facts: ModelFacts,
+    *,
+    table: Mapping[Key, Published] = PUBLISHED_SINGLE_LAYER,
+    clamp: float = 4.0,
 ) -> dict[str, Setting]:
     """Layer and target of a method that edits one layer: ``table``'s, or derived with that ``clamp``.
 
@@ -143,7 +147,7 @@ def single_settings(
         reason = f"{share:.0%} of {shape.blocks} blocks, where published layers lie ({shape.norm})"
         layer = Setting(min(max(round(share * shape.blocks), 1), max(shape.blocks - 2, 0)), reason)
     published = table.get(shape.key)
-    found = settle(config, published, {"layer": layer} | _target(shape, clamp))
+    found = resolve_hyperparameters(config, published, {"layer": layer} | _target(shape, clamp))
     if published is None and config.lr is None:
         found["lr"] = _rate(facts, found["layer"].value, found["lr"])
     return found

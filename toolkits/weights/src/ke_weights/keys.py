@@ -14,7 +14,7 @@ from ke_weights.corpus import read_corpus
 from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
 from ke_weights.rewrites import Rewrite
-from ke_weights.subject import Row, batches, encode, padded
+from ke_weights.subject import SubjectTokens, batches, encode, padded
 from ke_weights.templates import BARE
 
 PASS_TOKENS = 4096
@@ -28,8 +28,8 @@ class KeyRows:
     What follows the subject cannot change its key: attention looks back only.
     """
 
-    bare: tuple[Row, ...]
-    contexts: tuple[tuple[Row, ...], ...]
+    bare: tuple[SubjectTokens, ...]
+    contexts: tuple[tuple[SubjectTokens, ...], ...]
 
 
 def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[str]) -> KeyRows:
@@ -89,17 +89,17 @@ def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
     """
     ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
     states = _at_subject(
-        modules, [Row(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
+        modules, [SubjectTokens(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
     )
     return float(f"{float(states.pow(2).mean(1).sqrt().median()):.2g}")
 
 
-def mlp_states(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tensor:
+def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:
     """Output of the MLP of ``layer`` at each row's subject, [rows, d]."""
     return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
 
 
-def _at_subject(modules: ModuleMap, rows: Sequence[Row], at: nn.Module, *, inputs: bool) -> Tensor:
+def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module, *, inputs: bool) -> Tensor:
     """Input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
     found: dict[int, Tensor] = {}
     for batch in batches([len(row.ids) for row in rows], PASS_TOKENS):

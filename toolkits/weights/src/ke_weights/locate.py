@@ -1,4 +1,4 @@
-"""What locate-and-edit methods share: the ground they stand on, and the spreading of updates over layers."""
+"""Shared code of locate-and-edit methods: the context of an edit, and updates that are spread over layers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch import Tensor
 from ke_core.plugin import Edit, EditFailed, ModelFacts, Session, Setting, Settings, uninterruptible_context
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank, Patch
+from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance, has_few_tokens
 from ke_weights.facts import model_facts
 from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, TargetConfig, as_details
 from ke_weights.keys import KeyRows, average_keys, key_rows, subject_states
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.moments import Moment, Moments, MomentSettings, few
-from ke_weights.optimise import Target, ZSettings
-from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
+from ke_weights.optimize import OptimizedTarget, TargetSettings
+from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.subject import encode
-from ke_weights.targets import optimised
+from ke_weights.targets import optimized_targets
 from ke_weights.templates import context_templates, explicit_templates
 
-Settle = Callable[[Any, ModelFacts], Mapping[str, Setting]]
+ResolveSettings = Callable[[Any, ModelFacts], Mapping[str, Setting]]
 Contexts = tuple[tuple[int, int], ...]
 MEMIT_CONTEXTS = 5
 """Sampled left contexts of MEMIT and what follows it."""
@@ -37,11 +37,11 @@ Solve = Callable[[int, Tensor, Tensor], LowRank]
 
 
 @frozen(kw_only=True, eq=False)
-class Wanted:
+class EditTargets:
     """Edits with their targets and the rows that their keys and states are read from."""
 
     rewrites: tuple[Rewrite, ...]
-    targets: tuple[Target, ...]
+    targets: tuple[OptimizedTarget, ...]
     rows: KeyRows
 
     @property
@@ -65,16 +65,16 @@ class Wanted:
 
 
 @frozen(kw_only=True, eq=False)
-class Ground:
-    """The model before its first edit: hyperparameters, left contexts and second moments all belong to it.
+class LocateContext:
+    """Hyperparameters, left contexts and key covariances of the model before its first edit.
 
-    Sequential editing must not take them anew from a model that already holds edits (published code keeps them too).
+    Sequential editing must not compute them again from a model that already holds edits. Published code keeps them too.
     """
 
     modules: ModuleMap
     settings: Settings
     templates: tuple[str, ...]
-    moments: Mapping[int, Moment]
+    covariances: Mapping[int, KeyCovariance]
     config: TargetConfig
     corpus: Mapping[str, Any]
 
@@ -82,9 +82,11 @@ class Ground:
         """The value of a hyperparameter."""
         return self.settings[name].value
 
-    def wanted(self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]) -> Wanted:
-        """What ``edits`` want at ``layer`` of the model as it is now. Raises UnsupportedEdit and EditFailed."""
-        settings = ZSettings(
+    def edit_targets(
+        self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]
+    ) -> EditTargets:
+        """Optimize targets of ``edits`` at ``layer`` of the current model. Raises UnsupportedEdit and EditFailed."""
+        settings = TargetSettings(
             layer=layer,
             site=site,
             steps=self["steps"],
@@ -95,14 +97,14 @@ class Ground:
             stop_loss=self.config.stop_loss,
         )
         rewrites = tuple(rewrite(edit) for edit in edits)
-        return Wanted(
+        return EditTargets(
             rewrites=rewrites,
-            targets=tuple(optimised(session, self.modules, rewrites, self.templates, settings)),
+            targets=tuple(optimized_targets(session, self.modules, rewrites, self.templates, settings)),
             rows=key_rows(session.model.tokenizer, rewrites, self.templates),
         )
 
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
-        """What made an edit, as JSON values, for the record."""
+        """Return how an edit was made, as JSON values, for the record."""
         large = [layer for layer, norm in norms.items() if norm > 1]
         said = f"the update of layer {', '.join(large)} is larger than the weight: the rest of the model will suffer"
         return {
@@ -115,24 +117,24 @@ class Ground:
 
 
 @define(eq=False)
-class Grounds:
-    """Makes the ground of a model at its first edit, and keeps it while edits made on it are open.
+class LocateContextCache:
+    """Compute the context of a model at its first edit, and keep it while edits of that model are active.
 
-    ``settle`` derives the hyperparameters, ``layers`` says which of them are edited, ``contexts`` is how many left
-    contexts are sampled and how long: pairs of (tokens, count). ``weighs``: second moments are needed.
+    ``resolve`` derives the hyperparameters. ``layers`` selects the edited layers. ``contexts`` gives the sampled left
+    contexts as pairs (tokens, count). ``needs_covariance``: the method needs key covariances.
     """
 
     config: TargetConfig
-    settle: Settle
+    resolve: ResolveSettings
     layers: Callable[[Settings], tuple[int, ...]]
     contexts: Contexts
-    weighs: bool = True
-    moments: Moments = field(init=False)
-    _open: dict[int, Ground] = field(factory=dict, init=False)
+    needs_covariance: bool = True
+    covariance_cache: CovarianceCache = field(init=False)
+    _open: dict[int, LocateContext] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.moments = Moments(
-            MomentSettings(
+        self.covariance_cache = CovarianceCache(
+            CovarianceSettings(
                 corpus=self.config.corpus,
                 tokens=self.config.tokens,
                 document_length=self.config.document_length,
@@ -140,53 +142,60 @@ class Grounds:
         )
 
     @classmethod
-    def spread(cls, config: MultiLayerConfig, settle: Settle) -> Self:
-        """Of a method that edits a window of layers."""
-        return cls(config, settle, lambda found: found["layers"].value, ((config.template_length, MEMIT_CONTEXTS),))
+    def multi_layer(cls, config: MultiLayerConfig, resolve: ResolveSettings) -> Self:
+        """Return the cache of a method that edits a window of layers."""
+        return cls(config, resolve, lambda found: found["layers"].value, ((config.template_length, MEMIT_CONTEXTS),))
 
     @classmethod
-    def single(
-        cls, config: SingleLayerConfig, settle: Settle, *, contexts: Contexts = ROME_CONTEXTS, weighs: bool = True
+    def single_layer(
+        cls,
+        config: SingleLayerConfig,
+        resolve: ResolveSettings,
+        *,
+        contexts: Contexts = ROME_CONTEXTS,
+        needs_covariance: bool = True,
     ) -> Self:
-        """Of a method that edits one layer."""
-        return cls(config, settle, lambda found: (found["layer"].value,), contexts, weighs)
+        """Return the cache of a method that edits one layer."""
+        return cls(config, resolve, lambda found: (found["layer"].value,), contexts, needs_covariance)
 
-    def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze or a new object, too long, or contradicting an earlier one, by id with the reason."""
-        return unmakeable(edits, session.model.tokenizer, self._room(session))
+    def unsupported_edits(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Return the edits that cannot be made, by id, with the reason.
 
-    def look(self, session: Session[Any]) -> None:
-        """Raise a KEError for a model that cannot be edited with this configuration, before anything is made of it.
+        Reasons are: no cloze, no new object, too long, or contradicts an earlier edit.
+        """
+        return unsupported_edits(edits, session.model.tokenizer, self._room(session))
 
-        A model that holds an edit already was looked at.
+    def check_model(self, session: Session[Any]) -> None:
+        """Raise a KEError if the model cannot be edited with this configuration. Compute nothing else.
+
+        A model that already holds an edit has been checked before.
         """
         if id(session.model.module) in self._open:
             return
         modules, _settings, layers = self._place(session)
         self._given_templates()
-        if self.weighs and self.moments.missing(session, modules, layers):
-            self.moments.rows(session, modules)
+        if self.needs_covariance and self.covariance_cache.missing(session, modules, layers):
+            self.covariance_cache.rows(session, modules)
 
-    def under(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Ground]:
-        """The ground of the session's model. Nested uses on one model share the outermost one's.
+    def open(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[LocateContext]:
+        """Return the context of the session's model. Nested uses on one model share the outermost context.
 
-        Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
-        others.
+        Raises UnsupportedEdit, before anything is computed, for the first edit that cannot be made with the others.
         """
         as_rewrites(edits, session.model.tokenizer, self._room(session))
         key = id(session.model.module)
-        return nullcontext(self._open[key]) if key in self._open else self._kept(key, self._make(session))
+        return nullcontext(self._open[key]) if key in self._open else self._entered(key, self._make(session))
 
     @uninterruptible_context
-    def _kept(self, key: int, ground: Ground) -> Iterator[Ground]:
-        self._open[key] = ground
+    def _entered(self, key: int, context: LocateContext) -> Iterator[LocateContext]:
+        self._open[key] = context
         try:
-            yield ground
+            yield context
         finally:
             del self._open[key]
 
     def _room(self, session: Session[Any]) -> int:
-        """How many tokens prompt and target may have, behind the longest left context."""
+        """Return how many tokens prompt and target may have after the longest left context."""
         if self.config.templates is None:
             longest = max(length for length, _count in self.contexts)
         else:
@@ -195,9 +204,9 @@ class Grounds:
         return int(session.model.context) - longest - CONTEXT_MARGIN
 
     def _place(self, session: Session[Any]) -> tuple[ModuleMap, Settings, tuple[int, ...]]:
-        """The model taken apart, its hyperparameters, and the layers that are edited."""
+        """Return the model's module map, its hyperparameters, and the edited layers."""
         modules = module_map(session.model.module)
-        settings = self.settle(self.config, model_facts(session, modules))
+        settings = self.resolve(self.config, model_facts(session, modules))
         layers = self.layers(settings)
         modules.check_layers(layers)
         return modules, settings, layers
@@ -205,24 +214,24 @@ class Grounds:
     def _given_templates(self) -> tuple[str, ...] | None:
         return None if self.config.templates is None else explicit_templates(self.config.templates)
 
-    def _make(self, session: Session[Any]) -> Ground:
+    def _make(self, session: Session[Any]) -> LocateContext:
         modules, settings, layers = self._place(session)
         templates = self._given_templates() or context_templates(session, lengths=self.contexts)
-        moments, corpus = self._moments(session, modules, layers) if self.weighs else ({}, {})
-        return Ground(
+        covariances, corpus = self._covariances(session, modules, layers) if self.needs_covariance else ({}, {})
+        return LocateContext(
             modules=modules,
             settings=settings,
             templates=templates,
-            moments=moments,
+            covariances=covariances,
             config=self.config,
             corpus=corpus,
         )
 
-    def _moments(
+    def _covariances(
         self, session: Session[Any], modules: ModuleMap, layers: tuple[int, ...]
-    ) -> tuple[Mapping[int, Moment], Mapping[str, Any]]:
-        corpus, found = self.moments.corpus, self.moments.of(session, modules, layers)
-        tokens = min(moment.tokens for moment in found.values())
+    ) -> tuple[Mapping[int, KeyCovariance], Mapping[str, Any]]:
+        corpus, found = self.covariance_cache.corpus, self.covariance_cache.of(session, modules, layers)
+        tokens = min(covariance.tokens for covariance in found.values())
         about = {
             "name": corpus.name,
             "sha256": corpus.sha256,
@@ -230,14 +239,14 @@ class Grounds:
             "tokens_asked": self.config.tokens,
             "tokens_per_dimension": round(tokens / modules.inner, 1),
         }
-        said = few(tokens, modules.inner)
+        said = has_few_tokens(tokens, modules.inner)
         return found, about | ({"warning": said} if said else {})
 
 
-def spread(
-    weights: Patch, modules: ModuleMap, wanted: Wanted, layers: Sequence[int], solve: Solve
+def spread_over_layers(
+    weights: Patch, modules: ModuleMap, targets: EditTargets, layers: Sequence[int], solve: Solve
 ) -> tuple[dict[str, float], Tensor]:
-    """Write what is wanted into ``layers``, ascending (MEMIT algorithm 1).
+    """Write the targets into ``layers``, ascending (MEMIT algorithm 1).
 
     ::
 
@@ -245,18 +254,18 @@ def spread(
                           r_i = (z_i - h_i) / (number of layers from l to the last)
                           W_l += solve(l, K, R)
 
-    h_i is the state at the last of the layers as it is now. Gives each update's norm relative to its weight, and
-    z - h afterwards, float64 [d, N]. Raises EditFailed where the numbers go wrong.
+    h_i is the current state at the last of the layers. Return each update's norm relative to its weight, and z - h
+    after the updates, float64 [d, N]. Raises EditFailed if a number is not finite.
     """
-    z, top = wanted.z, layers[-1]
+    z, top = targets.z, layers[-1]
     norms: dict[str, float] = {}
     for place, layer in enumerate(layers):
-        keys = average_keys(modules, wanted.rows, layer)
-        states = double(subject_states(modules, wanted.rows, top))
+        keys = average_keys(modules, targets.rows, layer)
+        states = double(subject_states(modules, targets.rows, top))
         residual = ((z.to(states.device) - states) / (len(layers) - place)).to(double(keys).device)
-        must_be_finite(wanted.rewrites, layer, keys, residual)
+        must_be_finite(targets.rewrites, layer, keys, residual)
         norms[str(layer)] = write(weights, modules, layer, solve(layer, keys, residual))
-    states = double(subject_states(modules, wanted.rows, top))
+    states = double(subject_states(modules, targets.rows, top))
     return norms, z.to(states.device) - states
 
 
@@ -272,10 +281,10 @@ def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residu
 
 
 def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> float:
-    """Add one layer's update; its Frobenius norm over the weight's. Raises EditFailed where that is not finite.
+    """Add one layer's update. Return its Frobenius norm relative to the weight's.
 
-    An update larger than the weight is made all the same, and said (``Ground.details``): how many edits a model can
-    hold is what is measured.
+    Raises EditFailed if that is not finite. An update larger than the weight is added, with a warning in
+    ``LocateContext.details``: runs measure how many edits a model can hold.
     """
     place = modules.layers[layer]
     size = float(double(place.matrix).norm())
@@ -290,6 +299,6 @@ def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> fl
 
 
 def frobenius(update: LowRank) -> float:
-    """|left right|, without the product: its square is tr(left^T left right right^T)."""
+    """Return the norm of left right without the product: its square is tr(left^T left right right^T)."""
     left, right = double(update.left), double(update.right)
     return float(((left.T @ left) * (right @ right.T)).sum().clamp(min=0).sqrt())

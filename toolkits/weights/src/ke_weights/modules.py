@@ -21,7 +21,7 @@ from transformers.pytorch_utils import Conv1D
 from ke_core.plugin import KEError
 from ke_plugin_hf.guard import quantised, whole_instead
 from ke_weights.hooks import frozen_module
-from ke_weights.probe import Probe, sizes
+from ke_weights.probe import ForwardProbe, sizes
 
 TOLERANCE = 1e-4  # of what a block adds, in float32
 ROUNDING = 4  # roundings of the storage type that a residual sum may be off by
@@ -156,7 +156,7 @@ def find_parts(module: nn.Module) -> ModuleMap:
     whole: Any = module.config
     config = whole.get_text_config() if hasattr(whole, "get_text_config") else whole
     prefix, blocks = _blocks(module, config)
-    probe = Probe(module, blocks)
+    probe = ForwardProbe(module, blocks)
     layers = tuple(_layer(module, prefix, index, block, probe) for index, block in enumerate(blocks))
     found = ModuleMap(
         module=module,
@@ -183,7 +183,7 @@ def _blocks(module: nn.Module, config: Any) -> tuple[str, list[nn.Module]]:
     return name, blocks
 
 
-def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: Probe) -> Layer:
+def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: ForwardProbe) -> Layer:
     names = {child: name for name, child in block.named_modules()}
     executed = probe.executed[block]
     attention = [c for c in executed if ATTENTION.search(names[c]) and sizes(c)[1] == probe.hidden]
@@ -225,7 +225,7 @@ def _quantised(found: ModuleMap) -> str:
     return ""
 
 
-def _not_added(found: ModuleMap, probe: Probe) -> str:
+def _not_added(found: ModuleMap, probe: ForwardProbe) -> str:
     """Every block must add attention output and MLP output to what it received, and nothing else."""
     for layer, before, after in zip(found.layers, probe.states_in, probe.states_out, strict=True):
         written = [probe.outputs[part].reshape(before.shape) for part in (layer.attention_out, layer.projection)]
@@ -241,7 +241,7 @@ def _not_added(found: ModuleMap, probe: Probe) -> str:
     return ""
 
 
-def _not_logits(found: ModuleMap, probe: Probe) -> str:
+def _not_logits(found: ModuleMap, probe: ForwardProbe) -> str:
     with frozen_module(found.module):
         logits = found.logits(probe.states_out[-1])
     off = (logits - probe.logits.to(logits.device, found.dtype)).abs().max()

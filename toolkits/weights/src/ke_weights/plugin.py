@@ -17,17 +17,17 @@ from ke_core.plugin import LanguageModel, uninterruptible_context
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_weights.corpus import read_corpus
+from ke_weights.covariance import KeyCovariance
 from ke_weights.facts import model_facts
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
 from ke_weights.keys import average_keys, bare_keys, bare_values, project
-from ke_weights.locate import Ground, Grounds, spread, write
-from ke_weights.locating import LocateEditor, Work
+from ke_weights.locate import LocateContext, LocateContextCache, spread_over_layers, write
+from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
-from ke_weights.moments import Moment
-from ke_weights.optimise import ZSettings
-from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unmakeable
-from ke_weights.solve import cholesky, ridge_update, weighed
-from ke_weights.subject import Row, encode, padded, target_ids
+from ke_weights.optimize import TargetSettings
+from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
+from ke_weights.solve import cholesky, covariance_weighted, ridge_update
+from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 
 
@@ -74,10 +74,50 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "NOT_QUANTISED", "Dense", "Ground", "Grounds", "Hooks", "Layer", "LocateEditor", "LowRank", "ModuleMap", "Moment",
-    "OpenModel", "Patch", "Rewrite", "Row", "Tail", "Work", "ZSettings",
-    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "default_dtype", "double", "encode",
-    "find_parts", "forward", "frozen_module", "home", "map_orientation", "model_facts", "module_map", "open_tail",
-    "padded", "project", "quantised", "read_corpus", "rewrite", "ridge_update", "spread", "target_ids",
-    "uninterruptible_context", "unmakeable", "weighed", "whole_instead", "write",
+    "NOT_QUANTISED",
+    "Dense",
+    "EditInProgress",
+    "Hooks",
+    "KeyCovariance",
+    "Layer",
+    "LocateContext",
+    "LocateContextCache",
+    "LocateEditor",
+    "LowRank",
+    "ModuleMap",
+    "OpenModel",
+    "Patch",
+    "Rewrite",
+    "SubjectTokens",
+    "Tail",
+    "TargetSettings",
+    "as_rewrites",
+    "average_keys",
+    "bare_keys",
+    "bare_values",
+    "cholesky",
+    "covariance_weighted",
+    "default_dtype",
+    "double",
+    "encode",
+    "find_parts",
+    "forward",
+    "frozen_module",
+    "home",
+    "map_orientation",
+    "model_facts",
+    "module_map",
+    "open_tail",
+    "padded",
+    "project",
+    "quantised",
+    "read_corpus",
+    "rewrite",
+    "ridge_update",
+    "spread_over_layers",
+    "target_ids",
+    "uninterruptible_context",
+    "unsupported_edits",
+    "whole_instead",
+    "write",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
 PROBE_TOKENS = 6
 
 
-class Probe:
+class ForwardProbe:
     """One forward pass over a few tokens, with everything noted that the search needs."""
 
     def __init__(self, module: nn.Module, blocks: list[nn.Module]) -> None:

@@ -39,7 +39,7 @@ _EASYEDIT = _MEMIT | {"layers": (4, 5, 6, 7, 8), "weight_decay": 1e-3, "clamp": 
 _WITHOUT = "with mom2_adjustment off"
 _ROME = {"steps": 20, "lr": 0.5, "weight_decay": 0.5, "clamp": 4.0}
 
-SPREAD: Mapping[Key, Published] = {
+PUBLISHED_MULTI_LAYER: Mapping[Key, Published] = {
     ("gpt2", 48, 1600, 6400): Published(
         "GPT-2 XL by MEMIT's authors", _MEMIT | {"layers": (13, 14, 15, 16, 17), "steps": 20}
     ),
@@ -66,7 +66,7 @@ SPREAD: Mapping[Key, Published] = {
 """Windows and targets of MEMIT, which AlphaEdit and EMMET borrow where they have none of their own. GPT-NeoX's steps
 and learning rate are GPT-J's: its authors released none."""
 
-SINGLE: Mapping[Key, Published] = {
+PUBLISHED_SINGLE_LAYER: Mapping[Key, Published] = {
     ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _ROME | {"layer": 8, "clamp": 3.0}),
     ("gpt2", 36, 1280, 5120): Published("GPT-2 large by ROME's authors", _ROME | {"layer": 12}),
     ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _ROME | {"layer": 17}),

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import SLOT, Edit, Fact, UnsupportedEdit
-from ke_weights.subject import Row, encode, locate, target_ids
+from ke_weights.subject import SubjectTokens, encode, locate, target_ids
 
 
 @frozen(kw_only=True)
@@ -25,7 +25,7 @@ class Rewrite:
         """The subject as it stands in the prompt."""
         return self.prompt[slice(*self.span)]
 
-    def row(self, tokenizer: Any, template: str = SLOT) -> Row:
+    def row(self, tokenizer: Any, template: str = SLOT) -> SubjectTokens:
         """The prompt behind the left context of ``template``, whose slot is at its end."""
         left = template.removesuffix(SLOT)
         start, end = self.span
@@ -55,12 +55,12 @@ def rewrite(edit: Edit) -> Rewrite:
 
 def as_rewrites(edits: Sequence[Edit], tokenizer: Any, room: int) -> tuple[Rewrite, ...]:
     """What ``edits``, made together, ask of a decoder. Raises UnsupportedEdit for the first in ``unmakeable``."""
-    for name, reason in unmakeable(edits, tokenizer, room).items():
+    for name, reason in unsupported_edits(edits, tokenizer, room).items():
         raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="leave it out")
     return tuple(rewrite(edit) for edit in edits)
 
 
-def unmakeable(edits: Sequence[Edit], tokenizer: Any, room: int) -> Mapping[str, str]:
+def unsupported_edits(edits: Sequence[Edit], tokenizer: Any, room: int) -> Mapping[str, str]:
     """Which edits cannot be made together, and why, by id; ``room`` is how many tokens prompt and target may have.
 
     Two edits of one prompt with different targets contradict each other: the first is made, the later named.

@@ -48,7 +48,7 @@ def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: floa
     return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
 
 
-def weighed(moment: Statistic | None, key: Tensor) -> Tensor:
+def covariance_weighted(moment: Statistic | None, key: Tensor) -> Tensor:
     """C^-1 k, float64 [f]; k itself without C.
 
     A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).

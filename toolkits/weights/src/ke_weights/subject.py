@@ -17,23 +17,23 @@ from ke_core.plugin import KEError
 
 
 @frozen
-class Row:
+class SubjectTokens:
     """Token ids of one text, and the index of its subject's last token, counted from the left."""
 
     ids: tuple[int, ...]
     index: int
 
-    def plus(self, target: Sequence[int]) -> Row:
+    def plus(self, target: Sequence[int]) -> SubjectTokens:
         """Teacher forcing: all but the last of the target's ids follow; the index stays."""
-        return Row((*self.ids, *target[:-1]), self.index)
+        return SubjectTokens((*self.ids, *target[:-1]), self.index)
 
     @property
-    def to_subject(self) -> Row:
+    def to_subject(self) -> SubjectTokens:
         """Cut after the subject: by causality nothing behind it matters to a key."""
-        return Row(self.ids[: self.index + 1], self.index)
+        return SubjectTokens(self.ids[: self.index + 1], self.index)
 
 
-def locate(tokenizer: Any, text: str, span: tuple[int, int]) -> Row:
+def locate(tokenizer: Any, text: str, span: tuple[int, int]) -> SubjectTokens:
     """Encode ``text`` (BOS as the tokenizer sees fit, nothing at the end) and find the last token of ``span``.
 
     ``span`` are characters, end exclusive. A token that a merge spans over the subject's border counts as the
@@ -46,7 +46,7 @@ def locate(tokenizer: Any, text: str, span: tuple[int, int]) -> Row:
         raise KEError(
             f"no token of {text!r} belongs to its subject {text[start:end]!r}", hint="the tokenizer drops these letters"
         )
-    return Row(tuple(ids), inside[-1])
+    return SubjectTokens(tuple(ids), inside[-1])
 
 
 def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:

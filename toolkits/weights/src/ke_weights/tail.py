@@ -20,7 +20,7 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
-from ke_weights.subject import Row, padded
+from ke_weights.subject import SubjectTokens, padded
 
 NEEDED = frozenset(("past_key_values", "position_ids"))  # what a model's forward must take for suffixes to be run alone
 AGREE = 1e-3  # of a state's norm: how near the two ways must be in float32 for the short one to be used
@@ -69,7 +69,7 @@ class Tail:
         return Tail(hidden=self.hidden[rows], start=self.start[rows.to(self.start.device)], calls=calls)
 
 
-def open_tail(modules: ModuleMap, rows: Sequence[Row], layer: int) -> Tail:
+def open_tail(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tail:
     """Run ``rows`` once and keep what the blocks above ``layer`` (-1: all) need from each row's subject on.
 
     Where the model cannot continue from kept keys and values, or does so with another result, the whole rows

@@ -15,20 +15,20 @@ from safetensors.torch import save_file
 from ke_core.plugin import Session, is_intact, loads, locked, uninterruptible, write_tensors
 from ke_plugin_hf.decoding.memory import halved
 from ke_weights.modules import ModuleMap
-from ke_weights.optimise import Plan, Target, ZSettings, optimise, plan
+from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
 
 KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
 TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
 
 
-def optimised(
+def optimized_targets(
     session: Session[Any],
     modules: ModuleMap,
     rewrites: Sequence[Rewrite],
     templates: Sequence[str],
-    settings: ZSettings,
-) -> list[Target]:
+    settings: TargetSettings,
+) -> list[OptimizedTarget]:
     """The target of each rewrite, in order; an edit's target does not depend on the others beyond rounding.
 
     Kept on disk under all that determines it: weights, texts, templates and settings (pitfall E6). One that cannot be
@@ -41,7 +41,7 @@ def optimised(
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
             known = _known(paths, place)
             plans = {
-                path: plan(session.model.tokenizer, rewrite, templates)
+                path: target_rows(session.model.tokenizer, rewrite, templates)
                 for path, rewrite in zip(paths, rewrites, strict=True)
                 if path not in known
             }
@@ -49,18 +49,20 @@ def optimised(
     return [known[path] for path in paths]
 
 
-def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, Target]:
+def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, OptimizedTarget]:
     return {path: target for path in paths if (target := _load(path, place)) is not None}
 
 
 def _made(
-    session: Session[Any], modules: ModuleMap, plans: dict[Path, Plan], settings: ZSettings
-) -> dict[Path, Target]:
+    session: Session[Any], modules: ModuleMap, plans: dict[Path, TargetRows], settings: TargetSettings
+) -> dict[Path, OptimizedTarget]:
     """The targets of ``plans``, each on disk as soon as its group is done."""
-    made: dict[Path, Target] = {}
+    made: dict[Path, OptimizedTarget] = {}
 
     def make(paths: Sequence[Path]) -> None:
-        for path, target in zip(paths, optimise(modules, [plans[path] for path in paths], settings), strict=True):
+        for path, target in zip(
+            paths, optimize_targets(modules, [plans[path] for path in paths], settings), strict=True
+        ):
             _save(path, target)
             made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
 
@@ -70,7 +72,7 @@ def _made(
     return made
 
 
-def _groups(plans: dict[Path, Plan]) -> list[list[Path]]:
+def _groups(plans: dict[Path, TargetRows]) -> list[list[Path]]:
     """Edits of like length together, as many as memory should hold."""
     groups: list[list[Path]] = []
     for path, made in sorted(plans.items(), key=lambda item: -item[1].suffix):
@@ -83,7 +85,7 @@ def _groups(plans: dict[Path, Plan]) -> list[list[Path]]:
 
 
 def _path(
-    session: Session[Any], modules: ModuleMap, rewrite: Rewrite, templates: Sequence[str], settings: ZSettings
+    session: Session[Any], modules: ModuleMap, rewrite: Rewrite, templates: Sequence[str], settings: TargetSettings
 ) -> Path:
     key = {
         "model": session.model.plain.digest,
@@ -96,16 +98,16 @@ def _path(
     return session.artifacts.path(KIND, key, ".safetensors")
 
 
-def _save(path: Path, target: Target) -> None:
+def _save(path: Path, target: OptimizedTarget) -> None:
     about = {name: value for name, value in asdict(target).items() if name != "z"}
     write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
 
 
 @uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
-def _load(path: Path, place: torch.device) -> Target | None:
+def _load(path: Path, place: torch.device) -> OptimizedTarget | None:
     """Return the target in a file; None if it is missing or damaged."""
     if not is_intact(path):
         return None
     with safe_open(path, framework="pt") as found:
         z: torch.Tensor = found.get_tensor("z").to(place)
-        return Target(z=z, **loads(found.metadata()["target"]))
+        return OptimizedTarget(z=z, **loads(found.metadata()["target"]))

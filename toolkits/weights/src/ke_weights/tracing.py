@@ -15,7 +15,7 @@ from ke_core.plugin import Artifacts, BadData, BadRun, NeedsWeights, Progress, t
 from ke_weights.facts import shape_of
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
-from ke_weights.trace.facts import Facts
+from ke_weights.trace.facts import TraceFacts
 from ke_weights.trace.folder import TraceFolder, TraceSpec
 from ke_weights.trace.settings import FactTrace, TraceSettings
 from ke_weights.trace.suggestion import Suggestion, store
@@ -38,7 +38,7 @@ class Traced:
     suggestion: Suggestion | None
 
 
-def specify(model: Any, reference: ModelRef, facts: Facts, settings: TraceSettings) -> TraceSpec:
+def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
     """What is going to be traced. Raises NeedsWeights for a model that is not in this process."""
     if not hasattr(model, "module"):
         raise NeedsWeights(
@@ -55,7 +55,7 @@ def specify(model: Any, reference: ModelRef, facts: Facts, settings: TraceSettin
 
 
 def trace(
-    model: Any, facts: Facts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
+    model: Any, facts: TraceFacts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
 ) -> Traced:
     """Trace the first ``limit`` facts that the model knows, or all; what is on record already is not done again.
 
@@ -86,7 +86,9 @@ def trace(
     return traced
 
 
-def _all(tracer: Tracer, facts: Facts, folder: TraceFolder, limit: int | None, progress: Progress) -> list[FactTrace]:
+def _all(
+    tracer: Tracer, facts: TraceFacts, folder: TraceFolder, limit: int | None, progress: Progress
+) -> list[FactTrace]:
     """What is on record and what is added to it, up to the last of ``limit`` traced facts."""
     with folder.writing() as append:
         found = list(folder.read())
@@ -106,7 +108,7 @@ def _all(tracer: Tracer, facts: Facts, folder: TraceFolder, limit: int | None, p
     return found
 
 
-def _check_order(found: Sequence[FactTrace], facts: Facts, path: Path) -> None:
+def _check_order(found: Sequence[FactTrace], facts: TraceFacts, path: Path) -> None:
     if [fact.known_id for fact in found] != [fact.id for fact in facts.facts[: len(found)]]:
         raise BadRun(
             f"the facts on record in {path} are not those of {facts.name}, in its order", hint=CHOOSE_OTHER_FOLDER

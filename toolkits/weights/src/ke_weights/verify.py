@@ -34,11 +34,11 @@ from attrs import field, frozen
 
 from ke_core.app import FIELD_NAMES, SourceLine, edit_from, read_rows, text_field, texts_field
 from ke_core.plugin import BadConfig, BadData, Session
-from ke_weights.answers import Prompted, Said, ask
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 
 if TYPE_CHECKING:
     from ke_weights.patches import StoredPatch
-    from ke_weights.patches.checkpoint import Past
+    from ke_weights.patches.checkpoint import LoadedHistory
 
 Kind = Literal["changed", "kept", "paraphrase"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -71,19 +71,19 @@ class Bound:
 
 
 @frozen(kw_only=True)
-class Checked:
+class CheckOutcome:
     """What came of one line: ``passed`` on the edited model, ``passed_before`` on the unedited one."""
 
     check: Check
-    before: Said
-    after: Said
+    before: Completion
+    after: Completion
     passed: bool
     passed_before: bool
     preferred: bool | None
 
 
 @frozen(kw_only=True)
-class Number:
+class Proportion:
     """A share, of ``n``; None of 0."""
 
     metric: str
@@ -95,8 +95,8 @@ class Number:
 class Verification:
     """``missed``: the bounds that do not hold, with what was found."""
 
-    checked: tuple[Checked, ...]
-    numbers: tuple[Number, ...]
+    checked: tuple[CheckOutcome, ...]
+    numbers: tuple[Proportion, ...]
     missed: tuple[tuple[Bound, float], ...] = field(default=())
 
 
@@ -135,14 +135,14 @@ def verify(
     suite: Sequence[Check],
     wanted: Sequence[Bound],
     *,
-    past: Past | None = None,
+    past: LoadedHistory | None = None,
 ) -> Verification:
     """Ask the session's model the suite without and with ``patch``; the model is left as it was.
 
     ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
     one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
     """
-    prompts = [Prompted(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
+    prompts = [PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
     before, after = _both(session, patch, past, prompts)
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
@@ -157,20 +157,20 @@ def verify(
     return Verification(checked=checked, numbers=numbers, missed=tuple(missed))
 
 
-def failed(verification: Verification) -> list[Checked]:
+def failed(verification: Verification) -> list[CheckOutcome]:
     """The lines that do not pass; where a bound on preference is missed, also those that prefer the wrong object."""
     by_preference = any(bound.metric == "preference" for bound, _value in verification.missed)
     return [one for one in verification.checked if not one.passed or (by_preference and prefers_wrong(one))]
 
 
-def prefers_wrong(one: Checked) -> bool:
+def prefers_wrong(one: CheckOutcome) -> bool:
     """Whether the edited model finds ``not`` as probable as ``expect``, or more; kept facts are not asked for that."""
     return one.preferred is False and one.check.kind != "kept"
 
 
 def _both(
-    session: Session[Any], patch: StoredPatch, past: Past | None, prompts: Sequence[Prompted]
-) -> tuple[Mapping[str, Said], Mapping[str, Said]]:
+    session: Session[Any], patch: StoredPatch, past: LoadedHistory | None, prompts: Sequence[PromptWithObjects]
+) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
     """What is said without the patch, and with it."""
     from ke_weights.patches import applied, reverted  # noqa: PLC0415  imports torch
 
@@ -184,9 +184,9 @@ def _both(
     return _asked_afresh(session, prompts), edited
 
 
-def _asked_afresh(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said]:
+def _asked_afresh(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
     session.model.state()  # reads the weights afresh: the key of every answer from here on
-    return ask(session, prompts)
+    return complete_prompts(session, prompts)
 
 
 def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
@@ -249,8 +249,8 @@ def _objects(one: Check) -> tuple[str, ...]:
     return (one.expect[0], one.wrong[0]) if one.expect and one.wrong else ()
 
 
-def _checked(one: Check, before: Said, after: Said) -> Checked:
-    return Checked(
+def _checked(one: Check, before: Completion, after: Completion) -> CheckOutcome:
+    return CheckOutcome(
         check=one,
         before=before,
         after=after,
@@ -260,12 +260,12 @@ def _checked(one: Check, before: Said, after: Said) -> Checked:
     )
 
 
-def _passes(one: Check, said: Said, unedited: Said) -> bool:
+def _passes(one: Check, said: Completion, unedited: Completion) -> bool:
     right = said.begins_with(one.expect) if one.expect else said.text == unedited.text
     return right and not said.begins_with(one.wrong)
 
 
-def _number(metric: str, checked: Sequence[Checked]) -> Number:
+def _number(metric: str, checked: Sequence[CheckOutcome]) -> Proportion:
     kind = {"efficacy": "changed", "drift": "kept"}.get(metric, metric)
     if metric == "preference":
         found = [not prefers_wrong(one) for one in checked if one.preferred is not None and one.check.kind != "kept"]
@@ -273,4 +273,4 @@ def _number(metric: str, checked: Sequence[Checked]) -> Number:
         found = [not one.passed for one in checked if one.check.kind == kind and one.passed_before]
     else:
         found = [one.passed for one in checked if one.check.kind == kind]
-    return Number(metric=metric, value=sum(found) / len(found) if found else None, n=len(found))
+    return Proportion(metric=metric, value=sum(found) / len(found) if found else None, n=len(found))

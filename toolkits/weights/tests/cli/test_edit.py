@@ -46,10 +46,10 @@ class Toy:
         self.config = config
 
     def check(self, session, edits):
-        from ke_weights.plugin import unmakeable
+        from ke_weights.plugin import unsupported_edits
 
         nobody = {edit.id: "its subject is Nobody" for edit in edits if edit.cloze and edit.cloze.subject == "Nobody"}
-        return nobody or unmakeable(edits, session.model.tokenizer, 1000)
+        return nobody or unsupported_edits(edits, session.model.tokenizer, 1000)
 
     @contextmanager
     def edit(self, session, edits):

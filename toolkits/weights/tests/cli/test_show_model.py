@@ -7,7 +7,7 @@ from attrs import frozen
 
 from ke_core.plugin import EditorSpec, KEError, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.hyperparameters import MultiLayerConfig, spread_settings
+from ke_weights.hyperparameters import MultiLayerConfig, multi_layer_settings
 
 GPT_J = {
     "model_type": "gptj", "architectures": ["GPTJForCausalLM"], "n_layer": 28, "n_embd": 4096, "n_head": 16,
@@ -39,7 +39,7 @@ class Spreader:
                 summary="spreads",
                 config=Config,
                 build=lambda _config: Choosy(),
-                settings=spread_settings,
+                settings=multi_layer_settings,
             )
         ]
 

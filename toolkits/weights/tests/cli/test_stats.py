@@ -12,8 +12,8 @@ from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
 from ke_weights import gram
 from ke_weights.cli.stats import parse_layers, ranges
+from ke_weights.covariance import CovarianceCache, CovarianceSettings
 from ke_weights.modules import module_map
-from ke_weights.moments import Moments, MomentSettings
 
 
 @frozen(kw_only=True)
@@ -73,16 +73,16 @@ def test_what_is_there_is_not_taken_again(stats, monkeypatch):
     stats(*COMPUTE, "--layers", "1")
     status, _out, err = stats(*COMPUTE, "--layers", "1-2")
     assert (status, "1 taken, 1 there already" in err) == (0, True)
-    monkeypatch.setattr("ke_weights.moments.gram_sums", None)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", None)
     assert "0 taken, 2 there already" in stats(*COMPUTE, "--layers", "1,2")[2]
 
 
 def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatch):
     stats(*COMPUTE, "--layers", "1-2")
-    monkeypatch.setattr("ke_weights.moments.gram_sums", None)
+    monkeypatch.setattr("ke_weights.covariance.gram_sums", None)
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path / "cache" / "artifacts")
-    moments = Moments(MomentSettings(corpus="wordnet", tokens=1500, document_length=64))
+    moments = CovarianceCache(CovarianceSettings(corpus="wordnet", tokens=1500, document_length=64))
     assert sorted(moments.of(session, module_map(model.module), [1, 2])) == [1, 2]
 
 
@@ -158,7 +158,7 @@ def test_verify_lists_what_failed_and_has_status_1(stats, folder):
 
 def test_verify_compares_with_the_keys_of_the_layer_that_the_file_names(stats, folder):
     """The numbers of another layer under a name and key that are right: only the model's keys tell."""
-    from ke_weights.moment_files import load, origin_of, save
+    from ke_weights.covariance_files import load, origin_of, save
 
     stats(*COMPUTE, "--layers", "1-2")
     one, two = files(folder)

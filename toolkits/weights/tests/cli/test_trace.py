@@ -12,7 +12,7 @@ from ke_core.plugin import ArtifactStore, ModelSpec, hookimpl
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import EchoModel
 from ke_weights import hookimpls
-from ke_weights.cli.trace import Several
+from ke_weights.cli.trace import CommaList
 from ke_weights.trace import tracer
 from ke_weights.trace.suggestion import suggested
 
@@ -262,5 +262,5 @@ def test_pictures_are_written_as_svg_and_png(ke, facts, tmp_path):
 
 
 def test_a_list_of_kinds_is_put_in_order():
-    assert Several(("a", "b", "c")).convert("c, a", None, None) == ("a", "c")
-    assert Several(("a",), none=True).convert("none", None, None) == ()
+    assert CommaList(("a", "b", "c")).convert("c, a", None, None) == ("a", "c")
+    assert CommaList(("a",), none=True).convert("none", None, None) == ()

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from ke_core import builtin
 from ke_core.app import ModelChoice, empty_manager, read_catalog
 from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl, locked
-from ke_testing.fakes import EchoModel, Silence
+from ke_testing.fakes import EchoModel, SilentProgress
 from ke_testing.toy import toy_spec
 from ke_weights import hookimpls, training
 from ke_weights.cli.train import first_ctrl_c, sparkline
@@ -182,7 +182,7 @@ def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, 
     request = training.TrainRequest(
         editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
     )
-    job = training.prepare(request, read_catalog(plugins), Silence())
+    job = training.prepare(request, read_catalog(plugins), SilentProgress())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
     with pytest.raises(BadRun, match=r"another process has trained in .*net just now"):
         next(training.train(job, 1, bool))

@@ -12,7 +12,7 @@ from ke_plugin_hf.loading import load
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights.patches.build import build_patch
 from ke_weights.patches.identity import size_of, weights_digest
-from ke_weights.patches.info import Base
+from ke_weights.patches.info import PatchBase
 
 WEIGHTS = {
     "llama": ("model.layers.1.mlp.down_proj.weight", "model.layers.2.mlp.down_proj.weight"),
@@ -59,7 +59,7 @@ def fact(subject="Danielle Darrieux", target="English", old="French"):
 def base_of(model):
     name = str(model.module.dtype).removeprefix("torch.")
     reference = ModelRef(source="hf", id="tiny", digest=model.digest, dtype=name)
-    return Base(model=reference, weights=weights_digest(model.module), size=size_of(model.module), folder=True)
+    return PatchBase(model=reference, weights=weights_digest(model.module), size=size_of(model.module), folder=True)
 
 
 def low_rank(rank=2, seed=0, size=0.05, out=64, inner=176):

@@ -10,15 +10,15 @@ import pytest
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model, tiny_tokenizer
 from ke_weights.modules import find_parts
-from ke_weights.trace.facts import Fact, read_facts, tokens_of
+from ke_weights.trace.facts import TraceFact, read_facts, tokens_of
 from ke_weights.trace.noise import Noise, check_rule, settled
 from ke_weights.trace.runs import clean_answer
 from ke_weights.trace.settings import TraceSettings
 from ke_weights.trace.tracer import OTHERWISE, TOO_LONG, UNSURE, Tracer
 
 
-def fact(prompt: str, subject: str, attribute: str = "x") -> Fact:
-    return Fact(id="1", prompt=prompt, subject=subject, attribute=attribute)
+def fact(prompt: str, subject: str, attribute: str = "x") -> TraceFact:
+    return TraceFact(id="1", prompt=prompt, subject=subject, attribute=attribute)
 
 
 def walked(tokenizer: Any, ids: tuple[int, ...], subject: str) -> tuple[int, int]:
@@ -125,6 +125,6 @@ def test_a_prompt_longer_than_the_context_is_skipped() -> None:
 def test_the_published_file_is_read(ke_data_dir: Any) -> None:
     found = read_facts(ke_data_dir / "known_facts" / "known_1000.json")
     assert len(found.facts) == 1209
-    assert found.facts[0] == Fact(
+    assert found.facts[0] == TraceFact(
         id="0", prompt="Vinson Massif is located in the continent of", subject="Vinson Massif", attribute="Antarctica"
     )

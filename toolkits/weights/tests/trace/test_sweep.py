@@ -13,29 +13,31 @@ from ke_plugin_hf.testing import Family, tiny_model
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.trace import sweep as sweeping
-from ke_weights.trace.facts import Fact, tokens_of
+from ke_weights.trace.facts import TraceFact, tokens_of
 from ke_weights.trace.naive import naive
 from ke_weights.trace.noise import Noise
-from ke_weights.trace.runs import Prompt, Recording, embedding_of, part_of, probability, prompt, record
+from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, part_of, probability, prompt, record
 from ke_weights.trace.settings import PARTS, Curve, TraceSettings
 from ke_weights.trace.sweep import agrees, sweep
 
 CURVES = TraceSettings(sever=("mlp", "attention")).curves
 STATES = Curve("states")
-FACT = Fact(id="1", prompt="The city of Ellie is", subject="Ellie", attribute="Norwich")
-FIRST = Fact(id="2", prompt="France is the country of", subject="France", attribute="Rome")
+FACT = TraceFact(id="1", prompt="The city of Ellie is", subject="Ellie", attribute="Norwich")
+FIRST = TraceFact(id="2", prompt="France is the country of", subject="France", attribute="Rome")
 SAMPLES, WINDOW = 2, 2
 
 
 class Traced:
     """One fact of one tiny model, recorded."""
 
-    def __init__(self, family: Family, *, fact: Fact = FACT, sigma: float = 0.4, dtype: str = "float64", **how: Any):
+    def __init__(
+        self, family: Family, *, fact: TraceFact = FACT, sigma: float = 0.4, dtype: str = "float64", **how: Any
+    ):
         self.model = tiny_model(family, dtype=dtype, **how)
         self.modules: ModuleMap = find_parts(self.model.module)
         ids, subject = tokens_of(self.model.tokenizer, fact)
         noise = Noise(rule=str(sigma), sigma=sigma, uniform=False, seed=1)
-        self.asked: Prompt = prompt(ids, subject, noise, SAMPLES, self.modules.hidden)
+        self.asked: TracePrompt = prompt(ids, subject, noise, SAMPLES, self.modules.hidden)
         self.found: Recording = record(self.modules, self.asked)
         self.length, self.layers, (self.begin, self.end) = len(ids), len(self.modules.layers), subject
 

@@ -40,7 +40,7 @@ NOTHING = "nothing"
 
 
 @frozen(kw_only=True)
-class Labelled:
+class LabeledLine:
     """One line of the file."""
 
     label: str
@@ -71,29 +71,29 @@ class Labelled:
 
 
 @frozen(kw_only=True)
-class Compared:
+class JudgedItem:
     """One item: the label by hand, and what the judge found."""
 
-    item: Labelled
+    item: LabeledLine
     group: str
     found: str
     note: str = ""
 
 
 @frozen(kw_only=True)
-class Checked:
+class JudgeCheck:
     """The check, and what it rests on."""
 
     check: AgreementCheck
-    compared: Sequence[Compared] = field(factory=tuple)
+    compared: Sequence[JudgedItem] = field(factory=tuple)
 
     @property
-    def disagreements(self) -> list[Compared]:
+    def disagreements(self) -> list[JudgedItem]:
         """Where hand and judge differ."""
         return [one for one in self.compared if one.found != one.item.label]
 
 
-def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[Labelled]) -> Checked:
+def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
     """Judge ``items`` and compare."""
     groups = groups_of(chosen.spec)
     asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
@@ -102,11 +102,13 @@ def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[Labelled]) -> 
     names = dict.fromkeys(one.group for one in compared)
     pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}
     agreements = {name: measure_agreement([a for a, _b in some], [b for _a, b in some]) for name, some in pairs.items()}
-    made = AgreementCheck(judge=opened.component, items=digest(to_json(items, list[Labelled])), agreements=agreements)
-    return Checked(check=made, compared=compared)
+    made = AgreementCheck(
+        judge=opened.component, items=digest(to_json(items, list[LabeledLine])), agreements=agreements
+    )
+    return JudgeCheck(check=made, compared=compared)
 
 
-def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[Labelled]:
+def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[LabeledLine]:
     """The items of ``text`` (a file called ``of``), labelled as that judge labels. Raises BadData."""
     items = list(read(text, groups_of(spec), of=of))
     if len(items) < FEWEST:
@@ -119,22 +121,24 @@ def groups_of(spec: JudgeSpec) -> dict[str, tuple[str, ...]]:
     return dict(spec.labels) or {VERDICT: tuple(verdict.value for verdict in Verdict)}
 
 
-def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[Labelled]:
+def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[LabeledLine]:
     """The items, in order. Raises BadData, with file and line."""
     for raw, place in parse_lines(text, of=of):
-        found = from_json(raw, Labelled, of=str(place), error=BadData)
+        found = from_json(raw, LabeledLine, of=str(place), error=BadData)
         if not any(found.label in labels for labels in groups.values()):
             known = ", ".join(label for labels in groups.values() for label in labels)
             raise BadData(f"{place}: {found.label!r} is no label of this judge", hint=f"one of: {known}")
         yield found
 
 
-def _compared(item: Labelled, judgement: Judgement, groups: Mapping[str, tuple[str, ...]]) -> Compared:
+def _compared(item: LabeledLine, judgement: Judgement, groups: Mapping[str, tuple[str, ...]]) -> JudgedItem:
     """What the judge found of the set that the item's label is of; several different labels are none of the set."""
     group = next(name for name, labels in groups.items() if item.label in labels)
     own = [finding for finding in judgement.findings if group == VERDICT or finding.label in groups[group]]
     found = judgement.verdict.value if group == VERDICT else " and ".join(sorted({one.label for one in own}))
-    return Compared(item=item, group=group, found=found or NOTHING, note="; ".join(one.note for one in own if one.note))
+    return JudgedItem(
+        item=item, group=group, found=found or NOTHING, note="; ".join(one.note for one in own if one.note)
+    )
 
 
 def _entities(named: Sequence[Sequence[str]]) -> tuple[Entity, ...]:

@@ -25,7 +25,7 @@ Place = tuple[str, str, str, int]
 
 
 @frozen(kw_only=True)
-class InAll:
+class SharedScores:
     """The scores of each run over the queries that all of them have; ``styles``: how each was asked.
 
     ``queries``: how many these are, by the aspect they are averaged into. ``own``: of each run, how many queries it has
@@ -39,7 +39,7 @@ class InAll:
     scores: tuple[tuple[MetricScore, ...], ...]
 
 
-def in_all(metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int) -> list[InAll]:
+def in_all(metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int) -> list[SharedScores]:
     """One for each style that all runs were asked in; where there is none, for each choice of one style a run.
 
     Nothing for a metric that declares no ``shared``, nor where a run was asked nothing of it. ``seed`` draws the
@@ -89,7 +89,7 @@ def _over(
     styles: tuple[str, ...],
     *,
     seed: int,
-) -> InAll:
+) -> SharedScores:
     each = [of[style] for of, style in zip(seen, styles, strict=True)]
     places = set.intersection(*map(set, each))
     whole = evolve(spec, by=())
@@ -98,7 +98,7 @@ def _over(
         found = aggregate(_Within(metric=metric, spec=spec, places=places, style=style), whole, records, seed=seed)
         scores.append(tuple(score for score in found if not score.tags))
     counts = Counter(spec.shared[aspect] for _case, aspect, _query, _number in places)
-    return InAll(
+    return SharedScores(
         metric=spec.name,
         styles=styles,
         queries={aspect: counts[aspect] for aspect in spec.shared.values() if counts[aspect]},

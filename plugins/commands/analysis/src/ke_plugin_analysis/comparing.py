@@ -36,7 +36,7 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_plugin_analysis.common import InAll, in_all
+from ke_plugin_analysis.common import SharedScores, in_all
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 
@@ -44,7 +44,7 @@ SAME = "compare runs of the same command but for the editor, the model or its op
 
 
 @frozen(kw_only=True)
-class Compared:
+class ComparedRun:
     """One run of a comparison: ``open`` of its ``planned`` cases have no answer of the edited model yet."""
 
     path: str
@@ -54,7 +54,7 @@ class Compared:
 
 
 @frozen(kw_only=True)
-class Change:
+class ChangedAnswer:
     """A query that is right in one run and not in the other. ``styles``, ``verdicts``, ``answers``: first, second."""
 
     case: str
@@ -72,19 +72,19 @@ class Change:
 
 
 @frozen(kw_only=True)
-class Comparison:
+class RunComparison:
     """``runs``; and of each after the first, against the first: its ``differences`` and what ``changed``.
 
     ``cases``: how many are compared. ``judge``: whose verdicts. ``specs``: the metrics, by name. ``in_all``: scores
     over the queries that every run has a value of, for metrics that leave out queries by conditions of their own.
     """
 
-    runs: tuple[Compared, ...]
+    runs: tuple[ComparedRun, ...]
     judge: Component
     cases: int
     differences: tuple[tuple[Difference, ...], ...]
-    changed: tuple[tuple[Change, ...], ...]
-    in_all: tuple[InAll, ...]
+    changed: tuple[tuple[ChangedAnswer, ...], ...]
+    in_all: tuple[SharedScores, ...]
     specs: Mapping[str, MetricSpec]
 
 
@@ -113,7 +113,7 @@ def compare_runs(
     judge: str = "",
     shared: bool = False,
     data_dir: str = "",
-) -> Comparison:
+) -> RunComparison:
     """Pair the same queries of the first run and of each other one.
 
     ``metrics``: by name, else those that the first run is scored with. ``judge`` as for scoring. Raises BadRun for runs
@@ -149,9 +149,9 @@ def compare_runs(
             table += differences(spec, one, two, seed=first.folder.spec.seed)
         tables.append(table)
         changed.append(tuple(_changes(*both)))
-    return Comparison(
+    return RunComparison(
         runs=tuple(
-            Compared(path=str(read.folder.path), spec=read.folder.spec, planned=len(read.planned), open=read.open)
+            ComparedRun(path=str(read.folder.path), spec=read.folder.spec, planned=len(read.planned), open=read.open)
             for read in (first, *others)
         ),
         judge=first.judge,
@@ -214,7 +214,7 @@ def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
                 raise BadRun(f"case {case.id} is not the same in {names}", hint=SAME)
 
 
-def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Iterator[Change]:
+def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Iterator[ChangedAnswer]:
     """What is right in one alone, case by case."""
     others = {record.case.id: record for record in second}
     for record in first:
@@ -229,7 +229,7 @@ def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Itera
                     two = other.outcomes.get((phase, styles[1], query))
                     if one is None or two is None or not _differ(one, two):
                         continue
-                    yield Change(
+                    yield ChangedAnswer(
                         case=record.case.id,
                         query=query,
                         question=text,

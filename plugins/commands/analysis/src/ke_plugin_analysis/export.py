@@ -6,7 +6,7 @@ from ke_core.app import Catalog, LoadedRuns, run_labels
 from ke_core.plugin import KEError, canonical, to_json
 from ke_plugin_analysis.answers import RunDataset, read_answers, run_dataset
 from ke_plugin_analysis.csv import scores_csv
-from ke_plugin_analysis.html.browser import Browsed
+from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex
 from ke_plugin_analysis.markdown import markdown
@@ -23,7 +23,7 @@ def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "",
     return {"latex": latex, "markdown": markdown}[kind](runs.reported, slices=slices)
 
 
-def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[Browsed]:
+def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedRun]:
     """The runs' cases; each benchmark is read once, and one that is not at hand costs its questions, not the page."""
     known: dict[str, RunDataset] = {}
     found = []
@@ -36,7 +36,7 @@ def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[Browsed]
                 known[same] = RunDataset(why_not="; ".join(filter(None, (error.message, error.hint))))
         judged = read_answers(folder, run.tally.judge)
         found.append(
-            Browsed(
+            BrowsedRun(
                 label=label,
                 same=same,
                 edited_form=folder.spec.edited_form,

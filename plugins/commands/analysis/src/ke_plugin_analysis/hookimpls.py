@@ -30,8 +30,8 @@ def ke_commands(group: click.Group) -> None:
     )
     group.add_command(
         LazyCommand(
-            "label",
-            "ke_plugin_analysis.cli.label:command",
+            "annotate",
+            "ke_plugin_analysis.cli.annotate:command",
             "Write a sheet of answers to be labelled by hand, and read it back with the judge's agreement.",
         )
     )

@@ -48,7 +48,7 @@ def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping
         missing = [name for name in needed if name not in columns]
         if missing:
             raise BadData(
-                f"{path}, row 1: there is no column {missing[0]!r}", hint="keep the heading that ke label wrote"
+                f"{path}, row 1: there is no column {missing[0]!r}", hint="keep the heading that ke annotate wrote"
             )
         for number, cells in enumerate(rows, start=2):
             if any(cell.strip() for cell in cells):

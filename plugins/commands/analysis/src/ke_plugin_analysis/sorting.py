@@ -29,7 +29,7 @@ NOT_SEEN = "the metric does not look at such answers"
 
 
 @frozen(kw_only=True)
-class Sorting:
+class LabelingMetric:
     """A metric's ``labels``, which of them each answer bears, and why another answer bears none."""
 
     chosen: ResolvedComponent
@@ -44,7 +44,7 @@ class Sorting:
 
 
 @frozen(kw_only=True)
-class Share:
+class LabelFraction:
     """Of the answers sorted by hand ``count`` are of that label, a share of ``value``."""
 
     count: int
@@ -53,16 +53,16 @@ class Share:
 
 
 @frozen(kw_only=True)
-class Sorted:
+class LabelComparison:
     """Labels by hand against a metric's: ``table[by hand][by the metric]`` of the answers that both have sorted.
 
     ``shares``: of the ``n`` answers sorted by hand, by label. ``agreement``: None where the metric sorted none of them.
     ``apart``: why the metric has no label for the rest of them.
     """
 
-    sorting: Sorting
+    sorting: LabelingMetric
     n: int
-    shares: Mapping[str, Share]
+    shares: Mapping[str, LabelFraction]
     agreement: Agreement | None
     table: Mapping[str, Mapping[str, int]]
     apart: Mapping[str, int]
@@ -86,7 +86,7 @@ def labels_of(catalog: Catalog, metric: str) -> tuple[str, ...]:
     return found
 
 
-def sort(chosen: ResolvedComponent, catalog: Catalog, records: Sequence[CaseRecord]) -> Sorting:
+def sort(chosen: ResolvedComponent, catalog: Catalog, records: Sequence[CaseRecord]) -> LabelingMetric:
     """Every answer of ``records`` as the metric sorts it."""
     labels = labels_of(catalog, chosen.component.name)
     metric = chosen.build()
@@ -99,17 +99,17 @@ def sort(chosen: ResolvedComponent, catalog: Catalog, records: Sequence[CaseReco
                 reasons[place] = value.skipped_because
             elif value.aspect in labels and value.value == 1:
                 found[place] = value.aspect
-    return Sorting(chosen=chosen, labels=labels, found=found, reasons=reasons)
+    return LabelingMetric(chosen=chosen, labels=labels, found=found, reasons=reasons)
 
 
-def compare_sorted(sorting: Sorting, by_hand: Mapping[Place, str], *, seed: int) -> Sorted:
+def compare_sorted(sorting: LabelingMetric, by_hand: Mapping[Place, str], *, seed: int) -> LabelComparison:
     """What was sorted by hand against what the metric says; intervals draw cases."""
     both = [(label, sorting.found[place]) for place, label in by_hand.items() if place in sorting.found]
     units = [place[0] for place in by_hand if place in sorting.found]
     counts = Counter(both)
     why = Counter(sorting.reasons.get(place, NOT_SEEN) for place in by_hand if place not in sorting.found)
     found = measure_agreement([a for a, _b in both], [b for _a, b in both], seed=seed, units=units) if both else None
-    return Sorted(
+    return LabelComparison(
         sorting=sorting,
         n=len(by_hand),
         shares={label: _share(label, by_hand, seed=seed) for label in sorting.labels},
@@ -119,7 +119,7 @@ def compare_sorted(sorting: Sorting, by_hand: Mapping[Place, str], *, seed: int)
     )
 
 
-def _share(label: str, by_hand: Mapping[Place, str], *, seed: int) -> Share:
+def _share(label: str, by_hand: Mapping[Place, str], *, seed: int) -> LabelFraction:
     hits = [float(given == label) for given in by_hand.values()]
     interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed, share=True)
-    return Share(count=int(sum(hits)), value=sum(hits) / len(hits), interval=interval)
+    return LabelFraction(count=int(sum(hits)), value=sum(hits) / len(hits), interval=interval)

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from ke_core.app import Plugins, one_line_reason
 from ke_plugin_reproduce.reading import HINT, read, tables
-from ke_testing.promises import Kept
+from ke_testing.checks import CheckResult
 
 
-def table_checks(plugin: str, plugins: Plugins) -> Iterator[Kept]:
+def table_checks(plugin: str, plugins: Plugins) -> Iterator[CheckResult]:
     """Yield for each table of ``plugin`` whether it can be read."""
     for spec in tables(plugins).by_plugin.get(plugin, ()):
-        promise = f"{spec.name} can be read"
+        check = f"{spec.name} can be read"
         try:
             read(spec.text(), where=spec.name)
         except Exception as error:  # noqa: BLE001  a plugin may fail in any way
-            yield Kept(
-                promise=promise, outcome="broken", found=one_line_reason(error), do=getattr(error, "hint", "") or HINT
+            yield CheckResult(
+                check=check, outcome="failed", found=one_line_reason(error), do=getattr(error, "hint", "") or HINT
             )
         else:
-            yield Kept(promise=promise)
+            yield CheckResult(check=check)

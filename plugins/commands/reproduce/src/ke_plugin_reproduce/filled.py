@@ -32,7 +32,7 @@ class Status(Enum):
 
 
 @frozen(kw_only=True)
-class Part:
+class CellPart:
     """One number of a cell. ``value``, ``low`` and ``high`` are as tables print them: shares in per cent."""
 
     printed: Printed
@@ -58,7 +58,7 @@ class FilledTable:
 
     name: str
     table: Reproduction
-    cells: Sequence[Sequence[tuple[Part, ...]]]
+    cells: Sequence[Sequence[tuple[CellPart, ...]]]
     notes: tuple[str, ...] = ()
 
     def counts(self) -> Mapping[str, int]:
@@ -103,12 +103,12 @@ def mean(found: Sequence[Measured]) -> Measured:
     return Measured(value=sum(values) / len(values), n=sum(each.n for each in found), notes=(note,))
 
 
-def part(measured: Measured, printed: Printed, notes: tuple[str, ...]) -> Part:
+def part(measured: Measured, printed: Printed, notes: tuple[str, ...]) -> CellPart:
     """The number beside what is printed."""
     if measured.value is None:
-        return Part(printed=printed, status=Status.NOT_RUN, n=measured.n, why=measured.why, notes=notes)
+        return CellPart(printed=printed, status=Status.NOT_RUN, n=measured.n, why=measured.why, notes=notes)
     low, high = (measured.interval.low, measured.interval.high) if measured.interval else (None, None)
-    return Part(
+    return CellPart(
         printed=printed,
         status=_status(measured.value, low, high, printed),
         value=measured.value,

@@ -41,7 +41,7 @@ REASON = 100  # characters of an error
 
 
 @frozen(kw_only=True)
-class Place:
+class LeaderboardEntry:
     """A run, as it was asked in one style, and where it stands."""
 
     rank: Rank
@@ -52,13 +52,13 @@ class Place:
 
 
 @frozen(kw_only=True)
-class Table:
+class LeaderboardTable:
     """The runs over one dataset with one model, best first. ``alike``: whether all were asked the same cases."""
 
     dataset: DataRef
     model: ModelRef
     column: MetricColumn
-    places: tuple[Place, ...]
+    places: tuple[LeaderboardEntry, ...]
     less: bool = False
     alike: bool = True
 
@@ -67,7 +67,7 @@ class Table:
 class Leaderboard:
     """``open``: runs that are not finished; ``failed``: cells of a sweep, with the reason; ``damaged``: run folders."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[LeaderboardTable, ...]
     open: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(factory=dict)
     damaged: Mapping[str, str] = field(factory=dict)
@@ -197,7 +197,7 @@ def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[
         )
 
 
-def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> Table | None:
+def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> LeaderboardTable | None:
     """The runs in order; None where none has a number for ``by``. Of two styles of a run each has its place."""
     column = next((one for one in metric_columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
     if column is None:
@@ -212,12 +212,12 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
     order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
     asked = {(run.spec.plan.limit, run.spec.plan.ask, _drawn_with(run)) for run in runs}
-    return Table(
+    return LeaderboardTable(
         dataset=dataset,
         model=model,
         column=column,
         places=tuple(
-            Place(rank=rank, name=name, style=style, score=score, path=path)
+            LeaderboardEntry(rank=rank, name=name, style=style, score=score, path=path)
             for rank, (name, style, score, path) in zip(order, rows, strict=True)
         ),
         less=less,
@@ -235,7 +235,7 @@ def _drawn_with(run: Reported) -> int | None:
     return run.spec.seed if run.spec.plan.limit or run.spec.plan.ask else None
 
 
-def _drawn(found: Table) -> Group:
+def _drawn(found: LeaderboardTable) -> Group:
     measure = found.places[0].score.measure
     shown = plain_table("rank", "run", "asked as", found.column.heading, "95 % interval", "n")
     for at in (0, 3, 4, 5):

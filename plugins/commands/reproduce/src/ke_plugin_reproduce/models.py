@@ -11,7 +11,7 @@ from ke_plugin_reproduce.table import PaperModel
 
 
 @frozen(kw_only=True)
-class Seat:
+class MappedModel:
     """The model that answers for one of the paper's, and what that changes; or ``why`` none does.
 
     ``options``: those that the paper chose for the very model that answers.
@@ -23,7 +23,7 @@ class Seat:
     why: str = ""
 
 
-def seated(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, Seat]:
+def seated(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, MappedModel]:
     """A seat for every label. A model of the paper answers for itself.
 
     One other model stands in for all the rest; several stand in for one each, in the order of the file, so that a
@@ -36,14 +36,14 @@ def seated(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> di
     return {label: _seat(label, model, own.get(label), pairs.get(label)) for label, model in models.items()}
 
 
-def _seat(label: str, model: PaperModel, own: ModelChoice | None, other: ModelChoice | None) -> Seat:
+def _seat(label: str, model: PaperModel, own: ModelChoice | None, other: ModelChoice | None) -> MappedModel:
     if own is not None:
         dtype = own.how.dtype
         changed = f"{label} in {dtype}, not {model.dtype}" if model.dtype and model.dtype != dtype else ""
         asked = evolve(own, how=evolve(own.how, chat=model.chat))
-        return Seat(choice=asked, options=model.options, note=changed)
+        return MappedModel(choice=asked, options=model.options, note=changed)
     if model.gone:
-        return Seat(why=f"{label}: {model.gone}")
+        return MappedModel(why=f"{label}: {model.gone}")
     if other is None:
-        return Seat(why=f"no --model for {label}" + (f" ({model.ids[0]})" if model.ids else ""))
-    return Seat(choice=other, note=f"{other.reference} in place of {label}")
+        return MappedModel(why=f"no --model for {label}" + (f" ({model.ids[0]})" if model.ids else ""))
+    return MappedModel(choice=other, note=f"{other.reference} in place of {label}")

@@ -19,7 +19,7 @@ UNSAID, ABSENT = "-", ""
 
 
 @frozen(kw_only=True)
-class Wanted:
+class RunNumber:
     """One number of a cell: the runs whose mean it is (one, mostly), where it stands in them, what was printed."""
 
     setups: tuple[Setup, ...]
@@ -34,7 +34,7 @@ class CellPlan:
     row: RowLayout
     column: ColumnLayout
     model: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[RunNumber, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -149,7 +149,7 @@ def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> Cel
         column=column,
         model=row.model,
         wanted=tuple(
-            Wanted(
+            RunNumber(
                 setups=setups,
                 pick=structure_record(
                     _merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT

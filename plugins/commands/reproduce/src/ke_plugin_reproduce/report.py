@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ke_core.app import escaped, literal, plain_table, table_row, titled
 from ke_core.plugin import to_json
-from ke_plugin_reproduce.filled import FilledTable, Part, Status
+from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
 from ke_plugin_reproduce.table import Printed
 
 WIDTH = 100
@@ -65,7 +65,7 @@ class Footnotes:
 
 
 @frozen(kw_only=True)
-class Sheet:
+class RenderedTable:
     """A filled table in words: headings, and row by row its labels and the lines of its cells."""
 
     title: str
@@ -74,7 +74,7 @@ class Sheet:
     foot: tuple[str, ...]
 
     @classmethod
-    def of(cls, filled: FilledTable) -> Sheet:
+    def of(cls, filled: FilledTable) -> RenderedTable:
         """Every text of it."""
         table, notes = filled.table, Footnotes(filled)
         summary = ", ".join(f"{number} {words}" for words, number in filled.counts().items() if number)
@@ -94,14 +94,14 @@ class Sheet:
 
 def drawn(filled: FilledTable) -> Group:
     """For a terminal of 100 columns; a wider table comes in pieces, each with the row labels."""
-    sheet = Sheet.of(filled)
+    sheet = RenderedTable.of(filled)
     first, *rest = [_piece(filled, sheet, columns) for columns in _pieces(filled.table.labels, sheet)]
     return Group(titled(sheet.title, first), *rest, *(literal(f"  {line}", "dim") for line in sheet.foot))
 
 
 def markdown(filled: FilledTable) -> str:
     """As GitHub shows it."""
-    sheet, labels = Sheet.of(filled), filled.table.labels
+    sheet, labels = RenderedTable.of(filled), filled.table.labels
     rows = [table_row([*map(escaped, labels), *map(escaped, sheet.headings)])]
     rows.append("|" + " --- |" * len(labels) + " ---: |" * len(sheet.headings))
     rows += [
@@ -132,12 +132,12 @@ def as_json(filled: FilledTable) -> dict[str, Any]:
     }
 
 
-def _json(part: Part) -> dict[str, Any]:
+def _json(part: CellPart) -> dict[str, Any]:
     raw: dict[str, Any] = to_json(part)
     return {**raw, "difference": part.difference}
 
 
-def _piece(filled: FilledTable, sheet: Sheet, columns: Sequence[int]) -> Table:
+def _piece(filled: FilledTable, sheet: RenderedTable, columns: Sequence[int]) -> Table:
     piece = plain_table(*filled.table.labels)
     for index in columns:
         piece.add_column(literal(sheet.headings[index], "bold"), justify="right", no_wrap=True)
@@ -147,7 +147,7 @@ def _piece(filled: FilledTable, sheet: Sheet, columns: Sequence[int]) -> Table:
     return piece
 
 
-def _pieces(labels: Sequence[str], sheet: Sheet) -> list[list[int]]:
+def _pieces(labels: Sequence[str], sheet: RenderedTable) -> list[list[int]]:
     """The columns of each piece, as many as fit beside the labels."""
     names = zip(labels, *(names for names, _cells in sheet.rows), strict=True)
     room = WIDTH - sum(GAP + max(map(len, column)) for column in names)
@@ -163,16 +163,16 @@ def _pieces(labels: Sequence[str], sheet: Sheet) -> list[list[int]]:
     return pieces
 
 
-def _styled(lines: Sequence[str], cell: Sequence[Part]) -> Text:
+def _styled(lines: Sequence[str], cell: Sequence[CellPart]) -> Text:
     worst = next((status for status in (Status.DIFFERS, Status.MATCHES) if _any(cell, status)), cell[0].status)
     return literal("\n".join(lines), STYLES[worst])
 
 
-def _any(cell: Sequence[Part], status: Status) -> bool:
+def _any(cell: Sequence[CellPart], status: Status) -> bool:
     return any(part.status is status for part in cell)
 
 
-def _lines(cell: Sequence[Part], marks: str) -> list[str]:
+def _lines(cell: Sequence[CellPart], marks: str) -> list[str]:
     """Measured, its interval and n, printed, and what that comes to."""
     printed = _joined([_printed(part.printed) for part in cell])
     lines = [f"paper {printed}"] if printed != "-" else []
@@ -186,7 +186,7 @@ def _lines(cell: Sequence[Part], marks: str) -> list[str]:
     return [*first, "n " + _joined([f"{part.n:,}" for part in cell]), *lines, *_verdict(cell)]
 
 
-def _verdict(cell: Sequence[Part]) -> list[str]:
+def _verdict(cell: Sequence[CellPart]) -> list[str]:
     if len(cell) == 1:
         part = cell[0]
         away = f"{part.difference:+.1f} " if part.difference is not None else ""
@@ -213,11 +213,11 @@ def _printed(printed: Printed) -> str:
     return printed or "-"
 
 
-def _said(cell: Sequence[Part]) -> list[str]:
+def _said(cell: Sequence[CellPart]) -> list[str]:
     return list(dict.fromkeys(note for part in cell for note in ((part.why,) if part.why else part.notes)))
 
 
-def _ran(cell: Sequence[Part]) -> bool:
+def _ran(cell: Sequence[CellPart]) -> bool:
     return any(part.status not in (Status.NOT_RUN, Status.ABSENT) for part in cell)
 
 

@@ -21,13 +21,13 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, to_json
-from ke_plugin_reproduce.models import Seat, seated
-from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, Wanted, cells
+from ke_plugin_reproduce.models import MappedModel, seated
+from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, RunNumber, cells
 from ke_plugin_reproduce.table import Pick, Reproduction, Setup
 
 
 @frozen(kw_only=True)
-class Means:
+class Resources:
     """What a user has: models, data, and how many cases may be taken. ``judge_model``: for judges that ask one.
 
     ``fallback``: the dataset that takes the place of one that is not at hand.
@@ -41,7 +41,7 @@ class Means:
 
 
 @frozen(kw_only=True)
-class Needed:
+class RequiredRun:
     """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none.
 
     ``options``: that judge's.
@@ -68,14 +68,14 @@ class Needed:
 class PartPlan:
     """One number of a cell: the runs (or the datasets, counted) that it comes from, or ``why`` there are none."""
 
-    wanted: Wanted
-    needs: tuple[Needed, ...] = ()
+    wanted: RunNumber
+    needs: tuple[RequiredRun, ...] = ()
     why: str = ""
     notes: tuple[str, ...] = ()
 
 
 @define
-class Shelf:
+class DatasetCache:
     """The datasets at hand, each read (or looked for, and fetched) once, however many cells and tables need it."""
 
     catalog: Catalog
@@ -122,21 +122,21 @@ class Planner:
 
     table: Reproduction
     catalog: Catalog
-    means: Means
-    shelf: Shelf
+    means: Resources
+    shelf: DatasetCache
 
     def rows(self) -> list[list[tuple[PartPlan, ...]]]:
         """The parts of every cell, row by row. An option of a component that has no part in a run is left out of it."""
         return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
 
-    def _part(self, cell: CellPlan, wanted: Wanted) -> PartPlan:
-        seat = self._seats.get(cell.model, Seat())
+    def _part(self, cell: CellPlan, wanted: RunNumber) -> PartPlan:
+        seat = self._seats.get(cell.model, MappedModel())
         if wanted.printed == ABSENT:
             return PartPlan(wanted=wanted)
         if why := cell.row.unclear or seat.why:
             return PartPlan(wanted=wanted, why=why)
         notes = dict.fromkeys((*cell.notes, *([seat.note] if seat.note else [])))
-        needs: list[Needed] = []
+        needs: list[RequiredRun] = []
         for each in wanted.setups:
             setup = evolve(each, options={**seat.options, **each.options})
             try:
@@ -148,7 +148,7 @@ class Planner:
             notes |= dict.fromkeys(said)
         return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
 
-    def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[Needed, list[str]]:
+    def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[RequiredRun, list[str]]:
         """The run of a cell, and what in it is not as in the paper."""
         asks_model = self._asks_model(setup.judge)
         if asks_model and self.means.judge_model is None:
@@ -161,8 +161,8 @@ class Planner:
             request, cut = _cut(request, len(self.shelf.cases(request)))
             notes += cut
         if not asks_model:
-            return Needed(request=request), notes
-        return Needed(request=request, judge=setup.judge, options=self._of_judge(setup)), notes
+            return RequiredRun(request=request), notes
+        return RequiredRun(request=request, judge=setup.judge, options=self._of_judge(setup)), notes
 
     def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, later: str) -> EvalRequest:
         """The run of a cell. ``later``: the judge that comes after it."""
@@ -239,7 +239,7 @@ class Planner:
         return tuple(dict.fromkeys(name for name in named if name))
 
     @cached_property
-    def _seats(self) -> Mapping[str, Seat]:
+    def _seats(self) -> Mapping[str, MappedModel]:
         return seated(self.table.models, self.means.models)
 
 

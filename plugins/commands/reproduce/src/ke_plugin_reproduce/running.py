@@ -11,9 +11,9 @@ from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge
 from ke_core.plugin import Case, KEError, MetricScore, Progress, digest
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result, Told
 from ke_plugin_reproduce.counts import audited, counted
-from ke_plugin_reproduce.filled import FilledTable, Measured, Part, Status, mean, part, picked
+from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
 from ke_plugin_reproduce.reading import ABSENT
-from ke_plugin_reproduce.requests import Means, Needed, PartPlan, Planner, Shelf
+from ke_plugin_reproduce.requests import DatasetCache, PartPlan, Planner, RequiredRun, Resources
 from ke_plugin_reproduce.table import Reproduction, Source
 
 
@@ -29,19 +29,19 @@ class PlannedTable:
         """Every number."""
         return (part for row in self.rows for cell in row for part in cell)
 
-    def needs(self) -> dict[str, Needed]:
+    def needs(self) -> dict[str, RequiredRun]:
         """Every run, once, by key."""
         return {need.key: need for part in self.parts() if part.wanted.pick.source == "scores" for need in part.needs}
 
 
-def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Means) -> list[PlannedTable]:
+def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Resources) -> list[PlannedTable]:
     """Where every number of every table comes from; nothing is run. Raises BadData."""
-    shelf = Shelf(catalog)
+    shelf = DatasetCache(catalog)
     planners = {name: Planner(table, catalog, means, shelf) for name, table in tables.items()}
     return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
 
 
-def cell(need: Needed, root: Path) -> Cell:
+def cell(need: RequiredRun, root: Path) -> Cell:
     """A run, and where it lies in ``root``."""
     request = need.request
     folder = root / f"{request.editor}-{request.dataset}-{digest(need.key)[:12]}"
@@ -49,11 +49,11 @@ def cell(need: Needed, root: Path) -> Cell:
 
 
 @define(kw_only=True)
-class Runs:
+class RequiredRuns:
     """The runs that tables need, in ``root``: each made once, and gone on with where it stopped."""
 
     catalog: Catalog
-    means: Means
+    means: Resources
     root: Path
     progress: Progress
     _runner: CellRunner = field(init=False)
@@ -67,7 +67,7 @@ class Runs:
         """One for all tables: most of them ask the same model."""
         return CellRunner(catalog=self.catalog, progress=self.progress)
 
-    def make(self, needs: Mapping[str, Needed], *, told: Told) -> bool:
+    def make(self, needs: Mapping[str, RequiredRun], *, told: Told) -> bool:
         """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
 
         Returns whether any of them failed.
@@ -91,7 +91,7 @@ class Runs:
             ),
         )
 
-    def _read(self, key: str, need: Needed, result: Result) -> None:
+    def _read(self, key: str, need: RequiredRun, result: Result) -> None:
         if result.status == "failed":
             self._why[key] = _reason(result.error, result.hint)
             return
@@ -104,7 +104,7 @@ class Runs:
         except KEError as error:
             self._why[key] = _reason(str(error), error.hint)
 
-    def _judge(self, folder: RunFolder, need: Needed) -> None:
+    def _judge(self, folder: RunFolder, need: RequiredRun) -> None:
         """By a judge that asks a model, after the run."""
         assert self.means.judge_model is not None
         request = need.request
@@ -113,15 +113,15 @@ class Runs:
         judge_folder(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
         score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
 
-    def _part(self, plan: PlannedTable, one: PartPlan) -> Part:
+    def _part(self, plan: PlannedTable, one: PartPlan) -> CellPart:
         printed = one.wanted.printed
         if printed == ABSENT:
-            return Part(printed=printed, status=Status.ABSENT)
+            return CellPart(printed=printed, status=Status.ABSENT)
         if one.why:
-            return Part(printed=printed, status=Status.NOT_RUN, why=one.why)
+            return CellPart(printed=printed, status=Status.NOT_RUN, why=one.why)
         return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)
 
-    def _measured(self, plan: PlannedTable, one: PartPlan, need: Needed) -> Measured:
+    def _measured(self, plan: PlannedTable, one: PartPlan, need: RequiredRun) -> Measured:
         pick = one.wanted.pick
         if pick.source == "scores":
             if need.key in self._why:
@@ -137,7 +137,7 @@ class Runs:
             return Measured(value=None, n=0, why=f"{need.request.dataset} has no {pick.aspect}")
         return Measured(value=numbers[pick.aspect], n=len(cases))
 
-    def _numbers(self, source: Source, need: Needed, cases: Sequence[Case]) -> Mapping[str, float]:
+    def _numbers(self, source: Source, need: RequiredRun, cases: Sequence[Case]) -> Mapping[str, float]:
         """The counts of a dataset, made once for all cells that show one of them. Raises BadData."""
         key = (source, need.key)
         if key not in self._counts:

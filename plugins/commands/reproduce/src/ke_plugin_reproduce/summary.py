@@ -15,7 +15,7 @@ SUMMARY = "sweep.json"
 
 
 @frozen(kw_only=True)
-class Failed:
+class FailedCell:
     """A cell that failed, and why."""
 
     name: str
@@ -35,12 +35,12 @@ def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Resul
     write_atomic(root / SUMMARY, to_bytes({"cells": lines}))
 
 
-def failed_in(root: Path) -> list[Failed]:
+def failed_in(root: Path) -> list[FailedCell]:
     """The cells of which the summary in ``root`` says that they failed; none where there is no summary."""
     try:
         cells = loads((root / SUMMARY).read_bytes())["cells"]
         return [
-            Failed(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
+            FailedCell(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -32,7 +32,7 @@ LONGEST = 100  # characters of a folder's name before its hash
 
 
 @frozen(kw_only=True)
-class Axes:
+class SweepPoint:
     """One choice of everything that is swept."""
 
     editor: str
@@ -63,7 +63,7 @@ class Axes:
 
 
 @frozen(kw_only=True)
-class Planned:
+class PlannedCell:
     """A cell before it is run. ``found``: what it would work on; None where ``error`` says why it cannot be run.
 
     ``done``: its folder holds it finished. ``begun``: its folder holds a part of it.
@@ -94,7 +94,7 @@ def cells_of(sweep: SweepFile, catalog: Catalog, root: Path) -> list[Cell]:
     ]
 
 
-def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[Planned]:
+def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
     """Each cell, resolved without its model, one after another: a dataset that several share is read once."""
     read = Datasets()
     for cell in cells:
@@ -102,10 +102,10 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[Planned]:
             found = resolve_request(cell.request, catalog, read=read)
             found.groups()
         except KEError as error:
-            yield Planned(cell=cell, error=error)
+            yield PlannedCell(cell=cell, error=error)
             continue
         done = finished(found, cell.folder, catalog)
-        yield Planned(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
+        yield PlannedCell(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
 
 
 def identity(request: EvalRequest) -> str:
@@ -131,7 +131,7 @@ def _refuse_unknown(sweep: SweepFile, catalog: Catalog) -> None:
                 configure(spec, {**sweep.options.get(prefix, {}), **varied, name: value})
 
 
-def _choices(sweep: SweepFile, catalog: Catalog) -> Iterator[Axes]:
+def _choices(sweep: SweepFile, catalog: Catalog) -> Iterator[SweepPoint]:
     own = {catalog.spec("editor", name).prefix for name in sweep.editors}
     own |= {catalog.spec("dataset", name).prefix for name in sweep.datasets}
     for editor, dataset in product(sweep.editors, sweep.datasets):
@@ -146,10 +146,10 @@ def _choices(sweep: SweepFile, catalog: Catalog) -> Iterator[Axes]:
         ]
         models = sweep.models if spec.needs_model else sweep.models[:1]
         for model, k, seed, varied in product(models, sweep.k, sweep.seeds, product(*axes)):
-            yield Axes(editor=editor, dataset=dataset, model=model, k=k, seed=seed, varied=varied)
+            yield SweepPoint(editor=editor, dataset=dataset, model=model, k=k, seed=seed, varied=varied)
 
 
-def _request(sweep: SweepFile, axes: Axes, catalog: Catalog) -> EvalRequest:
+def _request(sweep: SweepFile, axes: SweepPoint, catalog: Catalog) -> EvalRequest:
     """What one cell asks for: of the options, those of components that take part in it."""
     others = {catalog.spec("editor", name).prefix for name in sweep.editors}
     others |= {catalog.spec("dataset", name).prefix for name in sweep.datasets}

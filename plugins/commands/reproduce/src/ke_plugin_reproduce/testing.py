@@ -20,13 +20,13 @@ from attrs import evolve, field, frozen, make_class
 from ke_benchmarks.reproductions import ReproductionSpec
 from ke_core.app import OWN, ByOpaqueId, Catalog, Installed, ModelChoice, Registration, discover, read_catalog
 from ke_core.plugin import Answer, Ask, Edit, Editor, EditorSpec, ModelSpec, Reply, Session, UnsupportedChange
-from ke_plugin_reproduce.filled import FilledTable, Part, Status
-from ke_plugin_reproduce.reading import Wanted, cells
+from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
+from ke_plugin_reproduce.reading import RunNumber, cells
 from ke_plugin_reproduce.reading import read as read_table
-from ke_plugin_reproduce.requests import Means
-from ke_plugin_reproduce.running import Runs, planned
+from ke_plugin_reproduce.requests import Resources
+from ke_plugin_reproduce.running import RequiredRuns, planned
 from ke_plugin_reproduce.table import Reproduction
-from ke_testing.fakes import ScriptedModel, Silence
+from ke_testing.fakes import ScriptedModel, SilentProgress
 
 Says = Callable[[str, Ask], Reply | str]
 """What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
@@ -37,7 +37,7 @@ NOTHING = (" has no ", "no editor is named")
 
 
 @frozen(kw_only=True)
-class NoOptions:
+class StandInModelConfig:
     """Of the models."""
 
 
@@ -57,14 +57,14 @@ class StandIn:
         return {}
 
     @contextmanager
-    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Spoken]:
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[StandInModel]:
         """Nothing to make and nothing to undo."""
         del edits
-        yield Spoken(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
+        yield StandInModel(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
 
 
 @frozen(kw_only=True)
-class Spoken:
+class StandInModel:
     """The model that a ``StandIn`` has edited."""
 
     name: str
@@ -109,8 +109,8 @@ def tried(
     tables = tables_of(specs)
     catalog = _catalog(tables, says, model)
     choice = ModelChoice(reference=f"{SOURCE}:1")
-    means = Means(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
-    runs = Runs(catalog=catalog, means=means, root=root, progress=Silence())
+    means = Resources(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
+    runs = RequiredRuns(catalog=catalog, means=means, root=root, progress=SilentProgress())
     found = {}
     for plan in planned(tables, catalog, means):
         failed = runs.make(plan.needs(), told=lambda _cell, _result: None)
@@ -139,7 +139,7 @@ def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) ->
                 assert math.isfinite(part.value), f"{name}: {part.value}"
 
 
-def cell(table: FilledTable, row: str | Sequence[str], heading: str) -> tuple[Part, ...]:
+def cell(table: FilledTable, row: str | Sequence[str], heading: str) -> tuple[CellPart, ...]:
     """The parts of one cell: ``row`` by its labels, all of them or the last one alone; the first such row counts."""
     labels = [each.labels if not isinstance(row, str) else each.labels[-1] for each in table.table.rows]
     headings = [column.heading for column in table.table.columns]
@@ -151,7 +151,7 @@ def unrun(table: FilledTable) -> list[str]:
     return list(dict.fromkeys(part.why for part in _parts(table) if part.status is Status.NOT_RUN))
 
 
-def _parts(table: FilledTable) -> Iterator[Part]:
+def _parts(table: FilledTable) -> Iterator[CellPart]:
     return (part for row in table.cells for parts in row for part in parts)
 
 
@@ -167,7 +167,10 @@ def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[st
         for name, styles in _editors(tables).items()
     }
     source: ModelSpec = ModelSpec(
-        name=SOURCE, summary="says what a test says", config=NoOptions, build=lambda _request: ScriptedModel(model)
+        name=SOURCE,
+        summary="says what a test says",
+        config=StandInModelConfig,
+        build=lambda _request: ScriptedModel(model),
     )
     models = {SOURCE: Registration(spec=source, plugin=here)}
     return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
@@ -216,5 +219,5 @@ def _options(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
     return found
 
 
-def _wanted(tables: Mapping[str, Reproduction]) -> Iterator[Wanted]:
+def _wanted(tables: Mapping[str, Reproduction]) -> Iterator[RunNumber]:
     return (wanted for table in tables.values() for row in cells(table) for plan in row for wanted in plan.wanted)

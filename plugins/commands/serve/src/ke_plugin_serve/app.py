@@ -17,12 +17,13 @@ from starlette.routing import Route
 
 from ke_core.app import SourceLine, given_fields
 from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
-from ke_plugin_serve import asked, replies, wire
-from ke_plugin_serve.asked import Asked, Manner
-from ke_plugin_serve.bank import Change, Contradiction, Kept, UnknownEdit, kept_from
+from ke_plugin_serve import rendering as asked
+from ke_plugin_serve import replies, wire
+from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, kept_from
 from ke_plugin_serve.batcher import Batcher
-from ke_plugin_serve.guarding import HEALTH, Gate, Intake, Limits, answer, while_there
-from ke_plugin_serve.opening import Served, check
+from ke_plugin_serve.limits import HEALTH, Gate, Intake, Limits, answer, while_there
+from ke_plugin_serve.rendering import ChatFormat, CompletionRequest
+from ke_plugin_serve.startup import ServedModel, check
 from ke_plugin_serve.state import ChangedMeanwhile
 from ke_plugin_serve.wire import BadRequest
 
@@ -48,8 +49,8 @@ def changeable(edited: Edited) -> bool:
 class Routes:
     """One edited model behind HTTP."""
 
-    served: Served
-    manner: Manner
+    served: ServedModel
+    manner: ChatFormat
     limits: Limits
     batcher: Batcher
     _intake: Intake = field(init=False)
@@ -76,7 +77,7 @@ class Routes:
         return await self._complete(request, asked.plain, "text_completion")
 
     async def _complete(
-        self, request: Request, read: Callable[[Mapping[str, Any], Manner], Asked], kind: replies.Kind
+        self, request: Request, read: Callable[[Mapping[str, Any], ChatFormat], CompletionRequest], kind: replies.Kind
     ) -> Response:
         async with self._intake.body(request, self.limits.body) as body:
             wanted = read(wire.parsed(body), self.manner)
@@ -141,7 +142,7 @@ class Routes:
         return await self._change(request, self._removal, self._removed)
 
     async def _change(
-        self, request: Request, read: Callable[[bytes], Change], told: Callable[[Change], Response]
+        self, request: Request, read: Callable[[bytes], EditChange], told: Callable[[EditChange], Response]
     ) -> Response:
         """Change the model between two batches, then the state file.
 
@@ -160,24 +161,24 @@ class Routes:
                     await self.batcher.alone(lambda: self._changed(change))
             return await asyncio.to_thread(told, change)
 
-    def _addition(self, body: bytes) -> Change:
+    def _addition(self, body: bytes) -> EditChange:
         raw = wire.parsed(body)
         fresh = [_kept(one, n) for n, one in enumerate(wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE))]
         return self.served.bank.addition(fresh, replace=wire.flag(raw, "replace"))
 
-    def _added(self, change: Change) -> Response:
+    def _added(self, change: EditChange) -> Response:
         added, replaced = ([one.shown() for one in some] for some in (change.add, change.remove))
         known, count = list(change.known), len(self.served.bank)
         return JSONResponse({"added": added, "replaced": replaced, "known": known, "count": count})
 
-    def _removal(self, body: bytes) -> Change:
+    def _removal(self, body: bytes) -> EditChange:
         names = wire.listed(wire.parsed(body).get("edits"), "edits", EDITS_AT_ONCE)
         return self.served.bank.removal([wire.text(one, "edits") for one in names])
 
-    def _removed(self, change: Change) -> Response:
+    def _removed(self, change: EditChange) -> Response:
         return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.served.bank)})
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: EditChange) -> None:
         """Apply the change in the model's thread, and undo it if it cannot be saved."""
         served = self.served
         check(served.editor, served.session, [one.edit for one in change.add], name=served.spec.name)
@@ -216,14 +217,14 @@ def build_app(routes: Routes, token: str) -> Starlette:
     )
 
 
-def _kept(raw: object, number: int) -> Kept:
+def _kept(raw: object, number: int) -> ServedEdit:
     place = SourceLine(file=f"edits[{number}]")
     if not isinstance(raw, dict):
         raise BadData(f"{place} is not an object", hint="an edit is an object: prompt, subject, target_new")
     return kept_from(raw if "source" in given_fields(raw) else {**raw, "source": "ke serve"}, place)
 
 
-def _edits(kept: Sequence[Kept]) -> list[Any]:
+def _edits(kept: Sequence[ServedEdit]) -> list[Any]:
     return [one.edit for one in kept]
 
 

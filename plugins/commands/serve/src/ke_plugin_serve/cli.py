@@ -26,7 +26,7 @@ from ke_core.app import (
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
-    from ke_plugin_serve.opening import ServeRequest
+    from ke_plugin_serve.startup import ServeRequest
 
 TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
 NEEDS = ("starlette", "uvicorn")
@@ -103,16 +103,16 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 def _serve(app: App, given: dict[str, Any]) -> None:
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
-    from ke_plugin_serve.asked import Manner, left_aside  # noqa: PLC0415  the data model
-    from ke_plugin_serve.guarding import Limits  # noqa: PLC0415  starlette
-    from ke_plugin_serve.opening import opened  # noqa: PLC0415  numpy
+    from ke_plugin_serve.limits import Limits  # noqa: PLC0415  starlette
+    from ke_plugin_serve.rendering import ChatFormat, left_aside  # noqa: PLC0415  the data model
     from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
+    from ke_plugin_serve.startup import opened  # noqa: PLC0415  numpy
 
     request, console = _request(given), err()
     address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
     address.check()  # before a model is loaded
     with progress(console) as shown, opened(request, app.catalog, shown) as served:
-        manner = Manner(
+        manner = ChatFormat(
             model=given["name"] or _name(given["model"]),
             turns=served.turns,
             aside=left_aside(served.spec),
@@ -151,7 +151,7 @@ USUAL = 256
 
 
 def _request(given: dict[str, Any]) -> ServeRequest:
-    from ke_plugin_serve.opening import ServeRequest  # noqa: PLC0415
+    from ke_plugin_serve.startup import ServeRequest  # noqa: PLC0415
 
     return ServeRequest(
         editor=given["editor"],
@@ -209,7 +209,7 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
         raise click.UsageError("edits come from --edits FILE or from sentences: say one of them")
     if subject and len(sentences) != 1:
         raise click.UsageError("--subject goes with one sentence")
-    from ke_plugin_serve.bank import fields_of, read_bank  # noqa: PLC0415  the data model
+    from ke_plugin_serve.active_edits import fields_of, read_bank  # noqa: PLC0415  the data model
 
     if file is not None:
         raw = [one.fields() for one in read_bank(file).edits.values()]
@@ -257,9 +257,9 @@ def list_(*, as_json: bool, url: str) -> None:
 
 
 def _client(url: str) -> Any:
-    from ke_plugin_serve.client import Client  # noqa: PLC0415  urllib
+    from ke_plugin_serve.client import ServeClient  # noqa: PLC0415  urllib
 
-    return Client(url=url, token=os.environ.get(TOKEN, "").strip())
+    return ServeClient(url=url, token=os.environ.get(TOKEN, "").strip())
 
 
 def _say(*lines: str) -> None:

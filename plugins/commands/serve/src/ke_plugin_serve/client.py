@@ -21,7 +21,7 @@ LARGEST = 128 << 20  # bytes of an answer: it repeats a list of 32 MiB with ids 
 
 
 @frozen(kw_only=True)
-class Client:
+class ServeClient:
     """``url`` is the server's, with or without ``/v1``; ``token`` is sent if there is one."""
 
     url: str
@@ -55,7 +55,7 @@ class Client:
             request.add_header("Authorization", f"Bearer {self.token}")
         local = is_loopback(urlsplit(base).hostname or "")
         around = [ProxyHandler({})] if local else []  # a proxy would look on its own machine
-        opener = build_opener(Staying, *around)
+        opener = build_opener(NoRedirects, *around)
         try:
             with opener.open(request, timeout=PATIENCE) as answer:
                 found = loads(read_at_most(answer, LARGEST))
@@ -72,7 +72,7 @@ class Client:
         return found
 
 
-class Staying(HTTPRedirectHandler):
+class NoRedirects(HTTPRedirectHandler):
     """Follows no redirect: the token is for the server that the user named."""
 
     def redirect_request(self, *_asked: object) -> None:

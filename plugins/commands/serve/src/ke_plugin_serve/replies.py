@@ -12,7 +12,7 @@ from attrs import asdict
 
 from ke_core.app import errors
 from ke_core.plugin import Answer, Failure, Reply
-from ke_plugin_serve.asked import WHOLE, Asked
+from ke_plugin_serve.rendering import WHOLE, CompletionRequest
 from ke_plugin_serve.wire import BadRequest
 
 Kind = Literal["chat.completion", "text_completion"]
@@ -20,7 +20,7 @@ DONE = b"data: [DONE]\n\n"
 AGAIN = 20  # seconds after which a server that was down or busy may be asked again
 
 
-def response(kind: Kind, asked: Asked, replies: Sequence[Reply], model: str) -> dict[str, Any]:
+def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], model: str) -> dict[str, Any]:
     """The body of a response. Raises BadRequest where a reply is no answer.
 
     ``ke`` is ours: how each answer ended and which edits were retrieved for it, by id. ``usage`` sums over every model

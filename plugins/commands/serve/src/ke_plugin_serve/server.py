@@ -15,11 +15,11 @@ from attrs import field, frozen
 
 from ke_core.plugin import BadConfig, KEError, is_loopback
 from ke_plugin_serve.app import Routes, build_app
-from ke_plugin_serve.asked import Manner
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
-from ke_plugin_serve.guarding import Limits
-from ke_plugin_serve.opening import Served
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat
+from ke_plugin_serve.startup import ServedModel
 
 GRACE = 30  # seconds for answers under way when the server is told to end
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,7 +43,7 @@ class Address:
 
 
 @frozen(kw_only=True)
-class Ended:
+class ShutdownReport:
     """What was done until the end. ``busy``: the model's thread still works on what nobody waits for any more."""
 
     questions: int
@@ -51,7 +51,7 @@ class Ended:
     busy: bool
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn's server. It survives running out of descriptors, and does not raise the signal again that ended it."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -80,14 +80,14 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    served: Served,
-    manner: Manner,
+    served: ServedModel,
+    manner: ChatFormat,
     address: Address,
     limits: Limits,
     *,
     window: float,
-    listening: Callable[[str, Server], object],
-) -> Ended:
+    listening: Callable[[str, HttpServer], object],
+) -> ShutdownReport:
     """Answer until SIGINT or SIGTERM. ``listening`` is called with the URL once the socket is open.
 
     ``window``: seconds that a question waits for company. Raises BadConfig for an open door, KEError where the port is
@@ -111,13 +111,13 @@ def serve(
     )
     with _bound(address) as listener, limited_logging():
         host, port = listener.getsockname()[:2]
-        server = Server(config)
+        server = HttpServer(config)
         listening(f"http://{f'[{host}]' if ':' in host else host}:{port}", server)
         try:
             server.run(sockets=[listener])
         finally:
             batcher.close()
-    return Ended(questions=batcher.questions, batches=batcher.batches, busy=batcher.busy)
+    return ShutdownReport(questions=batcher.questions, batches=batcher.batches, busy=batcher.busy)
 
 
 def _bound(address: Address) -> socket.socket:

@@ -16,7 +16,7 @@ from attrs import define
 
 from ke_core.app import STATE_FIELD, read_lines
 from ke_core.plugin import BadConfig, KEError, file_errors, sha256_of, write_atomic
-from ke_plugin_serve.bank import Bank, lines_of, read_bank
+from ke_plugin_serve.active_edits import ActiveEdits, lines_of, read_bank
 
 try:
     import fcntl
@@ -31,7 +31,7 @@ class ChangedMeanwhile(KEError):
 
 
 @define
-class State:
+class StateFile:
     """The file at ``path``.
 
     ``input_sha256``: of the input that the file was created from; empty without one. ``saved``: the file holds edits.
@@ -42,7 +42,7 @@ class State:
     saved: bool
     _seen: bytes | None
 
-    def write(self, bank: Bank) -> None:
+    def write(self, bank: ActiveEdits) -> None:
         """Save the active edits and check that the disk has them.
 
         Raises ChangedMeanwhile and other KEErrors; the file is then unchanged, unless the disk returns other bytes.
@@ -60,9 +60,9 @@ class State:
             raise KEError(f"{self.path} does not hold what was written to it", hint="check the disk")
 
 
-def first_edits(state: State | None, edits: Path | None) -> tuple[Bank, str]:
+def first_edits(state: StateFile | None, edits: Path | None) -> tuple[ActiveEdits, str]:
     """Return the edits to start with, and a line for the user if they come from the state file. Raises BadData."""
-    given = read_bank(edits) if edits else Bank()
+    given = read_bank(edits) if edits else ActiveEdits()
     if state is None or not state.saved:
         return given, ""
     bank = read_bank(state.path)
@@ -80,7 +80,7 @@ def first_edits(state: State | None, edits: Path | None) -> tuple[Bank, str]:
 
 
 @contextmanager
-def held(path: Path, edits: Path | None) -> Iterator[State]:
+def held(path: Path, edits: Path | None) -> Iterator[StateFile]:
     """Lock the state file while the context is open.
 
     Raises BadConfig if the file is not a state file, KEError if another server has it.
@@ -98,7 +98,7 @@ def held(path: Path, edits: Path | None) -> Iterator[State]:
                     f"another ke serve uses the state file {path}", hint="give each its own --state"
                 ) from error
         saved = path.exists() and path.stat().st_size > 0
-        yield State(path, _input_of(path) if saved else _sha256(edits), saved, _digest(path))
+        yield StateFile(path, _input_of(path) if saved else _sha256(edits), saved, _digest(path))
 
 
 def _input_of(path: Path) -> str:

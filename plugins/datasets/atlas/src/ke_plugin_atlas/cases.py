@@ -7,9 +7,9 @@ from functools import cache
 
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Probe, Query
-from ke_plugin_atlas.chains import Chain, chains
+from ke_plugin_atlas.chains import AtlasChain, chains
 from ke_plugin_atlas.wording import WORDINGS
-from ke_plugin_atlas.world import Hop, the_world
+from ke_plugin_atlas.world import AtlasHop, the_world
 
 
 @cache
@@ -19,7 +19,7 @@ def cases() -> tuple[Case, ...]:
     return tuple(_case(graph, str(number), chain) for number, chain in enumerate(chains(), start=1))
 
 
-def _case(graph: Graph, name: str, chain: Chain) -> Case:
+def _case(graph: Graph, name: str, chain: AtlasChain) -> Case:
     edits = tuple(make_edit(graph, hop) for hop in chain.edited)
     ids = tuple(edit.id for edit in edits)
     before = tuple(hop_query(graph, hop) for hop in chain.before)
@@ -50,7 +50,7 @@ def _case(graph: Graph, name: str, chain: Chain) -> Case:
     )
 
 
-def make_edit(graph: Graph, hop: Hop) -> Edit:
+def make_edit(graph: Graph, hop: AtlasHop) -> Edit:
     """The edit that makes ``hop`` true; its id says what it does: ``currency/NO=JPY``."""
     after = _fact(graph, hop)
     return Edit(
@@ -63,7 +63,7 @@ def make_edit(graph: Graph, hop: Hop) -> Edit:
     )
 
 
-def _fact(graph: Graph, hop: Hop) -> Fact:
+def _fact(graph: Graph, hop: AtlasHop) -> Fact:
     text = f"{graph.cloze(hop.subject, hop.relation).prompt} {graph.mention(hop.object)}"
     return Fact(
         subject=graph.entity(hop.subject),
@@ -73,7 +73,7 @@ def _fact(graph: Graph, hop: Hop) -> Fact:
     )
 
 
-def hop_query(graph: Graph, hop: Hop) -> Query:
+def hop_query(graph: Graph, hop: AtlasHop) -> Query:
     """The single-hop question of a hop as it is in the atlas."""
     return Query(
         id=_hop_id(hop),
@@ -84,7 +84,7 @@ def hop_query(graph: Graph, hop: Hop) -> Query:
     )
 
 
-def _edit_query(graph: Graph, hop: Hop) -> Query:
+def _edit_query(graph: Graph, hop: AtlasHop) -> Query:
     """The single-hop question of an edited hop: one and the same for efficacy and for the instance."""
     edit = make_edit(graph, hop)
     return Query(
@@ -98,7 +98,7 @@ def _edit_query(graph: Graph, hop: Hop) -> Query:
     )
 
 
-def _wordings(graph: Graph, chain: Chain, before: tuple[Query, ...], after: tuple[Query, ...]) -> Iterator[Query]:
+def _wordings(graph: Graph, chain: AtlasChain, before: tuple[Query, ...], after: tuple[Query, ...]) -> Iterator[Query]:
     """The multi-hop question, each wording first once; a method may consult the others."""
     for number in range(WORDINGS):
         yield Query(
@@ -115,7 +115,7 @@ def _gold(*entities: Entity) -> Gold:
     return Gold(entities=entities)
 
 
-def _hop_id(hop: Hop) -> str:
+def _hop_id(hop: AtlasHop) -> str:
     return f"{hop.relation}/{_short(hop.subject)}"
 
 

@@ -19,8 +19,8 @@ from ke_plugin_atlas.world import (
     CURRENCY,
     LANGUAGE,
     NEIGHBOUR,
-    Hop,
-    World,
+    AtlasHop,
+    AtlasWorld,
     rank,
     the_world,
 )
@@ -39,13 +39,13 @@ PER_END = 8  # cases that may end with one fact, so that a country with many sma
 
 
 @frozen(kw_only=True)
-class Chain:
+class AtlasChain:
     """A question's way to its answer before and after the edits; ``edited`` are the new hops that are edits."""
 
     questions: tuple[str, ...]
-    before: tuple[Hop, ...]
-    after: tuple[Hop, ...]
-    edited: tuple[Hop, ...]
+    before: tuple[AtlasHop, ...]
+    after: tuple[AtlasHop, ...]
+    edited: tuple[AtlasHop, ...]
 
     @property
     def stratum(self) -> tuple[int, int, tuple[str, ...]]:
@@ -54,9 +54,9 @@ class Chain:
 
 
 @cache
-def chains() -> tuple[Chain, ...]:
+def chains() -> tuple[AtlasChain, ...]:
     """The cases' chains, drawn in turn from every stratum, in an order of which any first few are a fair sample."""
-    strata: dict[tuple[int, int, tuple[str, ...]], list[Chain]] = defaultdict(list)
+    strata: dict[tuple[int, int, tuple[str, ...]], list[AtlasChain]] = defaultdict(list)
     for chain in candidates(the_world()):
         strata[chain.stratum].append(chain)
     turns = [
@@ -64,7 +64,7 @@ def chains() -> tuple[Chain, ...]:
         for stratum, found in strata.items()
         for number, chain in enumerate(sorted(found, key=lambda chain: rank("case", chain.questions[0])))
     ]
-    chosen: list[Chain] = []
+    chosen: list[AtlasChain] = []
     used: Counter[str] = Counter()
     left = Counter(CASES)
     for _number, _place, chain in sorted(turns, key=lambda turn: turn[:2]):
@@ -76,7 +76,7 @@ def chains() -> tuple[Chain, ...]:
     return _mixed(chosen)
 
 
-def candidates(world: World) -> Iterator[Chain]:
+def candidates(world: AtlasWorld) -> Iterator[AtlasChain]:
     """Every walk that can be a case."""
     for relations in SEQUENCES:
         for subject in world.graph.subjects(relations[0]):
@@ -87,19 +87,19 @@ def candidates(world: World) -> Iterator[Chain]:
             edited = tuple(hop for hop in after if hop.key in world.edits)
             if edited and not _gives_away(world, subject, (*before, *after)):
                 questions = wordings(world.graph, subject.key, relations)
-                yield Chain(questions=questions, before=before, after=after, edited=edited)
+                yield AtlasChain(questions=questions, before=before, after=after, edited=edited)
 
 
-def _mixed(chosen: Sequence[Chain]) -> tuple[Chain, ...]:
+def _mixed(chosen: Sequence[AtlasChain]) -> tuple[AtlasChain, ...]:
     """Every number of hops and of edits in every stretch as often as in the whole."""
-    groups: dict[tuple[int, int], list[Chain]] = defaultdict(list)
+    groups: dict[tuple[int, int], list[AtlasChain]] = defaultdict(list)
     for chain in chosen:
         groups[chain.stratum[:2]].append(chain)
     places = [((at + 0.5) / len(group), key, chain) for key, group in groups.items() for at, chain in enumerate(group)]
     return tuple(chain for *_place, chain in sorted(places, key=lambda place: place[:2]))
 
 
-def _gives_away(world: World, head: Entity, hops: Sequence[Hop]) -> bool:
+def _gives_away(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -> bool:
     """Whether the head's name holds the name of what lies on the way: "the country whose capital is Kuwait City"."""
     names = (name for hop in hops for name in world.graph.entity(hop.object).names)
     return any(_words(name) in _words(head.label) for name in names)

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from attrs import frozen
 
-from ke_benchmarks import CaseDataset, Deferred
+from ke_benchmarks import CaseDataset, LazyMapping
 from ke_benchmarks.graph import load_atlas
 from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query, question_entities
 from ke_plugin_atlas import AtlasConfig, prompts
@@ -55,8 +55,8 @@ class Atlas(CaseDataset):
         return {
             **super().material(),
             "decompositions": Material(value=decompositions()),
-            "aliases": Material(value=Deferred(lambda: _aliases(self._cases)), oracle=True),
-            QUESTION_ENTITIES: Material(value=Deferred(lambda: question_entities(self._cases, _kind)), oracle=True),
+            "aliases": Material(value=LazyMapping(lambda: _aliases(self._cases)), oracle=True),
+            QUESTION_ENTITIES: Material(value=LazyMapping(lambda: question_entities(self._cases, _kind)), oracle=True),
         }
 
     def info(self) -> DatasetInfo:

@@ -10,7 +10,7 @@ from attrs import evolve
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Query, single_edit_probes
 from ke_plugin_atlas.cases import cases, hop_query
-from ke_plugin_atlas.world import Hop, rank, the_world, uses
+from ke_plugin_atlas.world import AtlasHop, rank, the_world, uses
 
 NEAR = 10
 """Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""
@@ -52,13 +52,13 @@ def _near(edit: Edit) -> Iterator[Query]:
 
 
 @cache
-def _untouched(relation: str) -> tuple[Hop, ...]:
+def _untouched(relation: str) -> tuple[AtlasHop, ...]:
     """The true facts of a relation about subjects of no edit; an object with an article would not follow its cloze."""
     touched = {edit.after.subject.key for case in cases() for edit in case.edits if edit.after}
     graph: Graph = the_world().graph
     subjects = [s.key for s in graph.subjects(relation) if s.key not in touched and uses(graph, s.key, relation)]
     hops = [
-        Hop(subject=subject, relation=relation, object=found.key)
+        AtlasHop(subject=subject, relation=relation, object=found.key)
         for subject in subjects
         if (found := graph.object(subject, relation)) is not None
     ]

@@ -36,7 +36,7 @@ LONGEST = 16  # characters of a new object's name: a short target is easier to w
 
 
 @frozen(kw_only=True)
-class Hop:
+class AtlasHop:
     """One step of a chain; entities by id."""
 
     subject: str
@@ -50,18 +50,18 @@ class Hop:
 
 
 @frozen(kw_only=True)
-class World:
+class AtlasWorld:
     """The atlas and its edits: (subject, relation) to the new object."""
 
     graph: Graph
     edits: Mapping[tuple[str, str], str]
 
-    def walk(self, head: str, relations: tuple[str, ...], *, edited: bool) -> tuple[Hop, ...] | None:
+    def walk(self, head: str, relations: tuple[str, ...], *, edited: bool) -> tuple[AtlasHop, ...] | None:
         """The chain from ``head`` in this world, or in the real one.
 
         None if it breaks off, comes back to where it was, or touches what is held out or not used.
         """
-        hops: list[Hop] = []
+        hops: list[AtlasHop] = []
         seen = {head}
         for relation in relations:
             subject = hops[-1].object if hops else head
@@ -69,7 +69,7 @@ class World:
             if found is None or found in seen or not uses(self.graph, subject, relation) or held_out(found):
                 return None
             seen.add(found)
-            hops.append(Hop(subject=subject, relation=relation, object=found))
+            hops.append(AtlasHop(subject=subject, relation=relation, object=found))
         return tuple(hops)
 
     def _object(self, subject: str, relation: str, *, edited: bool) -> str | None:
@@ -80,7 +80,7 @@ class World:
 
 
 @cache
-def the_world() -> World:
+def the_world() -> AtlasWorld:
     """The world of this dataset: a function of the atlas alone, without random numbers."""
     graph = load_atlas()
     edits: dict[tuple[str, str], str] = {}
@@ -90,7 +90,7 @@ def the_world() -> World:
         chosen = sorted(subjects, key=lambda s: rank("edit", relation, s))[: round(SHARE[relation] * len(subjects))]
         pool = tuple(new_objects(graph, relation))
         edits |= {(subject, relation): _another(graph, subject, relation, pool) for subject in chosen}
-    return World(graph=graph, edits=edits)
+    return AtlasWorld(graph=graph, edits=edits)
 
 
 def uses(graph: Graph, subject: str, relation: str) -> bool:

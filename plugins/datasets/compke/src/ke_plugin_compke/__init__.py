@@ -66,7 +66,7 @@ class CompkeConfig:
 
 
 @frozen(kw_only=True)
-class AtlasConfig:
+class CompkeAtlasConfig:
     """The options of ``compke-atlas``."""
 
     mask: bool = field(
@@ -123,7 +123,7 @@ def build_compke(config: CompkeConfig) -> Dataset:
     return compke(config)
 
 
-def build_atlas(config: AtlasConfig) -> Dataset:
+def build_atlas(config: CompkeAtlasConfig) -> Dataset:
     """The builder applied to the atlas."""
     from ke_plugin_compke.dataset import CompkeAtlas  # noqa: PLC0415  built late
 
@@ -140,7 +140,7 @@ def ke_datasets() -> list[DatasetSpec]:
         build=build_builder,
         cite=CITE,
     )
-    return [_spec(COMPKE, CompkeConfig, build_compke, builder), _spec(ATLAS, AtlasConfig, build_atlas)]
+    return [_spec(COMPKE, CompkeConfig, build_compke, builder), _spec(ATLAS, CompkeAtlasConfig, build_atlas)]
 
 
 def _spec(

@@ -32,7 +32,7 @@ Place = tuple[str, str]
 
 
 @frozen(kw_only=True)
-class Step:
+class SetStep:
     """One step. An input is the number of an earlier step (from 1 on) or the key of a thing.
 
     ``relation`` stands where the step maps or filters, ``value`` (a key) where it filters. Raises ValueError for a
@@ -55,7 +55,7 @@ class Step:
             raise ValueError(f"{self.op} takes {'no' if self.value else 'a'} value")
 
 
-def evaluate(steps: Sequence[Step], world: World) -> tuple[Keys, ...]:
+def evaluate(steps: Sequence[SetStep], world: World) -> tuple[Keys, ...]:
     """The set after each step. Raises ValueError for an input that no earlier step makes."""
     made: list[Keys] = []
     for number, step in enumerate(steps, start=1):
@@ -63,7 +63,7 @@ def evaluate(steps: Sequence[Step], world: World) -> tuple[Keys, ...]:
     return tuple(made)
 
 
-def places(steps: Sequence[Step], made: Sequence[Keys]) -> tuple[Place, ...]:
+def places(steps: Sequence[SetStep], made: Sequence[Keys]) -> tuple[Place, ...]:
     """The facts that the steps look at, by subject and relation, each once, in order; ``made``: their results."""
     found: dict[Place, None] = {}
     for number, step in enumerate(steps, start=1):
@@ -72,7 +72,7 @@ def places(steps: Sequence[Step], made: Sequence[Keys]) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _result(step: Step, sets: Sequence[Keys], world: World) -> Keys:
+def _result(step: SetStep, sets: Sequence[Keys], world: World) -> Keys:
     first = sets[0]
     match step.op:
         case "map":

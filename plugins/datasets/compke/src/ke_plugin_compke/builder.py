@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe
 from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData, Gold
 from ke_plugin_compke import CompkeBuild
 from ke_plugin_compke.algebra import Keys, Place
-from ke_plugin_compke.candidates import Candidate, Leaves, Refused
+from ke_plugin_compke.candidates import InvalidLeaves, LeafSampler, StructureCandidate
 from ke_plugin_compke.conflicts import keep_consistent
 from ke_plugin_compke.edits import Counterfactual
-from ke_plugin_compke.forms import BY_NAME, FORMS, Form
-from ke_plugin_compke.records import Record
+from ke_plugin_compke.forms import BY_NAME, FORMS, QuestionStructure
+from ke_plugin_compke.records import CompkeRecord
 from ke_plugin_compke.relations import Templates
-from ke_plugin_compke.sampling import Sampling
-from ke_plugin_compke.words import Words
-from ke_plugin_compke.writing import Writing
+from ke_plugin_compke.sampling import GraphSample
+from ke_plugin_compke.words import QuestionWriter
+from ke_plugin_compke.writing import RecordWriter
 
 TRIES = 1000  # draws in a row without a new case, after which a structure counts as used up
 SUBJECTS = 1000  # of each relation, at the least
@@ -41,9 +41,9 @@ class CompkeBuilder:
         """
         return (record.json() for record in self.built(graph, tools))
 
-    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[CompkeRecord]:
         """The same as values."""
-        work = Work.of(graph, tools, self)
+        work = BuildState.of(graph, tools, self)
         wanted = tools.cases * (SPARE if self.config.edits == "case" else 1)
         found = work.candidates(wanted)
         if self.config.edits == "case":
@@ -59,11 +59,11 @@ class CompkeBuilder:
 
 
 @frozen(kw_only=True, slots=False)
-class Work:
+class BuildState:
     """One build: where candidates are drawn from, and what was made so far."""
 
-    leaves: Leaves
-    writing: Writing
+    leaves: LeafSampler
+    writing: RecordWriter
     world: Counterfactual
     tools: BuildTools
     config: CompkeBuild
@@ -73,11 +73,11 @@ class Work:
     """What cases rest on already: two forms that ask the same of the same facts are duplicates to an audit."""
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, tools: BuildTools, builder: CompkeBuilder) -> Work:
+    def of(cls, graph: KnowledgeGraph, tools: BuildTools, builder: CompkeBuilder) -> BuildState:
         """What a build of that graph works with."""
         config = builder.config
-        words = Words(graph=graph, templates=builder.templates)
-        sampling = Sampling(
+        words = QuestionWriter(graph=graph, templates=builder.templates)
+        sampling = GraphSample(
             graph=graph,
             relations=tuple(name.strip() for name in config.relations.split(",") if name.strip()),
             knows=words.knows,
@@ -90,8 +90,8 @@ class Work:
                 raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
         world = Counterfactual(graph=graph, pools=sampling.pools, share=config.share, seed=tools.seed)
         return cls(
-            leaves=Leaves(sampling=sampling, closed=config.closed),
-            writing=Writing(graph=graph, words=words),
+            leaves=LeafSampler(sampling=sampling, closed=config.closed),
+            writing=RecordWriter(graph=graph, words=words),
             world=world,
             tools=tools,
             config=config,
@@ -99,11 +99,11 @@ class Work:
             rested=set(),
         )
 
-    def candidates(self, wanted: int) -> list[Candidate]:
+    def candidates(self, wanted: int) -> list[StructureCandidate]:
         """As many as are wanted, each structure with its share; what one cannot give, the others do."""
         feeds = {form.name: self._draws(form) for form in FORMS}
         total = sum(form.share for form in FORMS)
-        found: list[Candidate] = []
+        found: list[StructureCandidate] = []
         for form in FORMS:
             found += _take(feeds[form.name], round(wanted * form.share / total))
         while len(found) < wanted and feeds:
@@ -114,7 +114,7 @@ class Work:
                     del feeds[name]
         return found[:wanted]
 
-    def _draws(self, form: Form) -> Iterator[Candidate]:
+    def _draws(self, form: QuestionStructure) -> Iterator[StructureCandidate]:
         """New candidates of one structure, as long as there are any."""
         relations = self.leaves.sampling.assignments(form)
         draw = random.Random(f"{self.tools.seed}/{form.name}")  # noqa: S311  a choice, not a secret
@@ -126,7 +126,7 @@ class Work:
             world = evolve(self.world, salt=f"{form.name}/{len(seen)}/{tries}") if own else self.world
             try:
                 found = self.leaves.draw(form, draw.choice(relations), world, draw)
-            except Refused as reason:
+            except InvalidLeaves as reason:
                 self.tools.dropped(str(reason))
                 continue
             about = frozenset(
@@ -147,7 +147,7 @@ class Work:
             tries = 0
             yield found
 
-    def _recalled(self, found: Candidate) -> bool:
+    def _recalled(self, found: StructureCandidate) -> bool:
         """Whether the model knows every fact as it is before the edits (step 2 of the construction)."""
         new = [place for place in found.facts_before if place not in self.known]
         if new:
@@ -155,17 +155,17 @@ class Work:
             self.known.update(zip(new, self.tools.recalls(asked), strict=True))
         return all(self.known[place] for place in found.facts_before)
 
-    def _asked(self, place: Place, objects: Keys) -> Asked:
+    def _asked(self, place: Place, objects: Keys) -> RecallProbe:
         words, graph = self.writing.words, self.writing.graph
         gold = Gold(entities=tuple(graph.entity(key) for key in objects))
-        return Asked(question=words.question(*place), cloze=words.cloze(*place), gold=gold)
+        return RecallProbe(question=words.question(*place), cloze=words.cloze(*place), gold=gold)
 
 
-def _take(feed: Iterator[Candidate], number: int) -> list[Candidate]:
+def _take(feed: Iterator[StructureCandidate], number: int) -> list[StructureCandidate]:
     return [found for _at, found in zip(range(number), feed, strict=False)]
 
 
-def _consistent(found: Sequence[Candidate], tools: BuildTools) -> list[Candidate]:
+def _consistent(found: Sequence[StructureCandidate], tools: BuildTools) -> list[StructureCandidate]:
     """Step 5: every (s, r) has one O' over the whole set."""
     changes: dict[int, Mapping[Place, frozenset[str]]] = {
         number: {place: frozenset(candidate.world.after(*place)) for place in candidate.edited}

@@ -13,27 +13,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
-from ke_plugin_compke.algebra import Keys, Place, Step, World, evaluate, places
+from ke_plugin_compke.algebra import Keys, Place, SetStep, World, evaluate, places
 from ke_plugin_compke.edits import Counterfactual
-from ke_plugin_compke.forms import Form
-from ke_plugin_compke.sampling import Names, Sampling
+from ke_plugin_compke.forms import QuestionStructure
+from ke_plugin_compke.sampling import GraphSample, Names
 
 MOST_EDITS = 5  # as published
 EAGER = 8  # subjects looked at for one that is edited
 MOST_OBJECTS = 12  # a longer list is a test of patience
 
 
-class Refused(Exception):
+class InvalidLeaves(Exception):
     """Why these leaves make no case."""
 
 
 @frozen(kw_only=True)
-class Candidate:
+class StructureCandidate:
     """A structure about these things, with the sets of its steps before and after the edits, and the edits' places."""
 
-    form: Form
+    form: QuestionStructure
     names: Names
-    steps: tuple[Step, ...]
+    steps: tuple[SetStep, ...]
     before: tuple[Keys, ...]
     after: tuple[Keys, ...]
     world: Counterfactual
@@ -51,30 +51,34 @@ class Candidate:
 
 
 @frozen(kw_only=True)
-class Leaves:
+class LeafSampler:
     """Draws what a structure is about. ``closed``: what the graph does not say is not so (else it is unknown)."""
 
-    sampling: Sampling
+    sampling: GraphSample
     closed: bool
 
-    def draw(self, form: Form, relations: Names, world: Counterfactual, draw: random.Random) -> Candidate:
+    def draw(
+        self, form: QuestionStructure, relations: Names, world: Counterfactual, draw: random.Random
+    ) -> StructureCandidate:
         """One candidate. Raises Refused."""
         names = dict(relations)
         names["a"] = self._first(names["r1"], world, draw)
         if any("b" in step.inputs for step in form.steps):
             names["b"] = self._other(form, names, world, draw)
             if names["a"] == names["b"]:
-                raise Refused("one thing twice")
+                raise InvalidLeaves("one thing twice")
         if any(step.value for step in form.steps):
             names["v"] = self._value(form, names, world, draw)
         steps = form.filled(names)
         before, after = evaluate(steps, world.before), evaluate(steps, world.after)
         for reason in self._wrong(steps, names, before, after, world):
-            raise Refused(reason)
+            raise InvalidLeaves(reason)
         edited = tuple(place for place in places(steps, after) if world.after(*place) != world.before(*place))
         if not 1 <= len(edited) <= MOST_EDITS:
-            raise Refused("no edit or too many")
-        return Candidate(form=form, names=names, steps=steps, before=before, after=after, world=world, edited=edited)
+            raise InvalidLeaves("no edit or too many")
+        return StructureCandidate(
+            form=form, names=names, steps=steps, before=before, after=after, world=world, edited=edited
+        )
 
     def _first(self, relation: str, world: Counterfactual, draw: random.Random) -> str:
         """The first thing; every other time, rather one whose fact is edited: few questions change otherwise."""
@@ -82,7 +86,7 @@ class Leaves:
         edited = (key for key in tried if world.after(key, relation) != world.before(key, relation))
         return next(edited, tried[0])
 
-    def _other(self, form: Form, names: Names, world: Counterfactual, draw: random.Random) -> str:
+    def _other(self, form: QuestionStructure, names: Names, world: Counterfactual, draw: random.Random) -> str:
         """The second thing: any for a union, else one that leads to something to which the first one leads."""
         relation = names["r2"]
         if form.name == "2":
@@ -96,21 +100,26 @@ class Leaves:
         graph, floor = self.sampling.graph, self.sampling.floor[relation]
         found = [entity.key for entity in graph.holders(relation, key) if graph.popularity(entity) >= floor]
         if not found:
-            raise Refused("nothing well known to share a member with")
+            raise InvalidLeaves("nothing well known to share a member with")
         return draw.choice(found)
 
-    def _value(self, form: Form, names: Names, world: Counterfactual, draw: random.Random) -> str:
+    def _value(self, form: QuestionStructure, names: Names, world: Counterfactual, draw: random.Random) -> str:
         """A value that some member has, before or after."""
         steps, relation = form.steps[-1], names[form.steps[-1].relation]
         truth: World = draw.choice([world.before, world.after])
         leading = form.filled({**names, "v": "v"})[: steps.inputs[0]] if isinstance(steps.inputs[0], int) else ()
         values = sorted({value for key in evaluate(leading, truth)[-1] for value in truth(key, relation)})
         if not values:
-            raise Refused("no value to select by")
+            raise InvalidLeaves("no value to select by")
         return draw.choice(values)
 
     def _wrong(
-        self, steps: Sequence[Step], names: Names, before: Sequence[Keys], after: Sequence[Keys], world: Counterfactual
+        self,
+        steps: Sequence[SetStep],
+        names: Names,
+        before: Sequence[Keys],
+        after: Sequence[Keys],
+        world: Counterfactual,
     ) -> Iterator[str]:
         """Why it makes no case, cheap reasons first."""
         if not all((*before, *after)):
@@ -141,18 +150,18 @@ def _known(found: Sequence[Place], truth: World) -> tuple[Place, ...]:
     return tuple(place for place in found if truth(*place))
 
 
-def _selects_all(steps: Sequence[Step], made: Sequence[Keys]) -> bool:
+def _selects_all(steps: Sequence[SetStep], made: Sequence[Keys]) -> bool:
     """A condition that every member meets tests nothing: dropping it would give the same answer."""
     last = steps[-1]
     given = last.inputs[0]
     return last.op.startswith("filter") and isinstance(given, int) and len(made[-1]) == len(made[given - 1]) > 1
 
 
-def _unknown(steps: Sequence[Step], made: Sequence[Keys], truth: World) -> bool:
+def _unknown(steps: Sequence[SetStep], made: Sequence[Keys], truth: World) -> bool:
     return any(not truth(*place) for place in places(steps, made))
 
 
-def _comes_back(steps: Sequence[Step], made: Sequence[Keys], named: set[str]) -> bool:
+def _comes_back(steps: Sequence[SetStep], made: Sequence[Keys], named: set[str]) -> bool:
     """Whether a mapping leads to something that lies on the way to it: the capital of a country of a capital."""
     for number, step in enumerate(steps, start=1):
         if step.op == "map" and set(made[number - 1]) & {*named, *_way(steps, made, step)}:
@@ -160,7 +169,7 @@ def _comes_back(steps: Sequence[Step], made: Sequence[Keys], named: set[str]) ->
     return False
 
 
-def _way(steps: Sequence[Step], made: Sequence[Keys], step: Step) -> Iterator[str]:
+def _way(steps: Sequence[SetStep], made: Sequence[Keys], step: SetStep) -> Iterator[str]:
     for given in step.inputs:
         if isinstance(given, int):
             yield from made[given - 1]

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ke_core.plugin import EFFICACY, BadData, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_compke import COMPLEX
-from ke_plugin_compke.records import Named, Record, Rewrite, Triple
-from ke_plugin_compke.relations import SLOT, Template, wikidata
+from ke_plugin_compke.records import CompkeRecord, CompkeRewrite, CompkeTriple, NamedEntity
+from ke_plugin_compke.relations import SLOT, RelationTemplate, wikidata
 
-PLAIN = Template()
+PLAIN = RelationTemplate()
 
 
-def case(record: Record, file: str) -> Case:
+def case(record: CompkeRecord, file: str) -> Case:
     """One record. Raises BadData for a relation that is unknown and has no words in the record."""
     edits = {_place(rewrite): _edit(rewrite, record, file) for rewrite in record.edits}
     before, after = _facts(record.triples, edits), _facts(record.new_triples, edits)
@@ -48,7 +48,7 @@ def case(record: Record, file: str) -> Case:
     )
 
 
-def _complex(record: Record, hops: Sequence[Query], hops_before: Sequence[Query]) -> Iterator[Query]:
+def _complex(record: CompkeRecord, hops: Sequence[Query], hops_before: Sequence[Query]) -> Iterator[Query]:
     """Every wording as a query, itself first and the others behind it. ``stale`` is None where nothing changes."""
     wordings = tuple(dict.fromkeys(record.questions))
     same = {answer.id for answer in record.answers} == {answer.id for answer in record.new_answers}
@@ -63,7 +63,7 @@ def _complex(record: Record, hops: Sequence[Query], hops_before: Sequence[Query]
         )
 
 
-def _edit(rewrite: Rewrite, record: Record, file: str) -> Edit:
+def _edit(rewrite: CompkeRewrite, record: CompkeRecord, file: str) -> Edit:
     """One rewrite; its id names the fact and its new objects, in any order, so that cases that make it share it."""
     known = wikidata().get(rewrite.relation_id, PLAIN)
     question = rewrite.question or known.question.replace(SLOT, rewrite.subject)
@@ -77,7 +77,7 @@ def _edit(rewrite: Rewrite, record: Record, file: str) -> Edit:
     subject = Entity(label=rewrite.subject, id=rewrite.subject_id)
     statement = rewrite.statement or f"{cloze.prompt} {', '.join(named.str for named in rewrite.new_objects)}"
 
-    def fact(objects: Sequence[Named], text: str) -> Fact:
+    def fact(objects: Sequence[NamedEntity], text: str) -> Fact:
         return Fact(subject=subject, relation=relation, objects=_entities(objects), text=text)
 
     old = f"{cloze.prompt} {', '.join(named.str for named in rewrite.old_objects)}"
@@ -108,14 +108,14 @@ def _asked(edit: Edit) -> Query:
     )
 
 
-def _hops(triples: Sequence[Triple], edits: Mapping[tuple[str, str], Edit], prefix: str) -> tuple[Query, ...]:
+def _hops(triples: Sequence[CompkeTriple], edits: Mapping[tuple[str, str], Edit], prefix: str) -> tuple[Query, ...]:
     """A single-fact question for each fact that can be asked for; an edited one is the edit's own."""
     return tuple(
         hop for triple in triples if (hop := _hop(triple, edits.get((triple.subject.id, triple.relation_id)), prefix))
     )
 
 
-def _hop(triple: Triple, edit: Edit | None, prefix: str) -> Query | None:
+def _hop(triple: CompkeTriple, edit: Edit | None, prefix: str) -> Query | None:
     if edit is not None:
         return _asked(edit)
     known, label = wikidata().get(triple.relation_id, PLAIN), triple.subject.str
@@ -131,7 +131,7 @@ def _hop(triple: Triple, edit: Edit | None, prefix: str) -> Query | None:
     )
 
 
-def _facts(triples: Sequence[Triple], edits: Mapping[tuple[str, str], Edit]) -> tuple[Fact, ...]:
+def _facts(triples: Sequence[CompkeTriple], edits: Mapping[tuple[str, str], Edit]) -> tuple[Fact, ...]:
     """The facts that a case rests on: what masking and audits compare, by the ids of subject and relation."""
     found = []
     for triple in triples:
@@ -151,7 +151,7 @@ def _facts(triples: Sequence[Triple], edits: Mapping[tuple[str, str], Edit]) -> 
     return tuple(found)
 
 
-def _tags(record: Record, edits: Iterable[Edit]) -> dict[str, str]:
+def _tags(record: CompkeRecord, edits: Iterable[Edit]) -> dict[str, str]:
     """What tables are broken down by. The numbers of steps and of edits are published each by itself, not crossed."""
     made = list(edits)
     steps = len(record.operations) or len(record.steps)
@@ -167,13 +167,13 @@ def _tags(record: Record, edits: Iterable[Edit]) -> dict[str, str]:
     }
 
 
-def _place(rewrite: Rewrite) -> tuple[str, str]:
+def _place(rewrite: CompkeRewrite) -> tuple[str, str]:
     return rewrite.subject_id, rewrite.relation_id
 
 
-def _gold(named: Sequence[Named]) -> Gold:
+def _gold(named: Sequence[NamedEntity]) -> Gold:
     return Gold(entities=_entities(named))
 
 
-def _entities(named: Sequence[Named]) -> tuple[Entity, ...]:
+def _entities(named: Sequence[NamedEntity]) -> tuple[Entity, ...]:
     return tuple(Entity(label=one.str, aliases=one.aliases, id=one.id) for one in named)

@@ -16,7 +16,7 @@ from ke_core.plugin import Case, DataFile, Material, Prompt, Query
 from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig, prompts
 from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case
-from ke_plugin_compke.records import Record
+from ke_plugin_compke.records import CompkeRecord
 from ke_plugin_compke.relations import of_the_atlas
 
 ATLAS_CASES = 400
@@ -32,7 +32,7 @@ class Compke(FileDataset):
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the file. Raises BadData that names file, case and field."""
-        return (case(record, self.variant.file) for record in self.records(Record))
+        return (case(record, self.variant.file) for record in self.records(CompkeRecord))
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Few-shot, with lists for answers; see :mod:`ke_plugin_compke.prompts`."""
@@ -82,7 +82,7 @@ def compke(config: CompkeConfig) -> Compke:
 
 
 @cache
-def atlas_records() -> tuple[Record, ...]:
+def atlas_records() -> tuple[CompkeRecord, ...]:
     """The records of ``compke-atlas``; the same in every process."""
     builder = CompkeBuilder(config=ATLAS_BUILD, templates=of_the_atlas())
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))

@@ -11,22 +11,22 @@ from collections.abc import Mapping
 
 from attrs import evolve, frozen
 
-from ke_plugin_compke.algebra import Step
+from ke_plugin_compke.algebra import SetStep
 
-START = (Step(op="map", inputs=("a",), relation="r1"),)
-PAIR = (*START, Step(op="map", inputs=("b",), relation="r2"))
-BOTH = (*PAIR, Step(op="intersect", inputs=(1, 2)))
+START = (SetStep(op="map", inputs=("a",), relation="r1"),)
+PAIR = (*START, SetStep(op="map", inputs=("b",), relation="r2"))
+BOTH = (*PAIR, SetStep(op="intersect", inputs=(1, 2)))
 
 
-def _selected(steps: tuple[Step, ...], relation: str, *, negated: bool = False) -> tuple[Step, ...]:
+def _selected(steps: tuple[SetStep, ...], relation: str, *, negated: bool = False) -> tuple[SetStep, ...]:
     last = len(steps)
-    looked_up = Step(op="map", inputs=(last,), relation=relation)
-    kept = Step(op="filter_not" if negated else "filter", inputs=(last,), relation=relation, value="v")
+    looked_up = SetStep(op="map", inputs=(last,), relation=relation)
+    kept = SetStep(op="filter_not" if negated else "filter", inputs=(last,), relation=relation, value="v")
     return (*steps, looked_up, kept)
 
 
 @frozen(kw_only=True)
-class Form:
+class QuestionStructure:
     """A structure: its steps, and what share of the cases has it.
 
     ``share``: the published counts by steps are 200, 424, 5,770, 2,949 and 2,581 of 11,924; structures of as many
@@ -34,7 +34,7 @@ class Form:
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[SetStep, ...]
     share: float
 
     @property
@@ -42,7 +42,7 @@ class Form:
         """The names of its relations, in order of use."""
         return tuple(dict.fromkeys(step.relation for step in self.steps if step.relation))
 
-    def filled(self, names: Mapping[str, str]) -> tuple[Step, ...]:
+    def filled(self, names: Mapping[str, str]) -> tuple[SetStep, ...]:
         """Its steps about these things, relations and this value."""
         return tuple(
             evolve(
@@ -56,18 +56,18 @@ class Form:
 
 
 FORMS = (
-    Form(name="one-step", steps=START, share=200),
-    Form(name="two-step", steps=(*START, Step(op="map", inputs=(1,), relation="r2")), share=424),
-    Form(name="1", steps=BOTH, share=5770 / 4),
-    Form(name="2", steps=(*PAIR, Step(op="union", inputs=(1, 2))), share=5770 / 4),
-    Form(name="3", steps=_selected(START, "r2"), share=5770 / 4),
-    Form(name="4", steps=_selected(START, "r2", negated=True), share=5770 / 4),
-    Form(
+    QuestionStructure(name="one-step", steps=START, share=200),
+    QuestionStructure(name="two-step", steps=(*START, SetStep(op="map", inputs=(1,), relation="r2")), share=424),
+    QuestionStructure(name="1", steps=BOTH, share=5770 / 4),
+    QuestionStructure(name="2", steps=(*PAIR, SetStep(op="union", inputs=(1, 2))), share=5770 / 4),
+    QuestionStructure(name="3", steps=_selected(START, "r2"), share=5770 / 4),
+    QuestionStructure(name="4", steps=_selected(START, "r2", negated=True), share=5770 / 4),
+    QuestionStructure(
         name="5",
-        steps=(*PAIR, Step(op="map", inputs=(2,), relation="r3"), Step(op="intersect", inputs=(1, 3))),
+        steps=(*PAIR, SetStep(op="map", inputs=(2,), relation="r3"), SetStep(op="intersect", inputs=(1, 3))),
         share=2949 / 2,
     ),
-    Form(name="6", steps=(*BOTH, Step(op="map", inputs=(3,), relation="r3")), share=2949 / 2),
-    Form(name="7", steps=_selected(BOTH, "r3"), share=2581),
+    QuestionStructure(name="6", steps=(*BOTH, SetStep(op="map", inputs=(3,), relation="r3")), share=2949 / 2),
+    QuestionStructure(name="7", steps=_selected(BOTH, "r3"), share=2581),
 )
 BY_NAME = {form.name: form for form in FORMS}

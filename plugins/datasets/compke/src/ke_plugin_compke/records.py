@@ -14,15 +14,15 @@ from attrs import Attribute, asdict, field, frozen, validators
 
 from ke_benchmarks import all_not_blank, has_label, not_blank, some_not_blank
 from ke_core.plugin import one_slot
-from ke_plugin_compke.algebra import OPS, Op, Step, evaluate
+from ke_plugin_compke.algebra import OPS, Op, SetStep, evaluate
 
-Text = str  # inside ``Named``, ``str`` is a field
+Text = str  # inside ``NamedEntity``, ``str`` is a field
 STEP = "#"
 """Before the number of a step, where an input is a step's result: "#1"."""
 
 
 @frozen(kw_only=True)
-class Named:
+class NamedEntity:
     """A thing: its label, its id, other names."""
 
     str: Text = field(validator=has_label)
@@ -30,7 +30,7 @@ class Named:
     aliases: tuple[Text, ...] = field(default=(), validator=all_not_blank)
 
 
-def _a_set(_instance: object, attribute: Attribute[tuple[Named, ...]], value: tuple[Named, ...]) -> None:
+def _a_set(_instance: object, attribute: Attribute[tuple[NamedEntity, ...]], value: tuple[NamedEntity, ...]) -> None:
     if not value:
         raise ValueError(f"{attribute.name} is empty")
     seen: set[str] = set()
@@ -41,7 +41,7 @@ def _a_set(_instance: object, attribute: Attribute[tuple[Named, ...]], value: tu
 
 
 @frozen(kw_only=True)
-class Rewrite:
+class CompkeRewrite:
     """An edit e = (s, r, O -> O'): ``prompt`` with the subject goes before the objects.
 
     ``question``, ``relation`` and ``statement`` are optional: without them they are made from the relation's templates
@@ -52,8 +52,8 @@ class Rewrite:
     subject_id: str = field(validator=not_blank)
     relation_id: str = field(validator=not_blank)
     prompt: str = field(validator=one_slot)
-    old_objects: tuple[Named, ...] = field(validator=_a_set)
-    new_objects: tuple[Named, ...] = field(validator=_a_set)
+    old_objects: tuple[NamedEntity, ...] = field(validator=_a_set)
+    new_objects: tuple[NamedEntity, ...] = field(validator=_a_set)
     question: str = ""
     relation: str = ""
     statement: str = ""
@@ -65,12 +65,12 @@ class Rewrite:
 
 
 @frozen(kw_only=True)
-class Triple:
+class CompkeTriple:
     """One fact (s, r, O). ``question`` and ``cloze`` ask for it; without them, the relation's templates do."""
 
-    subject: Named
+    subject: NamedEntity
     relation_id: str = field(validator=not_blank)
-    objects: tuple[Named, ...] = field(validator=_a_set)
+    objects: tuple[NamedEntity, ...] = field(validator=_a_set)
     question: str = ""
     cloze: str = ""
 
@@ -85,23 +85,23 @@ class Operation:
     relation_id: str = ""
     value: str = ""
 
-    def step(self) -> Step:
+    def step(self) -> SetStep:
         """The same as a step of the algebra. Raises ValueError."""
         inputs = tuple(_number(given) for given in self.inputs)
-        return Step(op=self.op, inputs=inputs, relation=self.relation_id, value=self.value)
+        return SetStep(op=self.op, inputs=inputs, relation=self.relation_id, value=self.value)
 
 
 @frozen(kw_only=True)
-class Record:
+class CompkeRecord:
     """One case of the file."""
 
     case_id: int
-    edits: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
+    edits: tuple[CompkeRewrite, ...] = field(validator=validators.min_len(1))
     questions: tuple[str, ...] = field(validator=some_not_blank)
-    answers: tuple[Named, ...] = field(validator=_a_set)
-    new_answers: tuple[Named, ...] = field(validator=_a_set)
-    triples: tuple[Triple, ...] = field(validator=validators.min_len(1))
-    new_triples: tuple[Triple, ...] = field(validator=validators.min_len(1))
+    answers: tuple[NamedEntity, ...] = field(validator=_a_set)
+    new_answers: tuple[NamedEntity, ...] = field(validator=_a_set)
+    triples: tuple[CompkeTriple, ...] = field(validator=validators.min_len(1))
+    new_triples: tuple[CompkeTriple, ...] = field(validator=validators.min_len(1))
     structure: str = ""
     operations: tuple[Operation, ...] = ()
     new_operations: tuple[Operation, ...] = ()
@@ -139,7 +139,7 @@ def _number(given: str) -> int | str:
     return int(number) if given.startswith(STEP) and number.isdecimal() else given
 
 
-def _facts(triples: Sequence[Triple], name: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
+def _facts(triples: Sequence[CompkeTriple], name: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for triple in triples:
         place = triple.subject.id, triple.relation_id
@@ -153,7 +153,7 @@ def _follows(
     name: str,
     operations: Sequence[Operation],
     facts: Mapping[tuple[str, str], tuple[str, ...]],
-    answers: Sequence[Named],
+    answers: Sequence[NamedEntity],
 ) -> None:
     """Each output is what the step makes of the facts; the last one is the answer."""
     if not operations:

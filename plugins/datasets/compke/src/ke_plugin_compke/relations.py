@@ -14,7 +14,7 @@ SLOT = "{}"
 
 
 @frozen(kw_only=True)
-class Template:
+class RelationTemplate:
     """How a relation is asked and told, each text with one ``{}`` for what it is about.
 
     ``cloze`` stops where the objects start. ``many`` and ``one`` name the objects by the subject ("official languages
@@ -32,7 +32,7 @@ class Template:
     functional: bool = False
 
 
-Templates = Mapping[str, Template]
+Templates = Mapping[str, RelationTemplate]
 
 
 @cache
@@ -49,4 +49,4 @@ def of_the_atlas() -> Templates:
 
 def _read(file: str) -> Templates:
     text = files("ke_plugin_compke").joinpath(file).read_text(encoding="utf-8")
-    return {relation: Template(**raw) for relation, raw in parse_json(text, file).items()}
+    return {relation: RelationTemplate(**raw) for relation, raw in parse_json(text, file).items()}

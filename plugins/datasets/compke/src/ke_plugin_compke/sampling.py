@@ -15,13 +15,13 @@ from attrs import frozen
 from ke_benchmarks.graph import KnowledgeGraph, Link
 from ke_benchmarks.graph.base import LITERALS
 from ke_plugin_compke.algebra import Keys
-from ke_plugin_compke.forms import Form
+from ke_plugin_compke.forms import QuestionStructure
 
 Names = Mapping[str, str]
 
 
 @frozen(kw_only=True, slots=False)
-class Sampling:
+class GraphSample:
     """The part of a graph that is drawn from. Of each relation ``size`` subjects at most are looked at.
 
     ``relations``: those to use, all if empty; ``knows`` says which of them have words. ``popular``: the share
@@ -72,7 +72,7 @@ class Sampling:
             name: min((self.graph.popularity(key) for key in keys), default=0) for name, keys in self.subjects.items()
         }
 
-    def assignments(self, form: Form) -> tuple[Names, ...]:
+    def assignments(self, form: QuestionStructure) -> tuple[Names, ...]:
         """Every choice of relations that fits the structure: sets that meet are of one kind and can have members.
 
         What is shared, joined or selected from is one-to-many, else there is nothing to share or to select from.

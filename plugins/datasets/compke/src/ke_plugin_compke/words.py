@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve, frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
-from ke_plugin_compke.algebra import Step
-from ke_plugin_compke.relations import SLOT, Template, Templates, wikidata
+from ke_plugin_compke.algebra import SetStep
+from ke_plugin_compke.relations import SLOT, RelationTemplate, Templates, wikidata
 
 BLANK = "___"
 Wordings = tuple[str, str, str]
-PLAIN = Template()
+PLAIN = RelationTemplate()
 
 
 @frozen(kw_only=True)
-class Words:
+class QuestionWriter:
     """Words(graph, templates): templates by relation, for what the graph's own do not say."""
 
     graph: KnowledgeGraph
@@ -132,11 +132,11 @@ class Words:
 
     # --- steps -------------------------------------------------------------------------------------------
 
-    def steps(self, steps: Sequence[Step]) -> tuple[str, ...]:
+    def steps(self, steps: Sequence[SetStep]) -> tuple[str, ...]:
         """One sub-question a step; a logical step is spelled out as an operation on earlier ones."""
         return tuple(self._step(steps, number) for number in range(1, len(steps) + 1))
 
-    def _step(self, steps: Sequence[Step], number: int) -> str:
+    def _step(self, steps: Sequence[SetStep], number: int) -> str:
         step = steps[number - 1]
         sets = [f"T{given}" for given in step.inputs]
         match step.op:
@@ -162,7 +162,7 @@ class Words:
         """The given template, else the graph's, else that of Wikidata's property of that id; empty if there is none."""
         return getattr(self._given(relation), name) or str(getattr(self.graph.relation(relation), name, None) or "")
 
-    def _given(self, relation: str) -> Template:
+    def _given(self, relation: str) -> RelationTemplate:
         own, graph = self.templates.get(relation), self.graph.relation(relation)
         if own is not None:
             return own

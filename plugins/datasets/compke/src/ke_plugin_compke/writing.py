@@ -7,23 +7,25 @@ from collections.abc import Callable, Sequence
 from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
-from ke_plugin_compke.algebra import Keys, Place, Step, World
-from ke_plugin_compke.candidates import Candidate
-from ke_plugin_compke.records import STEP, Named, Operation, Record, Rewrite, Triple
-from ke_plugin_compke.words import Words
+from ke_plugin_compke.algebra import Keys, Place, SetStep, World
+from ke_plugin_compke.candidates import StructureCandidate
+from ke_plugin_compke.records import STEP, CompkeRecord, CompkeRewrite, CompkeTriple, NamedEntity, Operation
+from ke_plugin_compke.words import QuestionWriter
 
 
 @frozen(kw_only=True)
-class Writing:
+class RecordWriter:
     """Writing(graph, words)."""
 
     graph: KnowledgeGraph
-    words: Words
+    words: QuestionWriter
 
-    def record(self, number: int, found: Candidate, phrase: Callable[[Sequence[str]], Sequence[str]]) -> Record:
+    def record(
+        self, number: int, found: StructureCandidate, phrase: Callable[[Sequence[str]], Sequence[str]]
+    ) -> CompkeRecord:
         """The record of a candidate; ``phrase`` may put its questions in other words."""
         before, after = found.world.before, found.world.after
-        return Record(
+        return CompkeRecord(
             case_id=number,
             structure=found.form.name,
             edits=tuple(self._edit(place, before(*place), after(*place)) for place in found.edited),
@@ -37,9 +39,9 @@ class Writing:
             steps=self.words.steps(found.steps),
         )
 
-    def _edit(self, place: Place, old: Keys, new: Keys) -> Rewrite:
+    def _edit(self, place: Place, old: Keys, new: Keys) -> CompkeRewrite:
         subject, relation = place
-        return Rewrite(
+        return CompkeRewrite(
             subject=self.graph.entity(subject).label,
             subject_id=subject,
             relation_id=relation,
@@ -51,9 +53,9 @@ class Writing:
             statement=self.words.statement(subject, relation, new),
         )
 
-    def _triples(self, facts: Sequence[Place], truth: World) -> tuple[Triple, ...]:
+    def _triples(self, facts: Sequence[Place], truth: World) -> tuple[CompkeTriple, ...]:
         return tuple(
-            Triple(
+            CompkeTriple(
                 subject=self._one(subject),
                 relation_id=relation,
                 objects=self._named(tuple(truth(subject, relation))),
@@ -63,15 +65,15 @@ class Writing:
             for subject, relation in facts
         )
 
-    def _named(self, keys: Keys) -> tuple[Named, ...]:
+    def _named(self, keys: Keys) -> tuple[NamedEntity, ...]:
         return tuple(map(self._one, keys))
 
-    def _one(self, key: str) -> Named:
+    def _one(self, key: str) -> NamedEntity:
         entity = self.graph.entity(key)
-        return Named(str=entity.label, id=key, aliases=entity.aliases)
+        return NamedEntity(str=entity.label, id=key, aliases=entity.aliases)
 
 
-def _operations(steps: Sequence[Step], made: Sequence[Keys]) -> tuple[Operation, ...]:
+def _operations(steps: Sequence[SetStep], made: Sequence[Keys]) -> tuple[Operation, ...]:
     return tuple(
         Operation(
             op=step.op,

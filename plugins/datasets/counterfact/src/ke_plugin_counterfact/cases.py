@@ -17,12 +17,12 @@ from ke_core.plugin import (
     Relation,
     single_edit_probes,
 )
-from ke_plugin_counterfact.records import Record, Rewrite, Target
+from ke_plugin_counterfact.records import CounterfactObject, CounterfactRecord, CounterfactRewrite
 
 OPENING = "opening-"
 
 
-def case(record: Record, openings: int = 0) -> Case:
+def case(record: CounterfactRecord, openings: int = 0) -> Case:
     """One record: its edit, asked as itself, in its paraphrases and beside its neighbours; some openings too."""
     edit = _edit(record.requested_rewrite)
     assert edit.before is not None
@@ -58,7 +58,7 @@ def case(record: Record, openings: int = 0) -> Case:
     )
 
 
-def _continued(record: Record, edit: Edit, openings: int) -> tuple[Probe, ...]:
+def _continued(record: CounterfactRecord, edit: Edit, openings: int) -> tuple[Probe, ...]:
     """Openings about the subject, which both models continue: there is no right answer to them."""
     queries = tuple(
         Query(id=f"{OPENING}{at}", texts=(text.rstrip(),), form="cloze", gold=Gold())
@@ -67,12 +67,12 @@ def _continued(record: Record, edit: Edit, openings: int) -> tuple[Probe, ...]:
     return (Probe(id=FLUENCY, aspect=FLUENCY, queries=queries, phase="both", edits=(edit.id,)),) if queries else ()
 
 
-def _edit(rewrite: Rewrite) -> Edit:
+def _edit(rewrite: CounterfactRewrite) -> Edit:
     """Its id is its statement: the file has no id for a subject, and one fact in two wordings is two statements."""
     cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
     relation = Relation(label=rewrite.relation_id, id=rewrite.relation_id, cloze=rewrite.prompt)
 
-    def fact(target: Target) -> Fact:
+    def fact(target: CounterfactObject) -> Fact:
         return Fact(
             subject=Entity(label=rewrite.subject),
             relation=relation,

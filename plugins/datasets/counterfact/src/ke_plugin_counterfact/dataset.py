@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from ke_benchmarks import Deferred, FileDataset
+from ke_benchmarks import FileDataset, LazyMapping
 from ke_core.plugin import Case, Decoding, Material, Parse, Prompt, Query
 from ke_plugin_counterfact import STYLES
 from ke_plugin_counterfact.cases import OPENING, case
-from ke_plugin_counterfact.records import Record
+from ke_plugin_counterfact.records import CounterfactRecord
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
 ON = Decoding(max_tokens=100)
@@ -23,7 +23,7 @@ class Counterfact(FileDataset):
 
     def cases(self) -> Iterator[Case]:
         """Every case, in the order of the file."""
-        return (case(record, self.config.openings) for record in self.records(Record))
+        return (case(record, self.config.openings) for record in self.records(CounterfactRecord))
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """The bare sentence, as ROME is evaluated; an opening is gone on from, whatever is written."""
@@ -40,10 +40,15 @@ class Counterfact(FileDataset):
         return {
             **super().material(),
             "generation-prompts": Material(
-                value=Deferred(lambda: {str(r.case_id): r.generation_prompts for r in self.records(Record)}),
+                value=LazyMapping(
+                    lambda: {str(r.case_id): r.generation_prompts for r in self.records(CounterfactRecord)}
+                ),
                 oracle=True,
             ),
             "attribute-prompts": Material(
-                value=Deferred(lambda: {str(r.case_id): r.attribute_prompts for r in self.records(Record)}), oracle=True
+                value=LazyMapping(
+                    lambda: {str(r.case_id): r.attribute_prompts for r in self.records(CounterfactRecord)}
+                ),
+                oracle=True,
             ),
         }

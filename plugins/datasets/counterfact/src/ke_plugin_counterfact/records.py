@@ -7,11 +7,11 @@ from attrs import field, frozen
 from ke_benchmarks import all_not_blank, has_label, not_blank
 from ke_core.plugin import one_slot
 
-Text = str  # inside ``Target``, ``str`` is a field
+Text = str  # inside ``CounterfactObject``, ``str`` is a field
 
 
 @frozen(kw_only=True)
-class Target:
+class CounterfactObject:
     """An object: its label and its Wikidata id."""
 
     str: Text = field(validator=not_blank)
@@ -24,14 +24,14 @@ class Target:
 
 
 @frozen(kw_only=True)
-class Rewrite:
+class CounterfactRewrite:
     """The edit: ``prompt`` with the subject, then ``target_new`` in place of ``target_true``."""
 
     prompt: str = field(validator=one_slot)
     relation_id: str = field(validator=not_blank)
     subject: str = field(validator=has_label)
-    target_new: Target
-    target_true: Target
+    target_new: CounterfactObject
+    target_true: CounterfactObject
 
     def __attrs_post_init__(self) -> None:
         """Two objects of one spelling could not be told apart."""
@@ -40,11 +40,11 @@ class Rewrite:
 
 
 @frozen(kw_only=True)
-class Record:
+class CounterfactRecord:
     """One case. Neighbours share the edit's old object, the subjects of ``attribute_prompts`` its new one."""
 
     case_id: int
-    requested_rewrite: Rewrite
+    requested_rewrite: CounterfactRewrite
     paraphrase_prompts: tuple[str, ...] = field(validator=all_not_blank)
     neighborhood_prompts: tuple[str, ...] = field(validator=all_not_blank)
     attribute_prompts: tuple[str, ...] = field(validator=all_not_blank)

@@ -13,14 +13,14 @@ MASK = "hide from each case the edits that contradict its own path"
 
 
 @frozen(kw_only=True)
-class MaskedConfig(MquakeConfig):
+class RemasteredConfig(MquakeConfig):
     """The options of the three sets that the paper masks: those of MQuAKE, with masking on."""
 
     mask: bool = field(default=True, metadata={"help": f"{MASK} (on: the sets are published for it)"})
 
 
 @frozen(kw_only=True)
-class FixedConfig(MquakeConfig):
+class RemasteredFixedConfig(MquakeConfig):
     """The options of CF-6334, whose edits are all in force for everybody."""
 
     mask: bool = field(default=False, metadata={"help": f"{MASK} (off: its edited cases need none)"})
@@ -42,7 +42,7 @@ def _spec(variant: RemasteredVariant) -> DatasetSpec:
         name=variant.name,
         family=variant.family,
         summary=variant.summary,
-        config=MaskedConfig if variant.masked else FixedConfig,
+        config=RemasteredConfig if variant.masked else RemasteredFixedConfig,
         build=build,
         cite=variant.cite,
         aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),

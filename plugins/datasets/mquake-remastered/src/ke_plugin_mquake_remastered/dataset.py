@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from ke_core.plugin import BadData, Case
 from ke_plugin_mquake.cases import cases
 from ke_plugin_mquake.dataset import Mquake
-from ke_plugin_mquake_remastered.records import SPLIT_6334, FlatRecord, Layout, NestedRecord
+from ke_plugin_mquake_remastered.records import SPLIT_6334, FlatRecord, NestedRecord, RecordLayout
 from ke_plugin_mquake_remastered.variants import (
     EDITED,
     TEST,
@@ -76,7 +76,7 @@ class Remastered(Mquake):
     @cached_property
     def _records(self) -> tuple[FlatRecord | NestedRecord, ...]:
         """Every record, in whichever published layout; one record a line is as good as a list."""
-        nested = next(self.records(Layout, key="", lines=True)).nested
+        nested = next(self.records(RecordLayout, key="", lines=True)).nested
         layout: type[FlatRecord | NestedRecord] = NestedRecord if nested else FlatRecord
         found = tuple(self.records(layout, lines=True))
         for one in found:

@@ -13,7 +13,7 @@ from attrs import field, frozen, validators
 
 from ke_benchmarks import all_not_blank, has_label, not_blank
 from ke_core.plugin import one_slot
-from ke_plugin_mquake.records import Chains, Hop, Named, Record, Rewrite, Triple
+from ke_plugin_mquake.records import Chains, MquakeRecord, MquakeRewrite, SingleHop, Triple, WikidataEntity
 
 SPLIT_6334 = "6334_split"
 """The name of the split in the repository's file of CF-6334."""
@@ -22,7 +22,7 @@ Split = Mapping[str, tuple[str, ...] | None]
 
 
 @frozen(kw_only=True)
-class Layout:
+class RecordLayout:
     """What tells the two layouts apart: only the nested one has ``orig``."""
 
     orig: Any = None
@@ -34,13 +34,13 @@ class Layout:
 
 
 @frozen(kw_only=True)
-class NestedRecord(Record):
+class NestedRecord(MquakeRecord):
     """One case of a file of the authors' repository. Only the file of CF-6334 has a split."""
 
     split: Split | None = field(default=None, metadata={"key": SPLIT_6334})
 
     @property
-    def record(self) -> Record:
+    def record(self) -> MquakeRecord:
         """Itself."""
         return self
 
@@ -67,23 +67,23 @@ class FlatRecord:
     answer_alias: tuple[str, ...]
     new_answer: str
     new_answer_alias: tuple[str, ...]
-    single_hops: tuple[Hop, ...]
-    new_single_hops: tuple[Hop, ...]
+    single_hops: tuple[SingleHop, ...]
+    new_single_hops: tuple[SingleHop, ...]
     orig_triples: tuple[Triple, ...]
     orig_triples_labeled: tuple[Triple, ...]
     new_triples: tuple[Triple, ...]
     new_triples_labeled: tuple[Triple, ...]
     answer_extended: tuple[str, ...] = ()
     split: Split
-    record: Record = field(init=False)
+    record: MquakeRecord = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Made here, so that whatever does not fit together is said of this record."""
         object.__setattr__(self, "record", self._record())
 
-    def _record(self) -> Record:
+    def _record(self) -> MquakeRecord:
         edited = tuple(map(self._edited, range(len(self.requested_rewrite))))
-        return Record(
+        return MquakeRecord(
             case_id=self.case_id,
             requested_rewrite=tuple(map(self._rewrite, self.requested_rewrite, edited)),
             questions=self.questions,
@@ -113,12 +113,12 @@ class FlatRecord:
                 return hop
         raise ValueError(f"requested_rewrite[{at}] is no hop of new_triples_labeled")
 
-    def _rewrite(self, rewrite: FlatRewrite, hop: int) -> Rewrite:
-        return Rewrite(
+    def _rewrite(self, rewrite: FlatRewrite, hop: int) -> MquakeRewrite:
+        return MquakeRewrite(
             prompt=rewrite.prompt,
             relation_id=rewrite.relation_id,
-            target_new=Named(str=rewrite.target_new_str, id=self.new_triples[hop][2]),
-            target_true=Named(str=rewrite.target_true_str, id=self._old_object(rewrite)),
+            target_new=WikidataEntity(str=rewrite.target_new_str, id=self.new_triples[hop][2]),
+            target_true=WikidataEntity(str=rewrite.target_true_str, id=self._old_object(rewrite)),
             subject=rewrite.subject,
             question=self.new_single_hops[hop].question,
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ke_plugin_mquake.wording import Words
+from ke_plugin_mquake.wording import RelationPhrases
 
 RELATIONS = ("capital", "capital-of", "country", "continent", "currency", "largest-neighbour")
 WORDS = {
-    "country": Words(
+    "country": RelationPhrases(
         describe=(
             "the country where {} lies",
             "the country to which the city of {} belongs",
@@ -14,7 +14,7 @@ WORDS = {
         ),
         ask=("In which country does {} lie?", "To which country does {} belong?", "Which country is {} a part of?"),
     ),
-    "capital-of": Words(
+    "capital-of": RelationPhrases(
         describe=(
             "the country whose capital is {}",
             "the country governed from {}",
@@ -26,7 +26,7 @@ WORDS = {
             "Which country is governed from {}?",
         ),
     ),
-    "capital": Words(
+    "capital": RelationPhrases(
         describe=("the capital of {}", "the capital city of {}", "the city that is the capital of {}"),
         ask=(
             "Which city is the capital of {}?",
@@ -34,11 +34,11 @@ WORDS = {
             "What is the name of the capital of {}?",
         ),
     ),
-    "continent": Words(
+    "continent": RelationPhrases(
         describe=("the continent of {}", "the continent on which {} lies", "the continent that {} is part of"),
         ask=("On which continent is {}?", "Which continent is home to {}?", "What is the continent of {}?"),
     ),
-    "currency": Words(
+    "currency": RelationPhrases(
         describe=("the currency of {}", "the money used in {}", "the currency that people pay with in {}"),
         ask=(
             "Which currency is used in {}?",
@@ -46,7 +46,7 @@ WORDS = {
             "What is the name of the currency of {}?",
         ),
     ),
-    "largest-neighbour": Words(
+    "largest-neighbour": RelationPhrases(
         describe=(
             "the largest country that borders {}",
             "the biggest neighbour of {}",

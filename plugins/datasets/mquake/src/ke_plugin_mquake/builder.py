@@ -18,14 +18,13 @@ from pathlib import Path
 from attrs import asdict, field, frozen
 
 from ke_benchmarks import graph as graphs
-from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe
 from ke_core.plugin import BadData, Entity, Gold
 from ke_plugin_mquake import MquakeBuild
-from ke_plugin_mquake.both import Both
-from ke_plugin_mquake.chains import Apart, Edits, Ground, Hop, Later, World, walk
-from ke_plugin_mquake.records import Chains, Named, Record, Rewrite, Triple
-from ke_plugin_mquake.records import Hop as HopRecord
-from ke_plugin_mquake.wording import Words, wordings
+from ke_plugin_mquake.chains import ChainHop, EditedFacts, Edits, IndependentEdits, RealChanges, WalkableGraph, walk
+from ke_plugin_mquake.records import Chains, MquakeRecord, MquakeRewrite, SingleHop, Triple, WikidataEntity
+from ke_plugin_mquake.snapshots import TwoSnapshots
+from ke_plugin_mquake.wording import RelationPhrases, wordings
 
 BATCH = 64  # chains whose facts are put to the model together
 TURNS = 40  # heads tried for a sequence of relations before the next one has its turn
@@ -38,12 +37,12 @@ CLASH = "another thing of the same name has an edit of its own"
 
 
 @frozen(kw_only=True)
-class Candidate:
+class CaseCandidate:
     """Both chains of a case that may be."""
 
     path: tuple[str, ...]
-    before: tuple[Hop, ...]
-    after: tuple[Hop, ...]
+    before: tuple[ChainHop, ...]
+    after: tuple[ChainHop, ...]
 
 
 @frozen(kw_only=True)
@@ -51,7 +50,7 @@ class MquakeBuilder:
     """MquakeBuilder(config, words): ``words`` by relation, where a graph's own templates are to be bettered."""
 
     config: MquakeBuild
-    words: Mapping[str, Words] = field(factory=dict)
+    words: Mapping[str, RelationPhrases] = field(factory=dict)
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Mapping[str, object]]:
         """Records in the published format. Raises BadData if the graph has no chain that does."""
@@ -60,7 +59,7 @@ class MquakeBuilder:
             raw.pop("answer_extended")
             yield raw
 
-    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[MquakeRecord]:
         """The same as values."""
         edits = self._edits(graph, tools.seed)
         done, found = 0, self._found(edits, tools)
@@ -89,21 +88,25 @@ class MquakeBuilder:
             if name not in graph.links:
                 raise BadData(f"{graph.name} has no relation {name!r}", hint=f"it has: {', '.join(graph.links)}")
         if not config.newer:
-            ground = Ground(graph=graph, seed=seed, popular=config.popular, chosen=chosen)
-            return World(ground=ground, share=config.share) if config.edits == "world" else Apart(ground=ground)
+            ground = WalkableGraph(graph=graph, seed=seed, popular=config.popular, chosen=chosen)
+            return (
+                EditedFacts(ground=ground, share=config.share)
+                if config.edits == "world"
+                else IndependentEdits(ground=ground)
+            )
         table = Path(config.newer_relations) if config.newer_relations else None
         newer = graphs.open_graph(config.newer, relations=table).graph
-        both = Both.of(graph, newer)
-        return Later(ground=Ground(graph=both, seed=seed, chosen=chosen), newer=newer)
+        both = TwoSnapshots.of(graph, newer)
+        return RealChanges(ground=WalkableGraph(graph=both, seed=seed, chosen=chosen), newer=newer)
 
     # --- chains --------------------------------------------------------------------------------------------
 
-    def _found(self, edits: Edits, tools: BuildTools) -> Iterator[Candidate]:
+    def _found(self, edits: Edits, tools: BuildTools) -> Iterator[CaseCandidate]:
         """Candidates; hop counts take turns, and so do sequences of relations."""
         lengths = [self._of_length(edits, hops, tools) for hops in self.config.hops]
         return (one for turn in zip_longest(*lengths) for one in turn if one)
 
-    def _of_length(self, edits: Edits, hops: int, tools: BuildTools) -> Iterator[Candidate]:
+    def _of_length(self, edits: Edits, hops: int, tools: BuildTools) -> Iterator[CaseCandidate]:
         waiting = [self._along(edits, path, tools) for path in edits.ground.paths(hops)]
         while waiting:
             still = []
@@ -114,7 +117,7 @@ class MquakeBuilder:
                     still.append(candidates)
             waiting = still
 
-    def _along(self, edits: Edits, path: tuple[str, ...], tools: BuildTools) -> Iterator[Candidate]:
+    def _along(self, edits: Edits, path: tuple[str, ...], tools: BuildTools) -> Iterator[CaseCandidate]:
         heads = edits.ground.heads(path[0])
         start = edits.ground.number("start", *path) % len(heads) if heads else 0
         tried = 0
@@ -129,7 +132,9 @@ class MquakeBuilder:
 
     # --- what the model knows --------------------------------------------------------------------------------
 
-    def _recalled(self, some: Sequence[Candidate], graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Candidate]:
+    def _recalled(
+        self, some: Sequence[CaseCandidate], graph: KnowledgeGraph, tools: BuildTools
+    ) -> Iterator[CaseCandidate]:
         facts = {fact: None for one in some for fact in _to_know(one)}
         known = dict(zip(facts, tools.recalls([_asked(graph, fact) for fact in facts]), strict=True))
         for one in some:
@@ -140,7 +145,7 @@ class MquakeBuilder:
 
     # --- records -------------------------------------------------------------------------------------------
 
-    def _record(self, one: Candidate, graph: KnowledgeGraph, tools: BuildTools, number: int) -> Record | None:
+    def _record(self, one: CaseCandidate, graph: KnowledgeGraph, tools: BuildTools, number: int) -> MquakeRecord | None:
         head = one.after[0].subject
         questions = wordings(graph, head, one.path, self.words)
         said = tuple(dict.fromkeys(tools.phrase(questions)))
@@ -149,7 +154,7 @@ class MquakeBuilder:
             tools.dropped(NAMES)
             return None
         edited = [hop for hop in one.after if hop.old]
-        return Record(
+        return MquakeRecord(
             case_id=number,
             requested_rewrite=tuple(_rewrite(graph, hop) for hop in edited),
             questions=said,
@@ -169,7 +174,7 @@ class MquakeBuilder:
         )
 
 
-def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTools) -> Candidate | None:
+def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTools) -> CaseCandidate | None:
     before = walk(edits, head, path, after=False)
     after = walk(edits, head, path, after=True) if before else None
     if not before or not after:
@@ -187,10 +192,10 @@ def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTo
     if len({entity.label.casefold() for entity in things.values()}) < len(things):
         tools.dropped(LABELS)
         return None
-    return Candidate(path=path, before=before, after=after)
+    return CaseCandidate(path=path, before=before, after=after)
 
 
-def _alone(one: Candidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
+def _alone(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
     """Whether no other thing of the same name has another object: a question cannot tell the two apart."""
     said = {(hop.subject.label.casefold(), hop.relation): (hop.subject.key, hop.object.key) for hop in one.after}
     for name, (subject, object_) in said.items():
@@ -202,34 +207,34 @@ def _alone(one: Candidate, taken: dict[tuple[str, str], tuple[str, str]], tools:
     return True
 
 
-def _to_know(one: Candidate) -> list[tuple[str, str]]:
+def _to_know(one: CaseCandidate) -> list[tuple[str, str]]:
     """Every fact but the new ones: of the old chain, and the unedited ones of the new chain."""
     hops = (*one.before, *(hop for hop in one.after if not hop.old))
     return list(dict.fromkeys((hop.subject.key, hop.relation) for hop in hops))
 
 
-def _asked(graph: KnowledgeGraph, fact: tuple[str, str]) -> Asked:
-    return Asked(
+def _asked(graph: KnowledgeGraph, fact: tuple[str, str]) -> RecallProbe:
+    return RecallProbe(
         question=graph.question(*fact),
         cloze=graph.cloze(*fact).prompt,
         gold=Gold(entities=graph.objects(*fact), require="any"),
     )
 
 
-def _rewrite(graph: KnowledgeGraph, hop: Hop) -> Rewrite:
+def _rewrite(graph: KnowledgeGraph, hop: ChainHop) -> MquakeRewrite:
     assert hop.old is not None
-    return Rewrite(
+    return MquakeRewrite(
         prompt=graph.cloze(hop.subject, hop.relation).template,
         relation_id=hop.relation,
-        target_new=Named(str=hop.object.label, id=hop.object.key),
-        target_true=Named(str=hop.old.label, id=hop.old.key),
+        target_new=WikidataEntity(str=hop.object.label, id=hop.object.key),
+        target_true=WikidataEntity(str=hop.old.label, id=hop.old.key),
         subject=hop.subject.label,
         question=graph.question(hop.subject, hop.relation),
     )
 
 
-def _hop(graph: KnowledgeGraph, hop: Hop) -> HopRecord:
-    return HopRecord(
+def _hop(graph: KnowledgeGraph, hop: ChainHop) -> SingleHop:
+    return SingleHop(
         question=graph.question(hop.subject, hop.relation),
         cloze=graph.cloze(hop.subject, hop.relation).prompt,
         answer=hop.object.label,
@@ -237,11 +242,11 @@ def _hop(graph: KnowledgeGraph, hop: Hop) -> HopRecord:
     )
 
 
-def _ids(hops: Sequence[Hop]) -> tuple[Triple, ...]:
+def _ids(hops: Sequence[ChainHop]) -> tuple[Triple, ...]:
     return tuple((hop.subject.key, hop.relation, hop.object.key) for hop in hops)
 
 
-def _labels(graph: KnowledgeGraph, hops: Sequence[Hop]) -> tuple[Triple, ...]:
+def _labels(graph: KnowledgeGraph, hops: Sequence[ChainHop]) -> tuple[Triple, ...]:
     return tuple((hop.subject.label, graph.relation(hop.relation).label, hop.object.label) for hop in hops)
 
 

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
-from ke_plugin_mquake.records import SLOT, Hop, Record, Rewrite, Triple
+from ke_plugin_mquake.records import SLOT, MquakeRecord, MquakeRewrite, SingleHop, Triple
 
 
-def cases(records: Sequence[Record]) -> tuple[Case, ...]:
+def cases(records: Sequence[MquakeRecord]) -> tuple[Case, ...]:
     """Every record as a case, in order."""
-    build = Builder(aliases=known_aliases(records), relations=relations(records))
+    build = CaseBuilder(aliases=known_aliases(records), relations=relations(records))
     return tuple(build.case(record) for record in records)
 
 
@@ -43,7 +43,7 @@ def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
     )
 
 
-def known_aliases(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+def known_aliases(records: Iterable[MquakeRecord]) -> dict[str, tuple[str, ...]]:
     """Aliases by Wikidata id, from every answer of a hop: an edit's own objects have none in the file."""
     found: dict[str, tuple[str, ...]] = {}
     for record in records:
@@ -56,7 +56,7 @@ def known_aliases(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def relations(records: Iterable[Record]) -> dict[str, Relation]:
+def relations(records: Iterable[MquakeRecord]) -> dict[str, Relation]:
     """Relations by Wikidata id, with the templates that their hops are made from."""
     found: dict[str, Relation] = {}
     for record in records:
@@ -71,7 +71,7 @@ def relations(records: Iterable[Record]) -> dict[str, Relation]:
     return found
 
 
-def hops_of(record: Record) -> Iterator[tuple[Hop, Triple, Triple]]:
+def hops_of(record: MquakeRecord) -> Iterator[tuple[SingleHop, Triple, Triple]]:
     """(hop, ids, labels) of the old chain, then of the new one."""
     orig = record.orig
     yield from zip(record.single_hops, orig.triples, orig.triples_labeled, strict=True)
@@ -94,7 +94,7 @@ def spelled(aliases: Iterable[str]) -> tuple[str, ...]:
 
 
 @frozen(kw_only=True)
-class Builder:
+class CaseBuilder:
     """What the whole file says of an entity or a relation, needed for each case."""
 
     aliases: dict[str, tuple[str, ...]]
@@ -102,7 +102,7 @@ class Builder:
     _entities: dict[tuple[str, str | None], Entity] = field(factory=dict)
     _golds: dict[tuple[str, str, tuple[str, ...]], Gold] = field(factory=dict)
 
-    def case(self, record: Record) -> Case:
+    def case(self, record: MquakeRecord) -> Case:
         """One record: its edits, chains and probes."""
         orig = record.orig
         edits = tuple(map(self.edit, record.requested_rewrite, orig.edit_triples))
@@ -134,7 +134,7 @@ class Builder:
             tags={"hops": str(len(record.new_single_hops)), "edits": str(len(edits))},
         )
 
-    def edit(self, rewrite: Rewrite, triple: Triple) -> Edit:
+    def edit(self, rewrite: MquakeRewrite, triple: Triple) -> Edit:
         """One rewrite; its id names the new fact, so that cases that make the same edit share it."""
         subject = self.entity(rewrite.subject, triple[0])
         cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
@@ -170,7 +170,7 @@ class Builder:
             self._golds[label, key, aliases] = Gold(entities=(entity,))
         return self._golds[label, key, aliases]
 
-    def _new_hops(self, record: Record, edits: Sequence[Edit]) -> tuple[Query, ...]:
+    def _new_hops(self, record: MquakeRecord, edits: Sequence[Edit]) -> tuple[Query, ...]:
         """The new chain; a hop that is the fact of an edit asks for that edit."""
         own = {edit.id: edit for edit in edits}
         return tuple(
@@ -188,7 +188,7 @@ class Builder:
             )
         )
 
-    def _old_hops(self, record: Record, ids: dict[str, str]) -> tuple[Query, ...]:
+    def _old_hops(self, record: MquakeRecord, ids: dict[str, str]) -> tuple[Query, ...]:
         """The old chain; a hop that is asked in the new chain too keeps its id there."""
         return tuple(
             Query(
@@ -203,7 +203,7 @@ class Builder:
             )
         )
 
-    def _multi_hop(self, record: Record, new: tuple[Query, ...], old: tuple[Query, ...]) -> tuple[Query, ...]:
+    def _multi_hop(self, record: MquakeRecord, new: tuple[Query, ...], old: tuple[Query, ...]) -> tuple[Query, ...]:
         """Every wording as a query, itself first and the other wordings behind it; any number of them (V14)."""
         orig = record.orig
         wordings = tuple(dict.fromkeys(record.questions))
@@ -221,7 +221,7 @@ class Builder:
             for at, own in enumerate(wordings, start=1)
         )
 
-    def _facts(self, hops: Sequence[Hop], ids: Sequence[Triple], labels: Sequence[Triple]) -> tuple[Fact, ...]:
+    def _facts(self, hops: Sequence[SingleHop], ids: Sequence[Triple], labels: Sequence[Triple]) -> tuple[Fact, ...]:
         return tuple(
             Fact(
                 subject=self.entity(labels[at][0], ids[at][0]),

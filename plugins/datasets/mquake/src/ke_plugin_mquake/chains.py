@@ -22,7 +22,7 @@ ASKS = 40  # draws for a new object
 
 
 @frozen(kw_only=True)
-class Hop:
+class ChainHop:
     """One step: whose fact, of which relation, what it gives, and what it gave before if an edit changed it."""
 
     subject: Entity
@@ -32,7 +32,7 @@ class Hop:
 
 
 @frozen(kw_only=True, slots=False)
-class Ground:
+class WalkableGraph:
     """What may be walked on: the relations that do, and the entities that are known well enough.
 
     ``popular``: which share of the entities with facts of these relations, those in the most facts first.
@@ -106,7 +106,7 @@ class Ground:
 
 
 @frozen(kw_only=True)
-class World:
+class EditedFacts:
     """Which facts are edited, and to what: (subject, relation) to a new object, or None where it stays.
 
     One world for all cases, so that no case edits what another rests on. Of a relation and its inverse the world uses
@@ -114,7 +114,7 @@ class World:
     capital of France is Lima" nobody asks which country has Lima as its capital.
     """
 
-    ground: Ground
+    ground: WalkableGraph
     share: float
     _edits: dict[tuple[str, str], Entity | None] = field(factory=dict)
 
@@ -138,10 +138,10 @@ class World:
 
 
 @frozen(kw_only=True)
-class Apart:
+class IndependentEdits:
     """Each case draws its own edits, as in the paper (section 3.2): so many of its hops, wherever they lie."""
 
-    ground: Ground
+    ground: WalkableGraph
 
     def changed(self, subject: Entity, relation: str, chain: Sequence[str], at: int) -> Entity | None:
         """The new object, if this hop of this chain is one of the edited ones."""
@@ -156,10 +156,10 @@ class Apart:
 
 
 @frozen(kw_only=True)
-class Later:
+class RealChanges:
     """The facts that a newer graph states differently: real changes (section 3.4)."""
 
-    ground: Ground
+    ground: WalkableGraph
     newer: KnowledgeGraph
 
     def changed(self, subject: Entity, relation: str, chain: Sequence[str], at: int) -> Entity | None:
@@ -175,11 +175,11 @@ class Later:
         return True
 
 
-Edits = World | Apart | Later
+Edits = EditedFacts | IndependentEdits | RealChanges
 Uses = Callable[[str, str], bool]
 
 
-def draw(ground: Ground, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
+def draw(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
     """Another object that occurs with the relation: of the old one's kind, no name in common, not the subject."""
     graph, heads = ground.graph, ground.heads(relation)
     old = {found.key for found in graph.objects(subject, relation)}
@@ -197,9 +197,9 @@ def draw(ground: Ground, subject: Entity, relation: str, uses: Uses, *salt: str)
     return None
 
 
-def walk(edits: Edits, head: Entity, path: Sequence[str], *, after: bool) -> tuple[Hop, ...] | None:
+def walk(edits: Edits, head: Entity, path: Sequence[str], *, after: bool) -> tuple[ChainHop, ...] | None:
     """The chain from ``head``; None if it breaks off, comes back to where it was, or is not to be asked."""
-    graph, seen, hops = edits.ground.graph, {head.key}, list[Hop]()
+    graph, seen, hops = edits.ground.graph, {head.key}, list[ChainHop]()
     subject = head
     for at, relation in enumerate(path):
         if not edits.uses(subject.key, relation):
@@ -210,6 +210,6 @@ def walk(edits: Edits, head: Entity, path: Sequence[str], *, after: bool) -> tup
         if found is None or old is None or found.key in seen or not edits.ground.known(found.key):
             return None
         seen.add(found.key)
-        hops.append(Hop(subject=subject, relation=relation, object=found, old=old if new else None))
+        hops.append(ChainHop(subject=subject, relation=relation, object=found, old=old if new else None))
         subject = found
     return tuple(hops)

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from attrs import asdict, evolve, field, frozen
 
-from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file, queries_of
+from ke_benchmarks import FileDataset, LazyMapping, digest_of, folder_of, own_file, queries_of
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import (
     QUESTION_ENTITIES,
@@ -27,8 +27,8 @@ from ke_plugin_mquake.atlas import RELATIONS, WORDS
 from ke_plugin_mquake.builder import MquakeBuilder
 from ke_plugin_mquake.cases import cases, consistent
 from ke_plugin_mquake.edits import edit_cases
-from ke_plugin_mquake.prompts import Prompts, cloze, load
-from ke_plugin_mquake.records import Record
+from ke_plugin_mquake.prompts import MquakePrompts, cloze, load
+from ke_plugin_mquake.records import MquakeRecord
 from ke_plugin_mquake.variants import ATLAS, OWN, MquakeVariant
 
 ATLAS_CASES = 400
@@ -65,7 +65,7 @@ class Mquake(FileDataset):
         """
         return {
             "decompositions": Material(value=self._prompts.decompositions),
-            QUESTION_ENTITIES: Material(value=Deferred(lambda: question_entities(self.cases())), oracle=True),
+            QUESTION_ENTITIES: Material(value=LazyMapping(lambda: question_entities(self.cases())), oracle=True),
             **super().material(),
         }
 
@@ -93,7 +93,7 @@ class Mquake(FileDataset):
 
     def chains(self) -> tuple[Case, ...]:
         """Every case of the file. All of them are read, since an edit's aliases stand with other cases' hops."""
-        found = cases(tuple(self.records(Record)))
+        found = cases(tuple(self.records(MquakeRecord)))
         return consistent(found) if self.variant.consistent else found
 
     # --- read once ---------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class Mquake(FileDataset):
         return tuple(edit_cases(found)) if self.config.view == "edits" else found
 
     @cached_property
-    def _prompts(self) -> Prompts:
+    def _prompts(self) -> MquakePrompts:
         return load(self.config.prompts, folder_of(self.data_dir, self.variant.family))
 
     def _check_demonstrations(self, found: tuple[Case, ...]) -> None:
@@ -149,7 +149,7 @@ class MquakeAtlas(Mquake):
 
 
 @cache
-def atlas_records() -> tuple[Record, ...]:
+def atlas_records() -> tuple[MquakeRecord, ...]:
     """The records of ``mquake-atlas``; the same in every process."""
     builder = MquakeBuilder(config=MquakeBuild(relations=",".join(RELATIONS)), words=WORDS)
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))

@@ -15,7 +15,7 @@ NEAR = 10
 
 def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
     """Each distinct edit as a case of its own, in order of first mention."""
-    neighbours = Neighbours.of(found)
+    neighbours = UneditedFacts.of(found)
     seen: set[str] = set()
     for case in found:
         edits = {edit.id: edit for edit in case.edits}
@@ -38,13 +38,13 @@ def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
 
 
 @frozen(kw_only=True)
-class Neighbours:
+class UneditedFacts:
     """By relation, the true facts of the file whose subjects no edit of the file touches, in a drawn order."""
 
     facts: Mapping[str, Sequence[tuple[Fact, Query]]] = field(factory=dict)
 
     @classmethod
-    def of(cls, found: Sequence[Case]) -> Neighbours:
+    def of(cls, found: Sequence[Case]) -> UneditedFacts:
         """From every old chain. Subjects go by id and by label: "Ford Mustang" is several things (known limits)."""
         edits = [edit for case in found for edit in case.edits if edit.after is not None]
         touched = {name for edit in edits if edit.after for name in (edit.after.subject.key, edit.after.subject.label)}

@@ -31,7 +31,7 @@ LAST_ANSWER = Parse(after="Answer:", until="\n")
 
 
 @frozen(kw_only=True, slots=False)
-class Prompts:
+class MquakePrompts:
     """One set of demonstrations: ``recall`` by relation id, the others as they stand in their files.
 
     ``sha256`` is of the four files.
@@ -66,7 +66,7 @@ def cloze(text: str) -> Prompt:
     return Prompt(text=text, decoding=SHORT)
 
 
-def load(which: str, data_dir: Path | None) -> Prompts:
+def load(which: str, data_dir: Path | None) -> MquakePrompts:
     """``own``, ``published``, or a folder with files named and written like our own. Raises BadData."""
     if which == "published":
         return _read([_published(name, data_dir) for name in PUBLISHED], _published_recall)
@@ -86,10 +86,10 @@ def _published(name: str, data_dir: Path | None) -> Path:
     return find_data("mquake", name, explicit=data_dir, url=f"{PRINCETON}prompts/{name}")
 
 
-def _read(paths: list[Path], recall: Callable[[Any, Path], Mapping[str, str]]) -> Prompts:
+def _read(paths: list[Path], recall: Callable[[Any, Path], Mapping[str, str]]) -> MquakePrompts:
     contents = [path.read_bytes() for path in paths]
     texts = [_text(content, path) for content, path in zip(contents[1:], paths[1:], strict=True)]
-    return Prompts(
+    return MquakePrompts(
         recall=recall(parse_json(contents[0], paths[0], hint="save it as JSON in UTF-8"), paths[0]),
         multi_hop=texts[0],
         cot=texts[1],

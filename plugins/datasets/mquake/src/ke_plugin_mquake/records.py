@@ -17,12 +17,12 @@ SLOT = "{}"
 BARE = re.compile(r"[QPL]\d+\Z|.*://")
 """Ids that are no names; in a graph of one's own a name may be the id."""
 
-Text = str  # inside ``Named``, ``str`` is a field
+Text = str  # inside ``WikidataEntity``, ``str`` is a field
 Triple = tuple[str, str, str]
 
 
 @frozen(kw_only=True)
-class Named:
+class WikidataEntity:
     """A Wikidata entity: its label and its id, null where a file does not tell it."""
 
     str: Text = field(validator=not_blank)
@@ -35,19 +35,19 @@ class Named:
 
 
 @frozen(kw_only=True)
-class Rewrite:
+class MquakeRewrite:
     """An edit: ``prompt`` with the subject, then ``target_new`` in place of ``target_true``."""
 
     prompt: str = field(validator=one_slot)
     relation_id: str = field(validator=not_blank)
-    target_new: Named
-    target_true: Named
+    target_new: WikidataEntity
+    target_true: WikidataEntity
     subject: str = field(validator=not_blank)
     question: str = field(validator=not_blank)
 
 
 @frozen(kw_only=True)
-class Hop:
+class SingleHop:
     """One hop of a chain as a question and as a cloze, with its answer."""
 
     question: str = field(validator=not_blank)
@@ -68,18 +68,18 @@ class Chains:
 
 
 @frozen(kw_only=True)
-class Record:
+class MquakeRecord:
     """One case of the file. ``answer_extended`` exists in MQuAKE-T only."""
 
     case_id: int
-    requested_rewrite: tuple[Rewrite, ...] = field(validator=validators.min_len(1))
+    requested_rewrite: tuple[MquakeRewrite, ...] = field(validator=validators.min_len(1))
     questions: tuple[str, ...] = field(validator=[validators.min_len(1), all_not_blank])
     answer: str = field(validator=not_blank)
     answer_alias: tuple[str, ...]
     new_answer: str = field(validator=not_blank)
     new_answer_alias: tuple[str, ...]
-    single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))
-    new_single_hops: tuple[Hop, ...] = field(validator=validators.min_len(1))
+    single_hops: tuple[SingleHop, ...] = field(validator=validators.min_len(1))
+    new_single_hops: tuple[SingleHop, ...] = field(validator=validators.min_len(1))
     orig: Chains
     answer_extended: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city 
 
 
 @frozen(kw_only=True)
-class Words:
+class RelationPhrases:
     """Of one relation: what it leads to, and how it asks; three of each, ``{}`` stands for what it starts from."""
 
     describe: tuple[str, str, str]
@@ -28,7 +28,7 @@ class Words:
 
 
 def wordings(
-    graph: KnowledgeGraph, head: Entity, path: Sequence[str], table: Mapping[str, Words]
+    graph: KnowledgeGraph, head: Entity, path: Sequence[str], table: Mapping[str, RelationPhrases]
 ) -> tuple[str, str, str]:
     """The question of a chain that starts at ``head``; it names the head and nothing else."""
     *way, last = path
@@ -42,7 +42,7 @@ def wordings(
     return found[0], found[1], found[2]
 
 
-def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, Words]) -> Words:
+def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhrases]) -> RelationPhrases:
     if relation in table:
         return table[relation]
     link = graph.links[relation]
@@ -56,7 +56,7 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, Words]) -> 
         described = f"the {link.relation.label} of {{}}"
     asks = dict.fromkeys((question, f"Can you name {described}?", f"Do you know {described}?", f"Name {described}."))
     first, second, third, *_ = asks
-    return Words(describe=(described, described, described), ask=(first, second, third))
+    return RelationPhrases(describe=(described, described, described), ask=(first, second, third))
 
 
 def _thing(kind: str) -> str:

@@ -123,7 +123,7 @@ class RecoeConfig:
 
 
 @frozen(kw_only=True)
-class AtlasConfig:
+class RecoeAtlasConfig:
     """The options of ``recoe-atlas``."""
 
     mask: bool = field(
@@ -178,7 +178,7 @@ def build_builder(config: RecoeBuild) -> Builder:
     return RecoeBuilder(config=config, words=read_words(config.words))
 
 
-def build_atlas(config: AtlasConfig) -> Dataset:
+def build_atlas(config: RecoeAtlasConfig) -> Dataset:
     """The builder applied to the atlas."""
     from ke_plugin_recoe.dataset import RecoeAtlas  # noqa: PLC0415  built late
 
@@ -198,7 +198,7 @@ def ke_datasets() -> list[DatasetSpec]:
     return [
         _spec(WHOLE, RecoeConfig, _made(WHOLE), family="recoe", builder=builder),
         *(_spec(variant, RecoeConfig, _made(variant), family="recoe") for variant in VARIANTS.values()),
-        _spec(ATLAS, AtlasConfig, build_atlas),
+        _spec(ATLAS, RecoeAtlasConfig, build_atlas),
     ]
 
 

@@ -1,4 +1,4 @@
-"""ReCoE's construction: from any knowledge graph, or (``ke_plugin_recoe.generated``) from questions and a model."""
+"""ReCoE's construction: from any knowledge graph, or (``ke_plugin_recoe.construction``) from questions and a model."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import cast
 
 from attrs import evolve, frozen
 
-from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph
+from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe
 from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData
 from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import golds
-from ke_plugin_recoe.records import Record, Scheme
+from ke_plugin_recoe.records import RecoeRecord, Scheme
 from ke_plugin_recoe.schemes import Schemes
-from ke_plugin_recoe.words import Table, Wording
-from ke_plugin_recoe.world import Sampling
+from ke_plugin_recoe.words import RecoeWording, Table
+from ke_plugin_recoe.world import WorldSampler
 
 SUBJECTS = 1000  # of each relation, at the least
 UNKNOWN = "the model does not answer the question right"
@@ -38,7 +38,7 @@ class RecoeBuilder:
         """
         return (record.json() for record in self.built(graph, tools))
 
-    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
+    def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[RecoeRecord]:
         """The same as values."""
         found = _shares(self._schemes(graph, tools), tools)
         if not found:
@@ -53,7 +53,7 @@ class RecoeBuilder:
 
     def from_questions(self, path: Path, tools: BuildTools) -> Iterator[JsonRecord]:
         """The paper's own way: facts and counterfactuals of a model, for the questions of a file."""
-        from ke_plugin_recoe.generated import generated  # noqa: PLC0415  only for --from
+        from ke_plugin_recoe.construction import generated  # noqa: PLC0415  only for --from
 
         return (record.json() for record in generated(path, tools, self.config))
 
@@ -62,7 +62,7 @@ class RecoeBuilder:
         for name in named:
             if name not in graph.links:
                 raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
-        sampling = Sampling(
+        sampling = WorldSampler(
             graph=graph,
             relations=named or tuple(graph.links),
             share=self.config.share,
@@ -72,17 +72,17 @@ class RecoeBuilder:
         )
         return Schemes(
             graph=graph,
-            wording=Wording(graph=graph, table=self.words),
+            wording=RecoeWording(graph=graph, table=self.words),
             world=sampling.world(),
             margin=self.config.margin,
             seed=tools.seed,
         )
 
 
-def _shares(schemes: Schemes, tools: BuildTools) -> list[Record]:
+def _shares(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
     """As many of each scheme; what one cannot give, the others do."""
     feeds = {scheme: _recalled(schemes.records(cast("Scheme", scheme)), tools) for scheme in GROUPS}
-    found: list[Record] = []
+    found: list[RecoeRecord] = []
     while feeds and len(found) < tools.cases:
         for scheme in tuple(feeds):
             more = list(islice(feeds[scheme], 1)) if len(found) < tools.cases else []
@@ -92,12 +92,12 @@ def _shares(schemes: Schemes, tools: BuildTools) -> list[Record]:
     return found
 
 
-def _recalled(records: Iterator[Record], tools: BuildTools) -> Iterator[Record]:
+def _recalled(records: Iterator[RecoeRecord], tools: BuildTools) -> Iterator[RecoeRecord]:
     """Those that the model answers with A: only these can ever flip."""
     for record in records:
         gold = golds(record)[0]
         cloze = f"{record.question} The answer is"
-        if all(tools.recalls([Asked(question=record.question, cloze=cloze, gold=gold)])):
+        if all(tools.recalls([RecallProbe(question=record.question, cloze=cloze, gold=gold)])):
             yield record
         else:
             tools.dropped(UNKNOWN)

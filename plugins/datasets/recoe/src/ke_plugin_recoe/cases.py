@@ -20,13 +20,13 @@ from typing import Literal
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query, perplexity_probes
 from ke_plugin_recoe import GROUPS, REASONING
 from ke_plugin_recoe.edits import edits_of, paths_of, reason_not_editable
-from ke_plugin_recoe.records import Record, Stated, folded, number_of, plain
+from ke_plugin_recoe.records import RecoeRecord, StatedFact, folded, number_of, plain
 
 SEPARATOR = re.compile(r"\s*[,;\n]\s*(?:and\s+)?")
 Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "False")}
 
 
-def case(record: Record, number: int, *, perplexity: bool = True) -> Case:
+def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
     """Return the case of a record; ``number`` is its place among those of its scheme.
 
     ``perplexity``: ask how probable its facts and counterfactuals are too. Direct facts and unchanged facts are in
@@ -70,7 +70,7 @@ def case(record: Record, number: int, *, perplexity: bool = True) -> Case:
     )
 
 
-def golds(record: Record) -> tuple[Gold, Gold]:
+def golds(record: RecoeRecord) -> tuple[Gold, Gold]:
     """Return A and CA. A name that both have is A's: CA wins only where A does not match."""
     a, ca = record.answer, record.counterfactual_answer
     if record.scheme == "sorting":
@@ -88,12 +88,12 @@ def ordered(text: str) -> list[str]:
     return [part for part in SEPARATOR.split(text.strip().removesuffix(".")) if part]
 
 
-def _whole(*sides: Iterable[Stated]) -> tuple[str, ...]:
+def _whole(*sides: Iterable[StatedFact]) -> tuple[str, ...]:
     """The sentences of these facts, whole: what was thought is judged against all of them (section 5.2)."""
     return tuple(dict.fromkeys(fact.fact.strip() for side in sides for fact in side))
 
 
-def _sentences(facts: Iterator[Stated]) -> Iterator[str]:
+def _sentences(facts: Iterator[StatedFact]) -> Iterator[str]:
     """The atomic sentences of these facts."""
     for fact in facts:
         yield from fact.sentences

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ke_plugin_recoe.records import Record, plain
+from ke_plugin_recoe.records import RecoeRecord, plain
 
 Place = tuple[str, str]
 World = dict[Place, frozenset[str]]
 
 
-def consistent(records: Sequence[Record], seed: int) -> list[Record]:
+def consistent(records: Sequence[RecoeRecord], seed: int) -> list[RecoeRecord]:
     """Those that are kept, in their order. Schemes do not see one another.
 
     Two records contradict each other where they give one subject and relation different objects, be it by an edit or by
@@ -29,7 +29,7 @@ def consistent(records: Sequence[Record], seed: int) -> list[Record]:
     return [records[at] for at in sorted(kept)]
 
 
-def world_of(record: Record) -> World:
+def world_of(record: RecoeRecord) -> World:
     """What is true once the record's edits are made: subject and relation to objects."""
     found: dict[Place, set[str]] = {}
     for fact in (*record.counterfactuals(), *record.unchanged()):

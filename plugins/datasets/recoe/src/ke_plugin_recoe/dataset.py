@@ -13,14 +13,14 @@ from typing import Any, ClassVar, cast
 
 from attrs import evolve, frozen
 
-from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file
+from ke_benchmarks import FileDataset, LazyMapping, digest_of, folder_of, own_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DataFile, Material, Prompt, Query, data_places, sha256_of
 from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts
 from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case
 from ke_plugin_recoe.layouts import record_of
-from ke_plugin_recoe.records import Record, Scheme
+from ke_plugin_recoe.records import RecoeRecord, Scheme
 from ke_plugin_recoe.words import of_the_atlas
 
 ATLAS_CASES = 360
@@ -40,7 +40,7 @@ class Recoe(FileDataset):
         """Every case, in the order of the files. Raises BadData that names file, record and field."""
         return _cases(self.all_records(), perplexity=self.config.perplexity)
 
-    def all_records(self) -> Iterator[Record]:
+    def all_records(self) -> Iterator[RecoeRecord]:
         """Every record, with its scheme. Raises BadData that names file, record and key."""
         own = self.config.file is not None
         for scheme in self.schemes[:1] if own else self.schemes:
@@ -58,7 +58,7 @@ class Recoe(FileDataset):
 
         They are the counterfactuals and what stays beside them: the second count of a sum, for one.
         """
-        given = Deferred(lambda: {case.id: case.sentences_after for case in self.cases()})
+        given = LazyMapping(lambda: {case.id: case.sentences_after for case in self.cases()})
         return {**super().material(), "counterfactual-facts": Material(value=given, oracle=True)}
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
@@ -143,7 +143,7 @@ class RecoeAtlas(Recoe):
 
 
 @cache
-def atlas_records() -> tuple[Record, ...]:
+def atlas_records() -> tuple[RecoeRecord, ...]:
     """The records of ``recoe-atlas``; the same in every process."""
     builder = RecoeBuilder(config=ATLAS_BUILD, words=of_the_atlas())
     return tuple(islice(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)), ATLAS_CASES))
@@ -154,7 +154,7 @@ def _atlas(*, perplexity: bool) -> tuple[Case, ...]:
     return tuple(_cases(atlas_records(), perplexity=perplexity))
 
 
-def _cases(records: Iterable[Record], *, perplexity: bool) -> Iterator[Case]:
+def _cases(records: Iterable[RecoeRecord], *, perplexity: bool) -> Iterator[Case]:
     """Yield a case for each record, numbered by scheme."""
     seen: Counter[str] = Counter()
     for record in records:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ke_core.plugin import Cloze, Edit, Entity, Fact, Relation, distinct
-from ke_plugin_recoe.records import JOINED, Atom, Record, Stated, Triple, plain
+from ke_plugin_recoe.records import JOINED, Atom, OpenIETriple, RecoeRecord, StatedFact, plain
 
 BLANK = "___"
 Place = tuple[str, str]
@@ -13,7 +13,7 @@ Places = dict[Place, dict[str, Atom]]
 """Subject and relation to the atomic facts about them, by object."""
 
 
-def edits_of(record: Record) -> tuple[Edit, ...]:
+def edits_of(record: RecoeRecord) -> tuple[Edit, ...]:
     """Return the edits, in the order of the file; from sentences where no triple changes.
 
     An atomic counterfactual that is also an original fact, as a sentence or as a triple, is no edit. Several objects of
@@ -22,7 +22,7 @@ def edits_of(record: Record) -> tuple[Edit, ...]:
     return _from_triples(record) or _from_sentences(record)
 
 
-def reason_not_editable(record: Record) -> str:
+def reason_not_editable(record: RecoeRecord) -> str:
     """Return why the record cannot be edited; empty if it can."""
     if record.answers_equal:
         return "the counterfactual answer is the answer"
@@ -31,7 +31,7 @@ def reason_not_editable(record: Record) -> str:
     return "" if edits_of(record) else "the edit changes nothing: every counterfactual fact is an original fact"
 
 
-def paths_of(record: Record) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
+def paths_of(record: RecoeRecord) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
     """Return the facts that a record depends on, before and after: what masking and audits compare.
 
     A subject and relation with several objects determine none of them, so they are left out.
@@ -58,7 +58,7 @@ def cloze_of(atom: Atom) -> Cloze | None:
     return Cloze(template=template, subject=atom.triple.subject) if template.count("{}") == 1 else None
 
 
-def _from_triples(record: Record) -> tuple[Edit, ...]:
+def _from_triples(record: RecoeRecord) -> tuple[Edit, ...]:
     before, after = _by_place(record.facts()), _by_place(record.counterfactuals())
     said = _said(record)
     made: dict[str, Edit] = {}
@@ -77,13 +77,13 @@ def _from_triples(record: Record) -> tuple[Edit, ...]:
     return tuple(made.values())
 
 
-def _from_sentences(record: Record) -> tuple[Edit, ...]:
+def _from_sentences(record: RecoeRecord) -> tuple[Edit, ...]:
     said = _said(record)
     texts = (text for fact in record.counterfactuals() for text in fact.sentences)
     return distinct(Edit(id=text, statement=text) for text in texts if plain(text) not in said)
 
 
-def _said(record: Record) -> frozenset[str]:
+def _said(record: RecoeRecord) -> frozenset[str]:
     """The original atomic sentences."""
     return frozenset(plain(text) for fact in record.facts() for text in fact.sentences)
 
@@ -92,7 +92,7 @@ def _statement(atoms: Sequence[Atom]) -> str:
     return " ".join(_ended(atom.sentence) for atom in atoms) if len(atoms) > 1 else atoms[0].sentence
 
 
-def _in_words(triple: Triple) -> str:
+def _in_words(triple: OpenIETriple) -> str:
     return f"{triple.subject} {triple.relation} {triple.object}"
 
 
@@ -111,7 +111,7 @@ def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
-def _fact(about: Triple, atoms: Sequence[Atom], text: str) -> Fact:
+def _fact(about: OpenIETriple, atoms: Sequence[Atom], text: str) -> Fact:
     """Return the fact with subject and relation of ``about`` and the objects of ``atoms``."""
     return Fact(
         subject=Entity(label=about.subject),
@@ -121,7 +121,7 @@ def _fact(about: Triple, atoms: Sequence[Atom], text: str) -> Fact:
     )
 
 
-def _by_place(facts: Iterable[Stated]) -> Places:
+def _by_place(facts: Iterable[StatedFact]) -> Places:
     found: Places = {}
     for fact in facts:
         for atom in fact.atoms():

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast, get_args
 
-from ke_plugin_recoe.records import UNCHANGED, Group, Record, Scheme, Stated, parse_triple
+from ke_plugin_recoe.records import UNCHANGED, Group, RecoeRecord, Scheme, StatedFact, parse_triple
 
 NOT_READ = {"answer", "question", "direct", "extended"}
 SENTENCES = ("sentence", "fact")
@@ -28,7 +28,7 @@ UNREADABLE = "triple without three parts not used"
 UNEVEN = "triples not used: not as many as atomic facts"
 
 
-def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> Record:
+def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> RecoeRecord:
     """Return the record. ``scheme``: None if the record names its own.
 
     Raises ValueError or TypeError that names the key, for a record without question, answers or facts.
@@ -44,7 +44,7 @@ def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> Record:
     for side, groups in sides.items():
         if not groups:
             raise ValueError(f"{side}: unknown layout, no key holds {side}")
-    return Record(
+    return RecoeRecord(
         question=_text(raw, "question", {}),
         answer=_text(raw, "answer", notes),
         counterfactual_answer=_text(raw, "counterfactual_answer", notes),
@@ -74,7 +74,7 @@ def _groups(value: Any, key: str, notes: dict[str, None]) -> dict[str, Group]:
     return {name: tuple(_facts(inner, f"{key}.{name}", notes)) for name, inner in named.items()}
 
 
-def _facts(value: Any, key: str, notes: dict[str, None]) -> Iterator[Stated]:
+def _facts(value: Any, key: str, notes: dict[str, None]) -> Iterator[StatedFact]:
     """Yield every fact, however deep the lists around it are. Raises TypeError."""
     for raw in _flat(value):
         if not isinstance(raw, dict):
@@ -98,7 +98,7 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _repairs(fact: Stated) -> Iterator[str]:
+def _repairs(fact: StatedFact) -> Iterator[str]:
     """Yield what is wrong with the triples of a fact."""
     if len(fact.atomic_facts) != len(fact.atomic_triples):
         yield UNEVEN
@@ -115,13 +115,13 @@ def _is_fact(value: dict[str, Any]) -> bool:
     return any(name in value for name in (*SENTENCES, "atomic_facts"))
 
 
-def _fact(raw: dict[str, Any], key: str) -> Stated | None:
+def _fact(raw: dict[str, Any], key: str) -> StatedFact | None:
     """Return the fact; None if it has no atomic facts, as an apology of the model that wrote it has none."""
     sentences = tuple(_texts(raw.get("atomic_facts"), f"{key}.atomic_facts"))
     if not any(sentences):
         return None
     whole = [text for name in SENTENCES for text in _texts(raw.get(name), f"{key}.{name}") if text]
-    return Stated(
+    return StatedFact(
         fact=whole[0] if whole else " ".join(sentences).strip(),
         links=tuple(_texts(raw.get("links"), f"{key}.links")),
         atomic_facts=sentences,

@@ -23,7 +23,7 @@ WORDS = "zero one two three four five six seven eight nine ten eleven twelve".sp
 
 
 @frozen(kw_only=True)
-class Triple:
+class OpenIETriple:
     """(subject; relation; object), as OpenIE has them: a subject may be a clause, and objects are often not unique.
 
     ``note``: how its text was repaired; empty if it needed no repair.
@@ -44,7 +44,7 @@ class Triple:
         return f"({self.subject}; {self.relation}; {self.object})"
 
 
-def parse_triple(text: str) -> Triple:
+def parse_triple(text: str) -> OpenIETriple:
     """Read a triple. Semicolons inside parentheses separate nothing; parts after the third belong to the object.
 
     Raises ValueError if subject, relation or object is missing.
@@ -61,7 +61,7 @@ def parse_triple(text: str) -> Triple:
     objects = [part for part in objects if part]
     if not (subject and relation and objects):
         raise ValueError(f"{text!r} is no (subject; relation; object)")
-    return Triple(
+    return OpenIETriple(
         subject=subject, relation=relation, object="; ".join(objects), note=JOINED if len(objects) > 1 else note
     )
 
@@ -81,12 +81,12 @@ class Atom:
     """An atomic fact. ``cloze``: its sentence up to the object, with ``{}`` for the subject; empty if unknown."""
 
     sentence: str
-    triple: Triple
+    triple: OpenIETriple
     cloze: str = ""
 
 
 @frozen(kw_only=True)
-class Stated:
+class StatedFact:
     """One fact: a sentence, and its atomic facts, each as a sentence and as a triple.
 
     ``atomic_clozes``: the cloze of each atomic fact. The published files have none.
@@ -122,11 +122,11 @@ class Stated:
                 yield Atom(sentence=sentence, triple=triple, cloze=cloze)
 
 
-Group = tuple[Stated, ...]
+Group = tuple[StatedFact, ...]
 
 
 @frozen(kw_only=True)
-class Record:
+class RecoeRecord:
     """One datapoint. ``notes``: what was repaired when it was read."""
 
     question: str = field(validator=has_label)
@@ -144,11 +144,11 @@ class Record:
         """Whether the counterfactual answer is the answer."""
         return folded(self.answer) == folded(self.counterfactual_answer)
 
-    def facts(self) -> Iterator[Stated]:
+    def facts(self) -> Iterator[StatedFact]:
         """Yield the facts that support the answer, without those that state it (direct facts)."""
         return _indirect(self.facts_per_choice)
 
-    def counterfactuals(self) -> Iterator[Stated]:
+    def counterfactuals(self) -> Iterator[StatedFact]:
         """Yield the facts that support the counterfactual answer. Only these are edited (section 4.1 of the paper)."""
         return _indirect(self.counterfactuals_per_choice)
 
@@ -188,5 +188,5 @@ def folded(name: str) -> str:
     return str(float(number)) if number else plain(name)
 
 
-def _indirect(groups: Mapping[str, Group]) -> Iterator[Stated]:
+def _indirect(groups: Mapping[str, Group]) -> Iterator[StatedFact]:
     return (fact for name, group in groups.items() if name not in (UNCHANGED, *DIRECT) for fact in group)

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
-from ke_plugin_recoe.records import DIRECT, UNCHANGED, Record, Scheme, Stated, Triple
-from ke_plugin_recoe.words import SLOT, WORDS, Wording, a, written
-from ke_plugin_recoe.world import Counts, Swaps, World, interleaved
+from ke_plugin_recoe.records import DIRECT, UNCHANGED, OpenIETriple, RecoeRecord, Scheme, StatedFact
+from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, written
+from ke_plugin_recoe.world import ObjectCounts, RecoeWorld, SwappedNumbers, interleaved
 
 T = TypeVar("T")
 ROUNDS = 6  # records of one scheme from one pair of things, each with another third thing
@@ -21,7 +21,7 @@ FORMS = ["entity", "yes-no", "bound", "entity-bound"]
 """Of comparisons; the last two are with a threshold."""
 Aliases = tuple[str, ...]
 Answer = tuple[str, Aliases]
-Groups = dict[str, tuple[Stated, ...]]
+Groups = dict[str, tuple[StatedFact, ...]]
 YES: Answer = ("yes", ("Yes",))
 NO: Answer = ("no", ("No",))
 
@@ -31,20 +31,20 @@ class Schemes:
     """Schemes(graph, wording, world, margin, seed): every record that the world has, scheme by scheme."""
 
     graph: KnowledgeGraph
-    wording: Wording
-    world: World
+    wording: RecoeWording
+    world: RecoeWorld
     margin: float
     seed: int
 
-    def records(self, scheme: Scheme) -> Iterator[Record]:
+    def records(self, scheme: Scheme) -> Iterator[RecoeRecord]:
         """Records of a scheme, no two alike, those that share no fact first."""
         draw = random.Random(f"{self.seed}/{scheme}")  # noqa: S311  a choice, not a secret
-        made: Callable[[random.Random], Iterator[Record]] = getattr(self, scheme)
+        made: Callable[[random.Random], Iterator[RecoeRecord]] = getattr(self, scheme)
         return made(draw)
 
     # --- group 1: swapped -----------------------------------------------------------------------------------
 
-    def superlative(self, draw: random.Random) -> Iterator[Record]:
+    def superlative(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """Which of three is extreme; one keeps its number, and the two others exchange theirs."""
         for swaps, (high, low), third in self._triads(draw):
             words, value = self.wording.words(swaps.relation), swaps.numbers
@@ -56,7 +56,7 @@ class Schemes:
             question = f"Which of {names} has the {extreme} {self.wording.noun(swaps.relation)}?"
             yield self._swapped("superlative", question, self._named(old), self._named(new), (swaps, old, new, third))
 
-    def comparative(self, draw: random.Random) -> Iterator[Record]:
+    def comparative(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """Two things compared, or one or both with a threshold between them. One question a pair."""
         for swaps, (high, low) in self._pairs(draw):
             first, second = draw.sample((high, low), 2)
@@ -83,7 +83,7 @@ class Schemes:
                 answers = (YES, NO) if yes else (NO, YES)
             yield self._swapped("comparative", question, *answers, (swaps, old, new, ""))
 
-    def sorting(self, draw: random.Random) -> Iterator[Record]:
+    def sorting(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """Three in order; one keeps its number, and the two others change places."""
         for swaps, (high, low), third in self._triads(draw):
             words = self.wording.words(swaps.relation)
@@ -101,13 +101,13 @@ class Schemes:
 
     # --- group 2: altered -----------------------------------------------------------------------------------
 
-    def counting(self, draw: random.Random) -> Iterator[Record]:
+    def counting(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """How many there are of one thing."""
         for counts, key in interleaved(
             [[(one, key) for key in _mixed(draw, one.altered)] for one in self.world.counts]
         ):
             old, new = counts.before[key], counts.after[key]
-            yield Record(
+            yield RecoeRecord(
                 scheme="counting",
                 question=self.wording.how_many(key, counts.relation),
                 **_answers(_number(old), _number(new)),
@@ -118,7 +118,7 @@ class Schemes:
                 },
             )
 
-    def aggregation(self, draw: random.Random) -> Iterator[Record]:
+    def aggregation(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """The sum of two counts of one relation."""
         for counts, first, second in self._two(draw):
             sums = [held[first] + held[second] for held in (counts.before, counts.after)]
@@ -127,7 +127,7 @@ class Schemes:
                 total = f"number of {many[0]} plus the number of {many[1]}"
                 yield self._composed("aggregation", total, (counts, first, second), (sums[0], sums[1]))
 
-    def subtraction(self, draw: random.Random) -> Iterator[Record]:
+    def subtraction(self, draw: random.Random) -> Iterator[RecoeRecord]:
         """The difference of two counts of one relation, which is never below one."""
         for counts, one, other in self._two(draw):
             first, second = (one, other) if counts.before[one] > counts.before[other] else (other, one)
@@ -139,10 +139,10 @@ class Schemes:
 
     # --- what they are drawn from ---------------------------------------------------------------------------
 
-    def _pairs(self, draw: random.Random) -> Iterator[tuple[Swaps, tuple[str, str]]]:
+    def _pairs(self, draw: random.Random) -> Iterator[tuple[SwappedNumbers, tuple[str, str]]]:
         return interleaved([[(one, pair) for pair in _mixed(draw, one.pairs)] for one in self.world.swaps])
 
-    def _triads(self, draw: random.Random) -> Iterator[tuple[Swaps, tuple[str, str], str]]:
+    def _triads(self, draw: random.Random) -> Iterator[tuple[SwappedNumbers, tuple[str, str], str]]:
         """Each pair with a third thing of its kind whose number is clearly another, and which keeps it."""
         seen: set[tuple[str, tuple[str, str], str]] = set()
         for _round in range(ROUNDS):
@@ -160,7 +160,7 @@ class Schemes:
                     seen.add((swaps.relation, pair, third))
                     yield swaps, pair, third
 
-    def _two(self, draw: random.Random) -> Iterator[tuple[Counts, str, str]]:
+    def _two(self, draw: random.Random) -> Iterator[tuple[ObjectCounts, str, str]]:
         """Each thing whose count is altered with another of its kind."""
         seen: set[tuple[str, frozenset[str]]] = set()
         for _round in range(ROUNDS):
@@ -180,16 +180,16 @@ class Schemes:
     # --- what a record is made of ---------------------------------------------------------------------------
 
     def _swapped(
-        self, scheme: Scheme, question: str, old: Answer, new: Answer, things: tuple[Swaps, str, str, str]
-    ) -> Record:
+        self, scheme: Scheme, question: str, old: Answer, new: Answer, things: tuple[SwappedNumbers, str, str, str]
+    ) -> RecoeRecord:
         """``things``: the first and the second choice, and one that stays."""
         swaps, first, second, third = things
         numbers = swaps.numbers
 
-        def stated(key: str, value: float) -> tuple[Stated, ...]:
+        def stated(key: str, value: float) -> tuple[StatedFact, ...]:
             return (self._stated(key, swaps.relation, written(value)),)
 
-        return Record(
+        return RecoeRecord(
             scheme=scheme,
             question=question,
             **_answers(old, new),
@@ -204,7 +204,9 @@ class Schemes:
             },
         )
 
-    def _composed(self, scheme: Scheme, total: str, things: tuple[Counts, str, str], values: tuple[int, int]) -> Record:
+    def _composed(
+        self, scheme: Scheme, total: str, things: tuple[ObjectCounts, str, str], values: tuple[int, int]
+    ) -> RecoeRecord:
         """Component counts are indirect facts; the direct fact states the answer, and is never edited."""
         counts, first, second = things
         groups: tuple[Groups, Groups] = {}, {UNCHANGED: ()}
@@ -218,8 +220,8 @@ class Schemes:
                 groups[1][f"choice_{at}_counterfactuals"] = (changed,)
         for group, name, value in zip(groups, DIRECT, values, strict=True):
             sentence = f"The {total} is {value}."
-            group[name] = (_fact(sentence, Triple(subject=f"The {total}", relation="is", object=str(value))),)
-        return Record(
+            group[name] = (_fact(sentence, OpenIETriple(subject=f"The {total}", relation="is", object=str(value))),)
+        return RecoeRecord(
             scheme=scheme,
             question=f"What is the {total}?",
             **_answers(_number(values[0]), _number(values[1])),
@@ -227,14 +229,14 @@ class Schemes:
             counterfactuals_per_choice=groups[1],
         )
 
-    def _stated(self, key: str, relation: str, value: str) -> Stated:
+    def _stated(self, key: str, relation: str, value: str) -> StatedFact:
         label = self.graph.relation(relation).label
-        triple = Triple(subject=self.graph.entity(key).label, relation=label, object=value)
+        triple = OpenIETriple(subject=self.graph.entity(key).label, relation=label, object=value)
         return _fact(self.wording.number(key, relation, value), triple)
 
-    def _count(self, counts: Counts, key: str, value: int) -> Stated:
+    def _count(self, counts: ObjectCounts, key: str, value: int) -> StatedFact:
         relation = self.wording.counted(counts.relation)
-        triple = Triple(subject=self.graph.entity(key).label, relation=relation, object=str(value))
+        triple = OpenIETriple(subject=self.graph.entity(key).label, relation=relation, object=str(value))
         return _fact(self.wording.count(key, counts.relation, value), triple)
 
     def _listed(self, draw: random.Random, keys: Sequence[str], relation: str) -> str:
@@ -280,9 +282,9 @@ def _mixed(draw: random.Random, these: Sequence[T]) -> list[T]:
     return draw.sample(these, len(these))
 
 
-def _fact(sentence: str, triple: Triple) -> Stated:
+def _fact(sentence: str, triple: OpenIETriple) -> StatedFact:
     cloze = sentence.removesuffix(f" {triple.object}.").replace(triple.subject, SLOT, 1)
-    return Stated(fact=sentence, atomic_facts=(sentence,), atomic_triples=(str(triple),), atomic_clozes=(cloze,))
+    return StatedFact(fact=sentence, atomic_facts=(sentence,), atomic_triples=(str(triple),), atomic_clozes=(cloze,))
 
 
 def _number(value: int) -> Answer:

@@ -25,7 +25,7 @@ def _one_slot_or_none(_instance: object, attribute: Attribute[str], value: str) 
 
 
 @frozen(kw_only=True)
-class Words:
+class RelationWords:
     """One relation. A number has a ``noun`` and is ``more``, ``less``, ``most`` or ``least``, in a ``unit``.
 
     ``one`` and ``several`` are what its subjects are called where their names are not enough: city, cities. A count is
@@ -44,19 +44,19 @@ class Words:
     how_many: str = field(default="", validator=_one_slot_or_none)
 
 
-Table = Mapping[str, Words]
+Table = Mapping[str, RelationWords]
 
 
 @frozen(kw_only=True)
-class Wording:
+class RecoeWording:
     """Wording(graph, table): what is said of a graph's things."""
 
     graph: KnowledgeGraph
     table: Table
 
-    def words(self, relation: str) -> Words:
+    def words(self, relation: str) -> RelationWords:
         """The table's words, or the general ones."""
-        return self.table.get(relation, Words())
+        return self.table.get(relation, RelationWords())
 
     def noun(self, relation: str) -> str:
         """What the number is: "population"."""
@@ -149,7 +149,7 @@ def read_words(name: str) -> Table:
 def _table(raw: Any, where: str) -> Table:
     if not isinstance(raw, dict):
         raise BadData(f"{where}: must map relations to words", hint=HINT)
-    known = {one.name for one in fields(Words)}
+    known = {one.name for one in fields(RelationWords)}
     found = {}
     for relation, given in raw.items():
         if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
@@ -157,7 +157,7 @@ def _table(raw: Any, where: str) -> Table:
         if given.keys() - known:
             raise BadData(f"{where}, relation {relation}: unknown field {min(given.keys() - known)!r}", hint=HINT)
         try:
-            found[relation] = Words(**given)
+            found[relation] = RelationWords(**given)
         except ValueError as wrong:
             raise BadData(f"{where}, relation {relation}: {wrong}", hint=HINT) from wrong
     return found

@@ -24,7 +24,7 @@ STEPS = (-2, -1, 1, 2)  # a close number
 
 
 @frozen(kw_only=True)
-class Swaps:
+class SwappedNumbers:
     """One numeric relation: the numbers, who exchange theirs (the larger first), and who keep theirs."""
 
     relation: str
@@ -34,7 +34,7 @@ class Swaps:
 
 
 @frozen(kw_only=True)
-class Counts:
+class ObjectCounts:
     """One relation with several objects a subject: how many there are, and how many in the counterfactual world."""
 
     relation: str
@@ -48,15 +48,15 @@ class Counts:
 
 
 @frozen(kw_only=True)
-class World:
+class RecoeWorld:
     """Everything that can be asked about, by relation."""
 
-    swaps: tuple[Swaps, ...]
-    counts: tuple[Counts, ...]
+    swaps: tuple[SwappedNumbers, ...]
+    counts: tuple[ObjectCounts, ...]
 
 
 @frozen(kw_only=True)
-class Sampling:
+class WorldSampler:
     """Sampling(graph, relations, share, margin, size, seed): how a world is drawn; ``size`` subjects a relation."""
 
     graph: KnowledgeGraph
@@ -66,7 +66,7 @@ class Sampling:
     size: int
     seed: int
 
-    def world(self) -> World:
+    def world(self) -> RecoeWorld:
         """The world of a graph and a seed."""
         graph, numeric, several = self.graph, [], []
         for name in self.relations:
@@ -84,7 +84,7 @@ class Sampling:
         altered = [
             self._alter(name, {key: n for key, n in held.items() if key in clear}) for name, held in counts.items()
         ]
-        return World(swaps=tuple(swaps), counts=tuple(altered))
+        return RecoeWorld(swaps=tuple(swaps), counts=tuple(altered))
 
     def _numbers(self, relation: str) -> dict[str, float]:
         found = {one.key: self.graph.number(one, relation) for one in self._subjects(relation)}
@@ -111,7 +111,7 @@ class Sampling:
             if labels[self.graph.entity(key).label.casefold()] == 1 and _plain(self.graph.entity(key).label)
         )
 
-    def _swaps(self, relation: str, numbers: dict[str, float]) -> Swaps:
+    def _swaps(self, relation: str, numbers: dict[str, float]) -> SwappedNumbers:
         pairs: list[tuple[str, str]] = []
         rest: list[str] = []
         kinds: dict[str, list[str]] = {}
@@ -123,7 +123,7 @@ class Sampling:
             made, left = self._pair(keys[:cut], numbers)
             pairs += made
             rest += [*left, *keys[cut:]]
-        return Swaps(relation=relation, numbers=numbers, pairs=tuple(pairs), rest=tuple(rest))
+        return SwappedNumbers(relation=relation, numbers=numbers, pairs=tuple(pairs), rest=tuple(rest))
 
     def _pair(self, keys: list[str], numbers: Mapping[str, float]) -> tuple[list[tuple[str, str]], list[str]]:
         """Each with the one whose number is nearest to its own among those that differ enough: comparable things."""
@@ -138,7 +138,7 @@ class Sampling:
                 pairs.append((first, second))
         return pairs, left
 
-    def _alter(self, relation: str, before: dict[str, int]) -> Counts:
+    def _alter(self, relation: str, before: dict[str, int]) -> ObjectCounts:
         keys = list(before)
         draw = random.Random(f"{self.seed}/{relation}")  # noqa: S311  a choice, not a secret
         altered = set(draw.sample(keys, round(len(keys) * self.share)))
@@ -146,7 +146,7 @@ class Sampling:
             key: draw.choice([n + step for step in STEPS if n + step > 0]) if key in altered else n
             for key, n in before.items()
         }
-        return Counts(relation=relation, before=before, after=after)
+        return ObjectCounts(relation=relation, before=before, after=after)
 
 
 def interleaved(many: Sequence[Sequence[T]]) -> Iterator[T]:

@@ -59,7 +59,7 @@ class RippleEditsConfig:
 
 
 @frozen(kw_only=True)
-class BuildConfig:
+class RippleBuildConfig:
     """How cases are made from a graph: ``-o build.subset=popular``."""
 
     subset: Literal["recent", "random", "popular"] = field(
@@ -80,7 +80,7 @@ class BuildConfig:
     )
 
 
-def build(config: BuildConfig) -> Builder:
+def build(config: RippleBuildConfig) -> Builder:
     """The builder."""
     from ke_plugin_ripple_edits.build import RippleBuilder  # noqa: PLC0415  built late
 
@@ -90,7 +90,7 @@ def build(config: BuildConfig) -> Builder:
 BUILDER = BuilderSpec(
     name=FAMILY,
     summary="edits with tests by six criteria: logical rules, two hops, aliases, other objects, other relations",
-    config=BuildConfig,
+    config=RippleBuildConfig,
     build=build,
     cite="Cohen et al. 2024, RippleEdits, section 4.1",
 )
@@ -108,7 +108,7 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
 
         if variant is OWN:
             return dataset.own(variant, config)
-        kind = dataset.Embedded if variant is ATLAS else dataset.RippleEdits
+        kind = dataset.RippleAtlas if variant is ATLAS else dataset.RippleEdits
         return kind(variant=variant, config=config)
 
     return DatasetSpec(

@@ -9,15 +9,15 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_benchmarks.graph import Asked, BuildTools, KnowledgeGraph, Record
+from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe, Record
 from ke_core.plugin import BadData, Gold
-from ke_plugin_ripple_edits import BuildConfig
-from ke_plugin_ripple_edits.choosing import Chooser
-from ke_plugin_ripple_edits.criteria import Criteria, Made
+from ke_plugin_ripple_edits import RippleBuildConfig
+from ke_plugin_ripple_edits.criteria import BuiltTest, TestBuilder
+from ke_plugin_ripple_edits.joint_edits import JointEdits
 from ke_plugin_ripple_edits.rules import Rules, read
-from ke_plugin_ripple_edits.together import Together
-from ke_plugin_ripple_edits.wording import Wording
-from ke_plugin_ripple_edits.world import Names, World
+from ke_plugin_ripple_edits.sampling import EditSampler
+from ke_plugin_ripple_edits.wording import FactWriter
+from ke_plugin_ripple_edits.world import RippleWorld, UniqueNames
 
 SPARE = 2
 """So many edits are drawn for each that is wanted: some have no consequence, some the model does not know."""
@@ -27,19 +27,19 @@ SPARE = 2
 class RippleBuilder:
     """RippleEdits' pipeline (section 4.1)."""
 
-    config: BuildConfig
+    config: RippleBuildConfig
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
         """Up to ``tools.cases`` records; none rests on a fact that another one edits. Raises BadData for none."""
         path = Path(self.config.rules).expanduser() if self.config.rules else None
-        rules, names = Rules.of(read(path), graph), Names(graph)
-        chooser = Chooser(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
+        rules, names = Rules.of(read(path), graph), UniqueNames(graph)
+        chooser = EditSampler(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
         drawn = list(islice(chooser.worlds(), SPARE * tools.cases))
         known = list(self._known(drawn, tools))
-        wording = Wording(graph=graph, rules=rules)
-        together = Together()
+        wording = FactWriter(graph=graph, rules=rules)
+        together = JointEdits()
         for world in known:
-            criteria = Criteria(world=world, wording=wording, names=names, backwards=self.config.backwards)
+            criteria = TestBuilder(world=world, wording=wording, names=names, backwards=self.config.backwards)
             reason = together.take(world, criteria.tests())
             if reason:
                 tools.dropped(reason)
@@ -53,13 +53,13 @@ class RippleBuilder:
         for case in together.cases:
             yield self._record(case.world, case.tests, tools)
 
-    def _known(self, drawn: Sequence[World], tools: BuildTools) -> Iterator[World]:
+    def _known(self, drawn: Sequence[RippleWorld], tools: BuildTools) -> Iterator[RippleWorld]:
         """Edits whose old fact the model knows; for injected facts, all."""
         if self.config.subset == "recent" or not drawn:
             yield from drawn
             return
         facts = [
-            Asked(
+            RecallProbe(
                 question=_question(world) or _cloze(world),
                 cloze=_cloze(world),
                 gold=Gold(entities=world.plan.old, require="any"),
@@ -72,7 +72,7 @@ class RippleBuilder:
             else:
                 tools.dropped("the model does not know the fact that is edited")
 
-    def _record(self, world: World, tests: dict[str, list[Made]], tools: BuildTools) -> Record:
+    def _record(self, world: RippleWorld, tests: dict[str, list[BuiltTest]], tools: BuildTools) -> Record:
         plan, phrase = world.plan, _cloze(world)
         question = _question(world)
         edit: dict[str, Any] = {
@@ -104,11 +104,11 @@ class RippleBuilder:
         }
 
 
-def _cloze(world: World) -> str:
+def _cloze(world: RippleWorld) -> str:
     return world.graph.cloze(world.plan.subject, world.plan.relation).prompt
 
 
-def _question(world: World) -> str | None:
+def _question(world: RippleWorld) -> str | None:
     if world.graph.relation(world.plan.relation).question is None:
         return None
     return world.graph.question(world.plan.subject, world.plan.relation)

@@ -21,7 +21,7 @@ from functools import cached_property
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
-from ke_plugin_ripple_edits.records import KEYS, Answer, Asked, Change, Ids, Record, ids
+from ke_plugin_ripple_edits.records import KEYS, Ids, RippleEdit, RippleQuery, RippleRecord, RippleTarget, ids
 from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
 
 KNOWN = "known"
@@ -31,14 +31,14 @@ RENAMED, BACKWARDS = ("subject-aliasing", "compositionality-2")
 BARE = re.compile(r"Q\d+\Z")
 
 
-def case(record: Record, number: int) -> Case:
+def case(record: RippleRecord, number: int) -> Case:
     """The record as a case; its id is its place in the file, from 1. Raises ValueError for an unreadable prompt."""
     return _Case(record=record).made(str(number))
 
 
 @frozen(kw_only=True, slots=False)
 class _Case:
-    record: Record
+    record: RippleRecord
     _queries: dict[tuple[str, tuple[Entity, ...]], Query] = field(factory=dict)
 
     def made(self, name: str) -> Case:
@@ -55,7 +55,7 @@ class _Case:
     # --- the edit ----------------------------------------------------------------------------------------
 
     @property
-    def change(self) -> Change:
+    def change(self) -> RippleEdit:
         return self.record.edit
 
     @cached_property
@@ -158,7 +158,7 @@ class _Case:
             relation=self.change.relation,
         )
 
-    def _query(self, asked: Asked, aspect: str, *, tests: bool = False) -> Query:
+    def _query(self, asked: RippleQuery, aspect: str, *, tests: bool = False) -> Query:
         """One query: of a test, or a condition."""
         entities = _named(asked)
         key = (asked.prompt, entities)
@@ -187,7 +187,7 @@ class _Case:
                     self._take(found, asked)
         return (*((own,) if own else ()), *found.values())
 
-    def _take(self, found: dict[tuple[str, str], Fact], asked: Asked) -> None:
+    def _take(self, found: dict[tuple[str, str], Fact], asked: RippleQuery) -> None:
         subject = (*ids(asked.subject_id), "")[0]
         place = (subject, asked.relation)
         objects = _named(asked)
@@ -217,7 +217,7 @@ class _Case:
         return known.aliases if known and known.label == label else ()
 
 
-def _named(asked: Asked) -> tuple[Entity, ...]:
+def _named(asked: RippleQuery) -> tuple[Entity, ...]:
     """The answers that have a name."""
     keys: Sequence[str | None] = (
         asked.gold_ids if len(asked.gold_ids) == len(asked.answers) else [None] * len(asked.answers)
@@ -226,7 +226,7 @@ def _named(asked: Asked) -> tuple[Entity, ...]:
     return tuple(entity for entity in found if entity is not None)
 
 
-def _entity(answer: Answer, key: str | None, bare: Ids) -> Entity | None:
+def _entity(answer: RippleTarget, key: str | None, bare: Ids) -> Entity | None:
     """A gold target; None where nobody can say it.
 
     Where Wikidata has no label, the file has the bare id (X7), or a blank: then its first alias is its label.

@@ -22,9 +22,9 @@ from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph, literal
 from ke_core.plugin import Entity
-from ke_plugin_ripple_edits.rules import Ask, Rule
-from ke_plugin_ripple_edits.wording import Wording, asked, gives_away
-from ke_plugin_ripple_edits.world import Lookup, Names, Place, Plan, World
+from ke_plugin_ripple_edits.rules import Rule, RuleQuery
+from ke_plugin_ripple_edits.wording import FactWriter, asked, gives_away
+from ke_plugin_ripple_edits.world import Lookup, Place, PlannedEdit, RippleWorld, UniqueNames
 
 OTHERS = 3
 """More things than these are not listed in "Besides ...": such a test is left out."""
@@ -32,7 +32,7 @@ NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 @frozen(kw_only=True)
-class Made:
+class BuiltTest:
     """A test in the published format, and where the facts stand on which it rests."""
 
     test: Mapping[str, Any]
@@ -40,12 +40,12 @@ class Made:
 
 
 @frozen(kw_only=True)
-class Criteria:
+class TestBuilder:
     """Makes tests of one edited world."""
 
-    world: World
-    wording: Wording
-    names: Names
+    world: RippleWorld
+    wording: FactWriter
+    names: UniqueNames
     backwards: int
 
     @property
@@ -54,11 +54,11 @@ class Criteria:
         return self.world.graph
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> PlannedEdit:
         """The edit."""
         return self.world.plan
 
-    def tests(self) -> dict[str, list[Made]]:
+    def tests(self) -> dict[str, list[BuiltTest]]:
         """By the key of the published format."""
         return {
             "Logical_Generalization": list(self._unique(self.logical())),
@@ -71,7 +71,7 @@ class Criteria:
 
     # --- logical generalization --------------------------------------------------------------------------
 
-    def logical(self) -> Iterator[Made]:
+    def logical(self) -> Iterator[BuiltTest]:
         """What the inverse and the rules derive."""
         inverse = self.world.inverse
         if inverse is not None and self._is_listed(inverse):
@@ -91,7 +91,7 @@ class Criteria:
         link = self.graph.links[inverse]
         return link.functional or bool(self.graph.objects(new, inverse)) or not self.graph.holders(relation, new)
 
-    def _by(self, rule: Rule) -> Made | None:
+    def _by(self, rule: Rule) -> BuiltTest | None:
         queries: list[dict[str, Any]] = []
         read: list[Lookup] = []
         for ask in rule.any:
@@ -111,7 +111,7 @@ class Criteria:
         untold = {row.place for row in read if self._stays(row)} - {place for _query, place in conditions}
         return self._made(queries, conditions) if queries and not untold else None
 
-    def _answers(self, ask: Ask) -> tuple[tuple[Entity, ...], list[Lookup]]:
+    def _answers(self, ask: RuleQuery) -> tuple[tuple[Entity, ...], list[Lookup]]:
         """What the rule's walks lead to; the edited entity itself only where a walk says so."""
         if ask.says:
             return (Entity(label=ask.says[0], aliases=ask.says[1:]),), []
@@ -129,7 +129,7 @@ class Criteria:
         number = str(len(kept))
         return (Entity(label=number, aliases=NUMBERS[len(kept) : len(kept) + 1], id=f"number:{number}"),), read
 
-    def _held(self, ask: Ask, answers: Sequence[Entity]) -> bool:
+    def _held(self, ask: RuleQuery, answers: Sequence[Entity]) -> bool:
         """Whether every right answer was right before the edit too: a model that ignores the edit would pass."""
         old = {entity for way in ask.answer if way != "subject" for entity in self.world.before(way)}
         return set(answers) <= old
@@ -150,7 +150,7 @@ class Criteria:
         prompt = self.wording.besides(prompt, others) if others else prompt
         return None if gives_away(prompt, answers) else asked(prompt, subject, relation, answers)
 
-    def _unique(self, made: Iterator[Made]) -> Iterator[Made]:
+    def _unique(self, made: Iterator[BuiltTest]) -> Iterator[BuiltTest]:
         seen: set[str] = set()
         for one in made:
             prompts = "\n".join(query["prompt"] for query in one.test["test_queries"])
@@ -160,7 +160,7 @@ class Criteria:
 
     # --- compositionality --------------------------------------------------------------------------------
 
-    def forwards(self) -> Iterator[Made]:
+    def forwards(self) -> Iterator[BuiltTest]:
         """Compositionality I."""
         plan = self.plan
         if not self._one_object():
@@ -182,7 +182,7 @@ class Criteria:
                 second_hop_target_ids=keys,
             )
 
-    def back(self) -> Iterator[Made]:
+    def back(self) -> Iterator[BuiltTest]:
         """Compositionality II."""
         plan = self.plan
         if not self._one_object():
@@ -225,14 +225,14 @@ class Criteria:
         answers: Sequence[Entity],
         query: tuple[Entity, str, tuple[Entity, ...]],
         **second: Any,
-    ) -> Iterator[Made]:
+    ) -> Iterator[BuiltTest]:
         conditions = self._conditions([rests_on])
         if prompt is not None and conditions and not gives_away(prompt, answers):
             yield self._made([asked(prompt, *query, answers=answers, **second)], conditions)
 
     # --- what stays, and other names ---------------------------------------------------------------------
 
-    def aliases(self) -> Iterator[Made]:
+    def aliases(self) -> Iterator[BuiltTest]:
         """Subject aliasing."""
         plan = self.plan
         for alias in dict.fromkeys(plan.subject.aliases):
@@ -245,7 +245,7 @@ class Criteria:
                     [asked(prompt, plan.subject, plan.relation, (plan.new,))], [(item, None) for item in old]
                 )
 
-    def preserved(self) -> Iterator[Made]:
+    def preserved(self) -> Iterator[BuiltTest]:
         """Preservation."""
         plan = self.plan
         prompt = self.wording.cloze(plan.subject, plan.relation)
@@ -256,7 +256,7 @@ class Criteria:
             query = asked(prompt, plan.subject, plan.relation, plan.old)
             yield self._made([query], [(query, None)])
 
-    def unrelated(self) -> Iterator[Made]:
+    def unrelated(self) -> Iterator[BuiltTest]:
         """Relation specificity."""
         plan = self.plan
         touched = self.world.rules.touched(plan.relation)
@@ -289,10 +289,12 @@ class Criteria:
         known = row.relation in self.graph.links
         return known and self.graph.objects(row.subject, row.relation) == row.objects
 
-    def _made(self, queries: Sequence[dict[str, Any]], given: Sequence[tuple[dict[str, Any], Place | None]]) -> Made:
+    def _made(
+        self, queries: Sequence[dict[str, Any]], given: Sequence[tuple[dict[str, Any], Place | None]]
+    ) -> BuiltTest:
         test = {
             "test_queries": list(queries),
             "test_condition": "OR",
             "condition_queries": [query for query, _place in given],
         }
-        return Made(test=test, rests=frozenset(place for _query, place in given if place is not None))
+        return BuiltTest(test=test, rests=frozenset(place for _query, place in given if place is not None))

@@ -13,10 +13,10 @@ from attrs import evolve, field, frozen
 from ke_benchmarks import FileDataset, fit, own_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DataFile, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
-from ke_plugin_ripple_edits import STYLE, BuildConfig, RippleEditsConfig
+from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
-from ke_plugin_ripple_edits.records import Record
+from ke_plugin_ripple_edits.records import RippleRecord
 from ke_plugin_ripple_edits.variants import RippleVariant
 
 AS_PUBLISHED = Decoding(max_tokens=20)
@@ -36,7 +36,7 @@ class RippleEdits(FileDataset):
 
     def cases(self) -> Iterator[Case]:
         """Every edit, in the order of the file, read as they are asked for."""
-        for number, record in enumerate(self.records(Record, key=""), start=1):
+        for number, record in enumerate(self.records(RippleRecord, key=""), start=1):
             try:
                 yield case(record, number)
             except ValueError as wrong:
@@ -53,7 +53,7 @@ class RippleEdits(FileDataset):
 
 
 @frozen(kw_only=True)
-class Unnamed(RippleEdits):
+class MissingFile(RippleEdits):
     """The dataset ``ripple-edits`` without a file."""
 
     def cases(self) -> Iterator[Case]:
@@ -74,7 +74,7 @@ class Unnamed(RippleEdits):
 
 
 @frozen(kw_only=True)
-class Embedded(RippleEdits):
+class RippleAtlas(RippleEdits):
     """The builder's records of the atlas, made in memory."""
 
     def cases(self) -> Iterator[Case]:
@@ -97,7 +97,7 @@ class Embedded(RippleEdits):
 def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
     """The file that the option ``file`` names. Raises BadData where that is not there."""
     if config.file is None:
-        return Unnamed(variant=variant, config=config)
+        return MissingFile(variant=variant, config=config)
     path = own_file(config.file, "ripple-edits", form="the published format")
     return RippleEdits(variant=evolve(variant, file=str(path)), config=config)
 
@@ -108,14 +108,14 @@ CASES = 300
 @cache
 def atlas_records() -> tuple[Mapping[str, Any], ...]:
     """What ``ke build ripple-edits --graph atlas`` writes."""
-    return tuple(RippleBuilder(config=BuildConfig()).records(load_atlas(), BuildTools(cases=CASES)))
+    return tuple(RippleBuilder(config=RippleBuildConfig()).records(load_atlas(), BuildTools(cases=CASES)))
 
 
 @cache
 def _atlas_cases() -> tuple[Case, ...]:
     where = "ripple-edits-atlas, record"
     return tuple(
-        case(fit(parse_json(text, f"{where} {at}"), Record, where=f"{where} {at}", hint="report it"), at)
+        case(fit(parse_json(text, f"{where} {at}"), RippleRecord, where=f"{where} {at}", hint="report it"), at)
         for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
     )
 

@@ -49,7 +49,7 @@ def ids(value: Any) -> Ids:
 
 
 @frozen(kw_only=True)
-class Answer:
+class RippleTarget:
     """A gold target: its label, which may be blank, and its other names."""
 
     value: str
@@ -57,11 +57,11 @@ class Answer:
 
 
 @frozen(kw_only=True)
-class Asked:
+class RippleQuery:
     """A query. With ``two_hop`` its answers are those of the second hop."""
 
     prompt: str = field(validator=not_blank)
-    answers: tuple[Answer, ...]
+    answers: tuple[RippleTarget, ...]
     query_type: str = field(validator=one_of("regular", "two_hop"))
     subject_id: Any = field(validator=are_ids)
     relation: str = field(validator=not_blank)
@@ -87,13 +87,13 @@ class Asked:
 
 
 @frozen(kw_only=True)
-class Test:
+class RippleTest:
     """Queries of which one (OR) or each (AND) must be right, if the unedited model knows the conditions."""
 
     __test__ = False  # no test of pytest's
 
-    test_queries: tuple[Asked, ...] = field(validator=validators.min_len(1))
-    condition_queries: tuple[Asked, ...]
+    test_queries: tuple[RippleQuery, ...] = field(validator=validators.min_len(1))
+    condition_queries: tuple[RippleQuery, ...]
     test_condition: str = field(default="OR", validator=one_of("OR", "AND"))
 
 
@@ -110,7 +110,7 @@ class OldFact:
 
 
 @frozen(kw_only=True)
-class Change:
+class RippleEdit:
     """The edit. Everything after ``original_fact`` is ours."""
 
     prompt: str = field(validator=not_blank)
@@ -134,25 +134,25 @@ class Change:
 
 
 @frozen(kw_only=True)
-class Record:
+class RippleRecord:
     """One edit with its tests."""
 
     example_type: str = field(validator=one_of(*SUBSETS))
-    edit: Change
-    Logical_Generalization: tuple[Test, ...]
-    Compositionality_I: tuple[Test, ...]
-    Compositionality_II: tuple[Test, ...]
-    Subject_Aliasing: tuple[Test, ...]
-    Forgetfulness: tuple[Test, ...]
-    Relation_Specificity: tuple[Test, ...] | None = None
-    Relation_Specifity: tuple[Test, ...] | None = None
+    edit: RippleEdit
+    Logical_Generalization: tuple[RippleTest, ...]
+    Compositionality_I: tuple[RippleTest, ...]
+    Compositionality_II: tuple[RippleTest, ...]
+    Subject_Aliasing: tuple[RippleTest, ...]
+    Forgetfulness: tuple[RippleTest, ...]
+    Relation_Specificity: tuple[RippleTest, ...] | None = None
+    Relation_Specifity: tuple[RippleTest, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
         """One of the two spellings."""
         if self.Relation_Specificity is None and self.Relation_Specifity is None:
             raise ValueError("Relation_Specificity is missing")
 
-    def tests(self, aspect: str) -> tuple[Test, ...]:
+    def tests(self, aspect: str) -> tuple[RippleTest, ...]:
         """Those of that criterion."""
-        found: tuple[Test, ...] | None = getattr(self, KEYS[aspect])
+        found: tuple[RippleTest, ...] | None = getattr(self, KEYS[aspect])
         return found if found is not None else self.Relation_Specifity or ()

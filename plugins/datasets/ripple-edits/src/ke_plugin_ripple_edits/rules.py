@@ -19,7 +19,7 @@ optional_slot = validators.optional(one_slot)
 
 
 @frozen(kw_only=True)
-class Words:
+class RelationTexts:
     """What the table knows of a relation."""
 
     also: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ def _walk(_instance: object, _attribute: object, value: str) -> None:
 
 
 @frozen(kw_only=True)
-class Ask:
+class RuleQuery:
     """A query of a rule."""
 
     about: str = field(validator=_walk)
@@ -58,14 +58,14 @@ class Rule:
     """After an edit of one of these relations, one of these queries must be answered right."""
 
     edit: tuple[str, ...] = field(validator=validators.min_len(1))
-    any: tuple[Ask, ...] = field(validator=validators.min_len(1))
+    any: tuple[RuleQuery, ...] = field(validator=validators.min_len(1))
 
 
 @frozen(kw_only=True)
-class Table:
+class RuleFile:
     """A file of rules."""
 
-    relations: Mapping[str, Words] = field(factory=dict)
+    relations: Mapping[str, RelationTexts] = field(factory=dict)
     rule: tuple[Rule, ...] = ()
     articles: tuple[str, ...] = ()
 
@@ -81,19 +81,19 @@ class Table:
                     raise ValueError(f"relations.{name} names the unknown relation {other!r}")
 
 
-def _steps(ask: Ask) -> tuple[str, ...]:
+def _steps(ask: RuleQuery) -> tuple[str, ...]:
     walks = (ask.about, *ask.answer)
     return (ask.ask, *ask.where, *(step for walk in walks for step in walk.split("/")[1:]))
 
 
-def read(path: Path | None = None) -> Table:
+def read(path: Path | None = None) -> RuleFile:
     """Our own table; with ``path``, that file's relations and rules beside it. Raises BadData."""
     raw = parse_toml(files("ke_plugin_ripple_edits").joinpath("rules.toml").read_bytes(), "rules.toml")
     if path is None:
-        return fit(raw, Table, where="rules.toml", hint=HINT)
+        return fit(raw, RuleFile, where="rules.toml", hint=HINT)
     own = read_toml(path, hint=HINT)
-    alone = fit({**own, "relations": {**raw["relations"], **_table(own)}}, Table, where=str(path), hint=HINT)
-    ours = fit(raw, Table, where="rules.toml", hint=HINT)
+    alone = fit({**own, "relations": {**raw["relations"], **_table(own)}}, RuleFile, where=str(path), hint=HINT)
+    ours = fit(raw, RuleFile, where="rules.toml", hint=HINT)
     return evolve(alone, rule=(*ours.rule, *alone.rule), articles=(*ours.articles, *alone.articles))
 
 
@@ -106,13 +106,13 @@ def _table(own: Mapping[str, Any]) -> Mapping[str, Any]:
 class Rules:
     """The table as a graph has it: relations go by the graph's keys, or by the table's names where it lacks them."""
 
-    table: Table
+    table: RuleFile
     graph: KnowledgeGraph
     keys: Mapping[str, str]
     """Name in the table to key in the graph."""
 
     @classmethod
-    def of(cls, table: Table, graph: KnowledgeGraph) -> Rules:
+    def of(cls, table: RuleFile, graph: KnowledgeGraph) -> Rules:
         """Found by key, then by label."""
         labels = {link.relation.label.casefold(): key for key, link in reversed(list(graph.links.items()))}
         keys: dict[str, str] = {}
@@ -128,9 +128,9 @@ class Rules:
         """The graph's key of the table's name; the name itself where the graph has no such relation."""
         return self.keys.get(name, name)
 
-    def words(self, key: str) -> Words:
+    def words(self, key: str) -> RelationTexts:
         """What the table knows of the graph's relation."""
-        return self.table.relations.get(self._names.get(key, key), Words())
+        return self.table.relations.get(self._names.get(key, key), RelationTexts())
 
     def inverse(self, key: str) -> str | None:
         """The relation that says it backwards, if the graph has it."""

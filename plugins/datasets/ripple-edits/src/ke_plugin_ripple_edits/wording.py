@@ -17,7 +17,7 @@ IS = re.compile(r" (?:is|are)\Z")
 
 
 @frozen(kw_only=True)
-class Wording:
+class FactWriter:
     """Says facts of a graph."""
 
     graph: KnowledgeGraph

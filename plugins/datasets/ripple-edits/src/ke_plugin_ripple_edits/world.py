@@ -32,7 +32,7 @@ class Lookup:
 
 
 @frozen(kw_only=True)
-class Plan:
+class PlannedEdit:
     """An edit: (subject, relation) gets the object ``new``.
 
     ``old`` are its objects before; where a subject may have several, they stay.
@@ -51,12 +51,12 @@ class Plan:
 
 
 @frozen(kw_only=True, slots=False)
-class World:
+class RippleWorld:
     """Reads facts as they are after the edit."""
 
     graph: KnowledgeGraph
     rules: Rules
-    plan: Plan
+    plan: PlannedEdit
 
     @cached_property
     def inverse(self) -> str | None:
@@ -111,7 +111,7 @@ def _with(found: tuple[Entity, ...], more: Entity) -> tuple[Entity, ...]:
     return found if more in found else (*found, more)
 
 
-class Names:
+class UniqueNames:
     """Which names of a graph's entities stand for one thing only."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from attrs import evolve
 
 from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
-from ke_plugin_zsre.records import Alternative, Record
+from ke_plugin_zsre.records import ZsreAlternative, ZsreRecord
 
 SLOT = "{}"
 
 
-def case(name: str, record: Record) -> Case:
+def case(name: str, record: ZsreRecord) -> Case:
     """One record, by its place in the file. The edit makes its other answer true, or without one the true one."""
     true = Entity(label=record.answers[0].strip(), aliases=_others(record.answers))
-    other = Entity(label=record.alt.strip()) if isinstance(record, Alternative) else None
+    other = Entity(label=record.alt.strip()) if isinstance(record, ZsreAlternative) else None
     new, old = (other, _different(true, other)) if other else (true, None)
     edit = _edit(record, new, old)
     question = Query(
@@ -34,7 +34,7 @@ def case(name: str, record: Record) -> Case:
     )
 
 
-def _edit(record: Record, new: Entity, old: Entity | None) -> Edit:
+def _edit(record: ZsreRecord, new: Entity, old: Entity | None) -> Edit:
     """Its id is its statement, the question with its answer: the file has ids for nothing."""
     question = record.src.strip()
     template = _template(question, record.subject)
@@ -62,7 +62,7 @@ def _template(question: str, subject: str) -> str | None:
     return question.replace(subject, SLOT, 1)
 
 
-def _near(record: Record, new: Entity) -> tuple[Query, ...]:
+def _near(record: ZsreRecord, new: Entity) -> tuple[Query, ...]:
     """The unrelated question; none where its answer is the edit's new one, which could not show a change."""
     if record.loc_ans.strip().casefold() == new.label.casefold():
         return ()

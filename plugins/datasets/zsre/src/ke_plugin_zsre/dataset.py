@@ -11,7 +11,7 @@ from ke_benchmarks import FileDataset
 from ke_core.plugin import Case, Decoding, Prompt, Query
 from ke_plugin_zsre import STYLES
 from ke_plugin_zsre.cases import case
-from ke_plugin_zsre.records import Alternative, Record
+from ke_plugin_zsre.records import ZsreAlternative, ZsreRecord
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
 
@@ -26,8 +26,10 @@ class Zsre(FileDataset):
         With ``target=alt`` a record whose ``alt`` is blank is none; how many there are, a warning says at the end.
         """
         left_out = 0
-        for place, record in enumerate(self.records(Alternative if self.config.target == "alt" else Record, key="")):
-            if isinstance(record, Alternative) and not record.alt.strip():
+        for place, record in enumerate(
+            self.records(ZsreAlternative if self.config.target == "alt" else ZsreRecord, key="")
+        ):
+            if isinstance(record, ZsreAlternative) and not record.alt.strip():
                 left_out += 1
             else:
                 yield case(str(place), record)

@@ -13,8 +13,8 @@ def _blank_or_labelled(instance: object, attribute: Attribute[str], value: str) 
 
 
 @frozen(kw_only=True)
-class Record:
-    """One question. ``answers`` are spellings of the true answer. ``alt`` is read with ``Alternative`` alone.
+class ZsreRecord:
+    """One question. ``answers`` are spellings of the true answer. ``alt`` is read with ``ZsreAlternative`` alone.
 
     ``loc`` is a question about something else, in lower case and without a question mark, ``loc_ans`` its answer.
     """
@@ -28,7 +28,7 @@ class Record:
 
 
 @frozen(kw_only=True)
-class Alternative(Record):
+class ZsreAlternative(ZsreRecord):
     """One question with another answer than the true one, which may be blank."""
 
     alt: str = field(validator=_blank_or_labelled)

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_alphaedit import AlphaEditConfig
-from ke_weights import SPREAD, Published, settle, spread_settings
+from ke_weights import PUBLISHED_MULTI_LAYER, Published, multi_layer_settings, resolve_hyperparameters
 
 _OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
 _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
@@ -25,18 +25,20 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
     ),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _OWN | {"l2": 1.0}),
 }
-PUBLISHED = {key: evolve(own, values={**SPREAD[key].values, **own.values}) for key, own in _SHAPES.items()}
+PUBLISHED = {
+    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
+}
 """The only ones whose configurations of AlphaEdit are public; their layers and targets are those of MEMIT there."""
 
 
 def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Every hyperparameter that depends on the model, with the reason for its value."""
     key = facts.shape.key
-    lent = SPREAD.get(key)
-    otherwise = settle(config, lent and lent.lent("MEMIT"), spread_settings(config, facts)) | {
+    lent = PUBLISHED_MULTI_LAYER.get(key)
+    otherwise = resolve_hyperparameters(config, lent and lent.lent("MEMIT"), multi_layer_settings(config, facts)) | {
         "nullspace_threshold": Setting(None, "each layer's own: the mean eigenvalue of C"),
         "l2": Setting(
             None, "each layer's own: the mean of |P k|^2 over the corpus, which moves a typical key half way"
         ),
     }
-    return settle(config, PUBLISHED.get(key), otherwise)
+    return resolve_hyperparameters(config, PUBLISHED.get(key), otherwise)

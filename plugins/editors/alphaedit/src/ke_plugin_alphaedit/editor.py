@@ -19,14 +19,14 @@ from ke_core.plugin import Details
 from ke_plugin_alphaedit import AlphaEditConfig, settings
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_weights.plugin import (
-    Ground,
-    Grounds,
+    EditInProgress,
+    KeyCovariance,
+    LocateContext,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Moment,
-    Work,
     average_keys,
-    spread,
+    spread_over_layers,
     uninterruptible_context,
 )
 
@@ -42,34 +42,34 @@ class AlphaEdit(LocateEditor):
 
     Published code keeps null spaces and the keys of earlier edits in globals, so that a second model gets the first
     one's projection (pitfall S2), and an edit depends on edits long undone (S1). Here a null space belongs to the
-    second moment it was made of, and keys are gone with the edits that they are of.
+    second covariance it was made of, and keys are gone with the edits that they are of.
     """
 
     def __init__(self, config: AlphaEditConfig) -> None:
-        super().__init__(Grounds.spread(config, settings))
-        self._spaces: WeakKeyDictionary[Moment, NullSpace] = WeakKeyDictionary()
-        self._earlier: WeakKeyDictionary[Ground, list[Keys]] = WeakKeyDictionary()
+        super().__init__(LocateContextCache.multi_layer(config, settings))
+        self._spaces: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
+        self._earlier: WeakKeyDictionary[LocateContext, list[Keys]] = WeakKeyDictionary()
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """MEMIT's spreading, each update inside the null space and beside the keys of the edits that are open."""
-        ground = work.ground
-        layers, earlier = ground["layers"], self._earlier.setdefault(ground, [])
-        spaces = {layer: self._space(ground, layer) for layer in layers}
-        wanted = work.wanted(layers[-1], "block")
+        context = work.context
+        layers, earlier = context["layers"], self._earlier.setdefault(context, [])
+        spaces = {layer: self._space(context, layer) for layer in layers}
+        targets = work.edit_targets(layers[-1], "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
             return spaces[layer].update(keys, residual, [kept[layer] for kept in earlier])
 
-        norms, left = spread(work.weights, ground.modules, wanted, layers, solve)
-        keys = {layer: average_keys(ground.modules, wanted.rows, layer) for layer in layers}
+        norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
+        keys = {layer: average_keys(context.modules, targets.rows, layer) for layer in layers}
         work.closing.enter_context(_appended(earlier, keys))
-        return ground.details(norms, wanted.report(left)) | {"null_spaces": described(spaces)}
+        return context.details(norms, targets.report(left)) | {"null_spaces": described(spaces)}
 
-    def _space(self, ground: Ground, layer: int) -> NullSpace:
-        moment = ground.moments[layer]
-        if moment not in self._spaces:
-            self._spaces[moment] = null_space(moment, layer, ground["nullspace_threshold"], ground["l2"])
-        return self._spaces[moment]
+    def _space(self, context: LocateContext, layer: int) -> NullSpace:
+        covariance = context.covariances[layer]
+        if covariance not in self._spaces:
+            self._spaces[covariance] = null_space(covariance, layer, context["nullspace_threshold"], context["l2"])
+        return self._spaces[covariance]
 
 
 @uninterruptible_context

@@ -23,7 +23,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
-from ke_weights.plugin import LowRank, Moment, cholesky, double
+from ke_weights.plugin import KeyCovariance, LowRank, cholesky, double
 
 
 @frozen(kw_only=True, eq=False)
@@ -60,14 +60,14 @@ def like_eye(system: Tensor) -> Tensor:
     return torch.eye(len(system), dtype=system.dtype, device=system.device)
 
 
-def null_space(moment: Moment, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
+def null_space(covariance: KeyCovariance, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
     """The null space of C. Raises EditFailed where no direction lies below the threshold.
 
     Without a threshold, the mean eigenvalue tr(C) / f: what common keys use less than an average direction may be
     written to. (The share of tr(C) below it tells how much of a null space that is; in a model whose spectrum is
     flat there is hardly any, and a rule by share, such as 1 %, would leave fewer directions than there are edits.)
     """
-    values, vectors = torch.linalg.eigh(moment.double())  # ascending
+    values, vectors = torch.linalg.eigh(covariance.double())  # ascending
     values = values.clamp(min=0)
     total = values.sum()
     threshold = float(values.mean()) if threshold is None else threshold

@@ -10,21 +10,21 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.given import way
 from ke_plugin_deepedit.prompts import read_prompts
-from ke_plugin_deepedit.search import PROFILES, Search
+from ke_plugin_deepedit.search import PROFILES, DeepEditSearch
 
 
-class Constrained(MemoryEdited):
+class DeepEditModel(MemoryEditedModel):
     """A model whose thoughts give way to the edits of a memory."""
 
     def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         prompts = read_prompts(config.prompts)
         super().__init__(session, edits, encoder=config.encoder)
         profile = PROFILES[config.profile]
-        self.search = Search(
+        self.search = DeepEditSearch(
             memory=self.memory,
             prompts=prompts,
             profile=profile,
@@ -49,8 +49,8 @@ class Constrained(MemoryEdited):
         }
 
 
-def _given(search: Search, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
+def _given(search: DeepEditSearch, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
 
 
 @frozen(kw_only=True)
@@ -66,4 +66,4 @@ class DeepEdit(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
-        return Constrained(self.config, session, edits)
+        return DeepEditModel(self.config, session, edits)

@@ -11,34 +11,36 @@ from __future__ import annotations
 from attrs import evolve
 
 from ke_core.plugin import Hit, Nearest, Procedure, Question, SubQuestion
-from ke_memory.plugin import Hop, Way, looked_up
-from ke_plugin_deepedit.search import CANDIDATES, Search, State, closed, relevant
-from ke_plugin_deepedit.talk import OutOfCalls, Talk
+from ke_memory.plugin import SubQuestionResult, Way, looked_up
+from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
+from ke_plugin_deepedit.search import CANDIDATES, DeepEditSearch, SearchState, closed, relevant
 
 
-def way(search: Search, ask: Question) -> Way:
+def way(search: DeepEditSearch, ask: Question) -> Way:
     """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
     hidden, talk = search.hidden(ask), search.talk()
 
-    def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
         """The fact that takes the given thought's place, or the thought."""
         del said  # each hop starts from its own sub-question
         try:
             return (yield from _hop(search, given, talk, hidden))
         except OutOfCalls:
-            return Hop(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
+            return SubQuestionResult(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
 
     return hop
 
 
-def _hop(search: Search, given: SubQuestion, talk: Talk, hidden: frozenset[str]) -> Procedure[Hop]:
+def _hop(
+    search: DeepEditSearch, given: SubQuestion, talk: Conversation, hidden: frozenset[str]
+) -> Procedure[SubQuestionResult]:
     asked, answer, link = given.question, given.answer, given.statement
     hits: tuple[Hit, ...] = yield Nearest(memory=search.memory, text=asked, k=CANDIDATES, hidden=hidden)
-    state = State(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
+    state = SearchState(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
     for fact in (hit.text for hit in hits):
         if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, given.statement)):
             answer, link = (yield from talk.new(asked, fact)), fact
             break
     notes, talk.notes = talk.notes, []
     steps = (evolve(looked_up(asked, hits), answer=answer), *notes)
-    return Hop(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")
+    return SubQuestionResult(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

@@ -22,7 +22,7 @@ SLOTS = {
 
 
 @frozen
-class Template:
+class SlotTemplate:
     """A text with slots; what is put into them is never read for slots again."""
 
     text: str
@@ -32,12 +32,12 @@ class Template:
         return re.sub(r"\{(\w+)\}", lambda slot: words.get(slot[1], slot[0]), self.text)
 
 
-def read_prompts(chosen: str) -> dict[str, Template]:
+def read_prompts(chosen: str) -> dict[str, SlotTemplate]:
     """Every prompt by name: this package's, or those of a folder. Raises BadConfig where a file does not fit."""
     return {name: _read(name, chosen) for name in SLOTS}
 
 
-def _read(name: str, chosen: str) -> Template:
+def _read(name: str, chosen: str) -> SlotTemplate:
     text = prompt_text("ke_plugin_deepedit", f"{name}.txt", chosen, option="deepedit.prompts")
     missing = [slot for slot in SLOTS[name] if text.count(f"{{{slot}}}") != 1]
     if missing:
@@ -45,4 +45,4 @@ def _read(name: str, chosen: str) -> Template:
             f"deepedit.prompts: {name}.txt must have {{{missing[0]}}} once",
             hint="see the README of ke-plugin-deepedit for the slots of each file",
         )
-    return Template(text)
+    return SlotTemplate(text)

@@ -29,8 +29,8 @@ from ke_core.plugin import (
     Step,
 )
 from ke_memory.plugin import FactMemory, looked_up
-from ke_plugin_deepedit.prompts import Template
-from ke_plugin_deepedit.talk import OutOfCalls, Talk
+from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
+from ke_plugin_deepedit.prompts import SlotTemplate
 
 BETWEEN = ".#"
 """What ends a thought. The space after it is left to the model: a prompt that ends with one splits words oddly."""
@@ -41,7 +41,7 @@ Ending = Literal["answered", "unparsed", "hop-cap", "length"]
 
 
 @frozen(kw_only=True)
-class Profile:
+class DeepEditProfile:
     """Where the published run and a sound one differ."""
 
     retries: int
@@ -49,13 +49,13 @@ class Profile:
 
 
 PROFILES = {
-    "paper": Profile(retries=2, stop=(BETWEEN, ".\n")),
-    "fixed": Profile(retries=0, stop=(BETWEEN, "\n")),
+    "paper": DeepEditProfile(retries=2, stop=(BETWEEN, ".\n")),
+    "fixed": DeepEditProfile(retries=0, stop=(BETWEEN, "\n")),
 }
 
 
 @frozen(kw_only=True)
-class State:
+class SearchState:
     """A chain so far: ``written`` follows the question. ``last_entity`` is None at the start.
 
     ``path``: what was looked up on the way, for the record.
@@ -68,9 +68,9 @@ class State:
     depth: int = 0
     path: tuple[Step, ...] = ()
 
-    def then(self, link: str, entity: str, step: Step) -> State:
+    def then(self, link: str, entity: str, step: Step) -> SearchState:
         """The chain with one more thought or fact, which brought in ``entity``."""
-        return State(
+        return SearchState(
             new_entity=entity,
             last_thought=link,
             written=f"{self.written} {closed(link)}",
@@ -90,12 +90,12 @@ def closed(link: str) -> str:
 
 
 @frozen(kw_only=True)
-class Search:
+class DeepEditSearch:
     """The search over one memory, in at most ``calls`` model calls a question."""
 
     memory: FactMemory
-    prompts: Mapping[str, Template]
-    profile: Profile
+    prompts: Mapping[str, SlotTemplate]
+    profile: DeepEditProfile
     own_only: bool
     calls: int
     max_tokens: int
@@ -105,9 +105,9 @@ class Search:
         if not isinstance(ask, Question):
             raise NoLikelihood("deepedit answers in words and gives no log-probabilities")
         question, hidden, talk = ask.texts[0], self.hidden(ask), self.talk()
-        state, ended = State(new_entity="", last_thought=question), Answer(text="")
+        state, ended = SearchState(new_entity="", last_thought=question), Answer(text="")
         try:
-            stack = [State(new_entity=(yield from talk.entity(question)), last_thought=question)]
+            stack = [SearchState(new_entity=(yield from talk.entity(question)), last_thought=question)]
             while stack:
                 state = stack.pop()
                 if state.depth >= DEPTH:
@@ -127,9 +127,9 @@ class Search:
             return state.ends("hop-cap", talk.note("call-cap", f"{self.calls} model calls"))
         return ended
 
-    def talk(self) -> Talk:
+    def talk(self) -> Conversation:
         """A talk with the model about one question."""
-        return Talk(prompts=self.prompts, calls=self.calls, retries=self.profile.retries)
+        return Conversation(prompts=self.prompts, calls=self.calls, retries=self.profile.retries)
 
     def hidden(self, ask: Question) -> frozenset[str]:
         """Ids of the facts that this question is not to see."""
@@ -137,7 +137,9 @@ class Search:
             return ask.hidden
         return ask.hidden | {name for name, _text in self.memory.facts if name not in ask.own}
 
-    def _after(self, state: State, thought: str, talk: Talk, hidden: frozenset[str]) -> Procedure[list[State]]:
+    def _after(
+        self, state: SearchState, thought: str, talk: Conversation, hidden: frozenset[str]
+    ) -> Procedure[list[SearchState]]:
         """The states after a thought, the one to go on with last: facts that fit in its place, else the thought."""
         query = yield from talk.without_new(state.last_thought, thought)
         hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=query, k=CANDIDATES, hidden=hidden)
@@ -151,7 +153,7 @@ class Search:
         return states
 
 
-def relevant(fact: str, state: State, talk: Talk) -> Procedure[bool]:
+def relevant(fact: str, state: SearchState, talk: Conversation) -> Procedure[bool]:
     """Whether a fact goes on from where the chain has come to: it names the last entity, and not the one before."""
     if not (yield from talk.exists(state.new_entity, fact)):
         return False

@@ -15,7 +15,7 @@ from attrs import evolve
 
 from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_emmet import EmmetConfig
-from ke_weights import SPREAD, Published, settle, single_settings
+from ke_weights import PUBLISHED_MULTI_LAYER, Published, resolve_hyperparameters, single_layer_settings
 
 SOFTENING = 0.1
 _OWN = {"layer": 5, "mom2_weight": 100_000.0}
@@ -31,9 +31,11 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
     ),
     ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _OWN),
 }
-PUBLISHED = {key: evolve(own, values={**SPREAD[key].values, **own.values}) for key, own in _SHAPES.items()}
+PUBLISHED = {
+    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
+}
 """The only ones whose configurations of EMMET are public; their targets are those of MEMIT there."""
-TARGETS = {key: known.lent("MEMIT") for key, known in SPREAD.items()} | PUBLISHED
+TARGETS = {key: known.lent("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
 
 
 def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
@@ -41,6 +43,6 @@ def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     key, inner = facts.shape.key, facts.shape.inner
     clamp = 4.0 if facts.shape.rms_norm else 0.75
     own = Setting(inner / SOFTENING, f"length of a key, {inner}, over {SOFTENING}: a typical key is moved half way")
-    return single_settings(config, facts, table=TARGETS, clamp=clamp) | settle(
+    return single_layer_settings(config, facts, table=TARGETS, clamp=clamp) | resolve_hyperparameters(
         config, PUBLISHED.get(key), {"mom2_weight": own}
     )

@@ -16,7 +16,16 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_emmet import EmmetConfig, settings
-from ke_weights.plugin import Grounds, LocateEditor, LowRank, Moment, Work, cholesky, double, spread
+from ke_weights.plugin import (
+    EditInProgress,
+    KeyCovariance,
+    LocateContextCache,
+    LocateEditor,
+    LowRank,
+    cholesky,
+    double,
+    spread_over_layers,
+)
 
 CONTEXTS = 5  # sampled left contexts, as in MEMIT
 
@@ -25,30 +34,32 @@ class Emmet(LocateEditor):
     """Writes a batch of edits into one layer."""
 
     def __init__(self, config: EmmetConfig) -> None:
-        super().__init__(Grounds.single(config, settings, contexts=((config.template_length, CONTEXTS),)))
+        super().__init__(
+            LocateContextCache.single_layer(config, settings, contexts=((config.template_length, CONTEXTS),))
+        )
         self.softening = config.softening
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """The closed form, at one layer."""
-        ground = work.ground
-        layer, weight = ground["layer"], ground["mom2_weight"]
-        wanted = work.wanted(layer, "block")
+        context = work.context
+        layer, weight = context["layer"], context["mom2_weight"]
+        targets = work.edit_targets(layer, "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return constrained(ground.moments[layer], keys, residual, weight, self.softening)
+            return constrained(context.covariances[layer], keys, residual, weight, self.softening)
 
-        norms, left = spread(work.weights, ground.modules, wanted, (layer,), solve)
-        return ground.details(norms, wanted.report(left))
+        norms, left = spread_over_layers(work.weights, context.modules, targets, (layer,), solve)
+        return context.details(norms, targets.report(left))
 
 
-def constrained(moment: Moment, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
+def constrained(covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
     """Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
 
     ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two
     edits with one key, or more edits than a key is long, cannot all hold exactly.
     """
     keys, residual = double(keys), double(residual)
-    inverse_keys = torch.cholesky_solve(keys, moment.factor) / weight
+    inverse_keys = torch.cholesky_solve(keys, covariance.factor) / weight
     system = keys.T @ inverse_keys
     system = (system + system.T) / 2 + softening * torch.eye(len(system), dtype=keys.dtype, device=keys.device)
     factor = cholesky(system, "the system of the edits' keys")

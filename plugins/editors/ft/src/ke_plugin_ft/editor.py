@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
-from ke_plugin_ft.training import Settings, train
+from ke_plugin_ft.training import FtSettings, train
 from ke_plugin_ft.values import FtConfig, settings
 from ke_weights import as_details
 from ke_weights.plugin import (
@@ -20,7 +20,7 @@ from ke_weights.plugin import (
     find_parts,
     model_facts,
     quantised,
-    unmakeable,
+    unsupported_edits,
 )
 
 OTHER_EDITOR = "--editor qlora edits a model that is loaded with --dtype nf4"
@@ -39,7 +39,7 @@ class Ft:
         """
         if not edits:
             self._place(session)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
@@ -67,7 +67,7 @@ class Ft:
             modules,
             session.model.tokenizer,
             rewrites,
-            Settings(
+            FtSettings(
                 objective=values["objective"].value,
                 layers=values["layers"].value,
                 steps=values["steps"].value,

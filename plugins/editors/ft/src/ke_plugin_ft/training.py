@@ -26,7 +26,7 @@ from ke_weights.plugin import (
     Layer,
     ModuleMap,
     Rewrite,
-    Row,
+    SubjectTokens,
     Tail,
     forward,
     frozen_module,
@@ -38,7 +38,7 @@ from ke_weights.plugin import (
 
 
 @frozen(kw_only=True)
-class Settings:
+class FtSettings:
     """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` edits a step."""
 
     objective: Literal["prompt-last", "target"]
@@ -51,7 +51,7 @@ class Settings:
 
 
 @frozen(kw_only=True, eq=False)
-class Update:
+class ProjectionUpdate:
     """What is added to one projection: ``weight`` [out, in], ``bias`` [out] or None; float32 or better."""
 
     layer: Layer
@@ -70,7 +70,7 @@ class Update:
 
 
 @frozen(kw_only=True, eq=False)
-class Trained:
+class FtResult:
     """Updates by parameter name, losses of each edit before and after (nats a token), and passes made."""
 
     updates: Mapping[str, Tensor]
@@ -80,7 +80,7 @@ class Trained:
 
 
 @frozen(kw_only=True, eq=False)
-class Batch:
+class FtBatch:
     """Edits that make one step: ``ids`` and ``mask``, [edits, T], and the blocks from the lowest trained one on.
 
     ``row``, ``column``, ``token``, ``share``: scored positions, their tokens, and 1 / t; parallel, [M].
@@ -97,8 +97,8 @@ class Batch:
 
 
 def train(
-    modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: Settings, progress: Progress
-) -> Trained:
+    modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings, progress: Progress
+) -> FtResult:
     """Updates that make ``rewrites`` probable. Raises EditFailed, which names the edit, where a loss is not finite."""
     with frozen_module(modules.module):
         batches = [
@@ -119,10 +119,10 @@ def train(
                     break
         after = _losses(modules, batches, updates)
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
-    return Trained(updates=found, before=before, after=after, passes=passes)
+    return FtResult(updates=found, before=before, after=after, passes=passes)
 
 
-def _step(modules: ModuleMap, batch: Batch, adam: torch.optim.Optimizer, settings: Settings) -> float:
+def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
     """One step of Adam and the bound; the batch's mean loss before it. A batch that is learnt makes no step."""
     loss = _loss(modules, batch).mean()
     value = float(loss.detach())
@@ -139,12 +139,12 @@ def _step(modules: ModuleMap, batch: Batch, adam: torch.optim.Optimizer, setting
     return value
 
 
-def _losses(modules: ModuleMap, batches: Sequence[Batch], updates: Sequence[Update]) -> tuple[float, ...]:
+def _losses(modules: ModuleMap, batches: Sequence[FtBatch], updates: Sequence[ProjectionUpdate]) -> tuple[float, ...]:
     with torch.no_grad(), _attached(updates):
         return tuple(float(value) for batch in batches for value in _loss(modules, batch))
 
 
-def _loss(modules: ModuleMap, batch: Batch) -> Tensor:
+def _loss(modules: ModuleMap, batch: FtBatch) -> Tensor:
     """The objective of each edit: the mean over its target's tokens of -log p, [edits]."""
     logs = _logits(modules, batch).log_softmax(-1)
     chosen = logs.gather(1, batch.token.to(logs.device)[:, None])[:, 0]
@@ -159,7 +159,7 @@ def _loss(modules: ModuleMap, batch: Batch) -> Tensor:
     return loss
 
 
-def _logits(modules: ModuleMap, batch: Batch) -> Tensor:
+def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
     """Logits at the scored positions, [M, V]."""
     if batch.tail is None:
         found: Tensor = forward(modules.module, batch.ids, batch.mask).logits
@@ -168,18 +168,18 @@ def _logits(modules: ModuleMap, batch: Batch) -> Tensor:
     return modules.logits(top[batch.row.to(top.device), batch.column.to(top.device)])
 
 
-def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: Settings) -> Batch:
+def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
     """Run the edits up to the lowest trained block. Every token's key changes what follows, so whole rows are kept."""
     rows, scored, forced = [], [], settings.objective == "target"
     for number, made in enumerate(rewrites):
         target = target_ids(tokenizer, made.prompt, made.target)
-        prompt = Row(made.row(tokenizer).ids, 0)
+        prompt = SubjectTokens(made.row(tokenizer).ids, 0)
         rows.append(prompt.plus(target) if forced else prompt)
         last = len(prompt.ids) - 1
         scored += [(number, last + (at if forced else 0), token, 1 / len(target)) for at, token in enumerate(target)]
     row, column, token, share = zip(*scored, strict=True)
     ids, mask = padded([one.ids for one in rows], modules.device)
-    return Batch(
+    return FtBatch(
         names=tuple(made.id for made in rewrites),
         ids=ids,
         mask=mask,
@@ -191,9 +191,9 @@ def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], sett
     )
 
 
-def _zero(modules: ModuleMap, layer: Layer) -> Update:
+def _zero(modules: ModuleMap, layer: Layer) -> ProjectionUpdate:
     weight, bias = layer.matrix, getattr(layer.projection, "bias", None)
-    return Update(
+    return ProjectionUpdate(
         layer=layer,
         weight=torch.zeros(weight.shape, dtype=modules.dtype, device=weight.device, requires_grad=True),
         bias=None
@@ -203,12 +203,14 @@ def _zero(modules: ModuleMap, layer: Layer) -> Update:
 
 
 @uninterruptible_context
-def _attached(updates: Sequence[Update]) -> Iterator[None]:
+def _attached(updates: Sequence[ProjectionUpdate]) -> Iterator[None]:
     """Projections give W x + D x while the block runs."""
     with Hooks() as hooks:
         for update in updates:
 
-            def hook(_module: nn.Module, args: tuple[Any, ...], output: Tensor, update: Update = update) -> Tensor:
+            def hook(
+                _module: nn.Module, args: tuple[Any, ...], output: Tensor, update: ProjectionUpdate = update
+            ) -> Tensor:
                 return (output + update.added(args[0])).to(output.dtype)
 
             hooks.add(update.layer.projection, hook)

@@ -20,7 +20,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import ModelFacts, Setting, Shape
-from ke_weights import Published, derived, positive, settle
+from ke_weights import Published, derived, positive, resolve_hyperparameters
 
 
 @frozen(kw_only=True)
@@ -90,7 +90,7 @@ def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
     }
     if config.constrained:
         otherwise["eps"] = _bound(shape)
-    return settle(config, (CONSTRAINED if config.constrained else FREE).get(shape.key), otherwise)
+    return resolve_hyperparameters(config, (CONSTRAINED if config.constrained else FREE).get(shape.key), otherwise)
 
 
 def _bound(shape: Shape) -> Setting:

@@ -11,19 +11,19 @@ from typing import Any
 from attrs import astuple, field, frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Procedure, Reply, Session, prompt_text
-from ke_memory.plugin import Given, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.given import way
 from ke_plugin_gwalk.graph import EditGraph, unfit
 from ke_plugin_gwalk.retrieval import Thresholds
 from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations, refuse_unit
-from ke_plugin_gwalk.walk import PROFILES, Profile, Prompts, Walk
+from ke_plugin_gwalk.walk import PROFILES, GwalkProfile, GwalkPrompts, Walk
 
 
-class Walking:
+class GwalkModel:
     """A model with a graph of edits beside it."""
 
-    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: Given | None) -> None:
+    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: SubQuestionWalk | None) -> None:
         self.session = session
         self.walk = walk
         self.given = given
@@ -74,15 +74,15 @@ class Gwalk(MemoryEditor):
             session.material["aliases"].value if config.aliases == "oracle" else None
         )
         graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases, near=profile.near)
-        prompts = Prompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
+        prompts = GwalkPrompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
         walk = Walk(graph=graph, prompts=prompts, profile=profile, least=least, max_hops=config.max_hops)
         graph.change(add=edits)
         shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
         record |= {"examples_sha256": shown}
         given = _given(walk, session) if config.decomposition == "oracle" else None
-        return Walking(session, walk, record, given=given)
+        return GwalkModel(session, walk, record, given=given)
 
-    def _least(self, encoder: Encoder, profile: Profile) -> tuple[Thresholds, dict[str, Any]]:
+    def _least(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Thresholds, dict[str, Any]]:
         """The thresholds, and what is on record of them. The paper has one for entities and relations."""
         given = fixed(self.config)
         if given is not None:
@@ -95,7 +95,7 @@ class Gwalk(MemoryEditor):
         about = {"threshold": least.relation} | ({"entity_threshold": least.entity} if profile.near else {})
         return least, record | about
 
-    def _calibrated(self, encoder: Encoder, profile: Profile) -> tuple[Calibration, Calibration | None]:
+    def _calibrated(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Calibration, Calibration | None]:
         """Of relations, and of entities where they are found by embedding. Once an encoder, not once a batch."""
         if encoder.id not in self._known:
             self._known[encoder.id] = (
@@ -108,5 +108,5 @@ class Gwalk(MemoryEditor):
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
 
 
-def _given(walk: Walk, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)
+def _given(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)

@@ -21,7 +21,7 @@ NEAR = 10  # entities whose aliases are looked at
 
 
 @frozen(kw_only=True)
-class Triple:
+class EditTriple:
     """(subject, relation, object) of an edit, with the words that the edit has for its relation.
 
     ``wordings``: the relation's name and the edit's sentence without its ends. ``question``: a template.
@@ -43,7 +43,7 @@ class Triple:
         return [(self.relation, wording) for wording in self.wordings]
 
 
-def triple_of(edit: Edit, *, bare: bool) -> Triple:
+def triple_of(edit: Edit, *, bare: bool) -> EditTriple:
     """The edit's triple. ``bare``: the relation's only wording is its template, as it stands (published).
 
     Raises UnsupportedEdit where the edit has none, or not exactly one object.
@@ -53,7 +53,7 @@ def triple_of(edit: Edit, *, bare: bool) -> Triple:
         raise UnsupportedEdit(f"edit {edit.id}: {why}", hint="gwalk takes edits of one subject, relation and object")
     after, before = edit.after, edit.before.objects if edit.before else ()
     template = edit.cloze.template if edit.cloze else after.relation.cloze
-    return Triple(
+    return EditTriple(
         id=edit.id,
         statement=edit.statement,
         subject=after.subject.label,
@@ -78,7 +78,7 @@ def wordings(label: str, template: str | None) -> tuple[str, ...]:
 
 
 @frozen(kw_only=True)
-class Unseen:
+class HiddenEdges:
     """What a question must not find: edges that are hidden from it, and what no other edge knows.
 
     ``questions``: edges whose question is not used. ``rows``: of relations, by relation and wording. ``names``: of
@@ -111,8 +111,8 @@ class EditGraph:
         self.subjects = FactMemory(encoder) if near else None
         self.entities = FactMemory(encoder)
         self._bare, self._respell, self._aliases = bare, respell, aliases
-        self._triples: dict[str, Triple] = {}
-        self._edges: dict[str, dict[str, dict[str, Triple]]] = {}  # by subject, relation and edit
+        self._triples: dict[str, EditTriple] = {}
+        self._edges: dict[str, dict[str, dict[str, EditTriple]]] = {}  # by subject, relation and edit
         self._questions: dict[str, dict[str, str]] = {}
         self._uses: Counter[tuple[str, str]] = Counter()  # of (relation, wording)
         self._names: Counter[str] = Counter()
@@ -149,21 +149,21 @@ class EditGraph:
         self._put_in(fresh.values())
         self._drop_unused(gone.values())
 
-    def _embed(self, triples: Collection[Triple]) -> None:
+    def _embed(self, triples: Collection[EditTriple]) -> None:
         self.relations.add((_row(*use), use[1]) for triple in triples for use in triple.uses)
         if self._aliases is not None:
             self.entities.add((name, name) for triple in triples for name in triple.entities)
         if self.subjects is not None:
             self.subjects.add((triple.subject, triple.subject) for triple in triples)
 
-    def _drop_unused(self, triples: Collection[Triple]) -> None:
+    def _drop_unused(self, triples: Collection[EditTriple]) -> None:
         """Of what these know, keep what an edge in force knows, too."""
         self.relations.remove(_row(*use) for triple in triples for use in triple.uses if use not in self._uses)
         self.entities.remove(name for triple in triples for name in triple.entities if name not in self._names)
         if self.subjects is not None:
             self.subjects.remove(triple.subject for triple in triples if triple.subject not in self._edges)
 
-    def _put_in(self, triples: Collection[Triple]) -> None:
+    def _put_in(self, triples: Collection[EditTriple]) -> None:
         for triple in triples:
             self._triples[triple.id] = triple
             edges = self._edges.setdefault(triple.subject, {})
@@ -175,7 +175,7 @@ class EditGraph:
             for name in triple.entities:
                 self._spelled.setdefault(folded(name), {})[name] = None
 
-    def _take_out(self, triples: Collection[Triple]) -> None:
+    def _take_out(self, triples: Collection[EditTriple]) -> None:
         for triple in triples:
             del self._triples[triple.id]
             edges = self._edges[triple.subject]
@@ -189,12 +189,12 @@ class EditGraph:
                 if name not in self._names:
                     self._spelled[folded(name)].pop(name, None)
 
-    def unseen(self, hidden: frozenset[str]) -> Unseen:
+    def unseen(self, hidden: frozenset[str]) -> HiddenEdges:
         """What must not be found with those edges hidden: the graph then answers as one that never had them."""
         triples = [self._triples[name] for name in hidden if name in self._triples]
         uses = Counter(use for triple in triples for use in triple.uses)
         names = Counter(name for triple in triples for name in triple.entities)
-        return Unseen(
+        return HiddenEdges(
             edges=hidden,
             questions=hidden,
             rows=frozenset(_row(*use) for use, count in uses.items() if count == self._uses[use]),
@@ -202,7 +202,7 @@ class EditGraph:
             subjects=frozenset(one.subject for one in triples if not self.relations_of(one.subject, hidden)),
         )
 
-    def find(self, subject: str, relation: str, hidden: frozenset[str]) -> Triple | None:
+    def find(self, subject: str, relation: str, hidden: frozenset[str]) -> EditTriple | None:
         """The first edge of that subject and relation that is not hidden; later ones do not overrule it."""
         edges = self._edges.get(subject, {}).get(relation, {})
         return next((triple for name, triple in edges.items() if name not in hidden), None)
@@ -211,14 +211,14 @@ class EditGraph:
         """Those that lead on from ``subject`` by an edge that is not hidden."""
         return frozenset(relation for relation in self._edges.get(subject, {}) if self.find(subject, relation, hidden))
 
-    def question(self, relation: str, subject: str, unseen: Unseen) -> str | None:
+    def question(self, relation: str, subject: str, unseen: HiddenEdges) -> str | None:
         """The relation's question about ``subject``; None where no edit has one (M4: never an error)."""
         templates = self._questions.get(relation, {}).items()
         template = next((template for name, template in templates if name not in unseen.questions), None)
         return None if template is None else template.replace(SLOT, subject)
 
     def relation(
-        self, phrase: str, threshold: float, unseen: Unseen, among: Collection[str] | None = None
+        self, phrase: str, threshold: float, unseen: HiddenEdges, among: Collection[str] | None = None
     ) -> Procedure[tuple[str | None, float]]:
         """The relation whose wording is nearest, and its score; None where that is below ``threshold``.
 
@@ -231,7 +231,7 @@ class EditGraph:
         (hit,) = hits
         return (hit.id.rpartition("\n")[0] if hit.score >= threshold else None), hit.score
 
-    def subject(self, name: str, threshold: float, unseen: Unseen) -> Procedure[str]:
+    def subject(self, name: str, threshold: float, unseen: HiddenEdges) -> Procedure[str]:
         """The subject of an edge that goes by that name, else the nearest one from ``threshold`` on, else the name."""
         linked = yield from self.link(name, unseen)
         if (linked in self._edges and linked not in unseen.subjects) or self.subjects is None:
@@ -239,7 +239,7 @@ class EditGraph:
         hits: tuple[Hit, ...] = yield Nearest(memory=self.subjects, text=name, k=1, hidden=unseen.subjects)
         return hits[0].id if hits and hits[0].score >= threshold else linked
 
-    def link(self, name: str, unseen: Unseen) -> Procedure[str]:
+    def link(self, name: str, unseen: HiddenEdges) -> Procedure[str]:
         """The entity of that name: as it is written, or the only one spelled a little differently, or by an alias of
         a near one.
 

@@ -15,7 +15,7 @@ ARROW, END = "->", "answer"
 BRACKETED = re.compile(r"\[([^\]\n]+)\]")
 
 
-class Lost(Exception):
+class WalkFailed(Exception):
     """The walk cannot go on: ``outcome`` says why, ``said`` is what the model wrote."""
 
     def __init__(self, outcome: Literal["unparsed", "hop-cap", "length"], said: str) -> None:
@@ -24,11 +24,11 @@ class Lost(Exception):
         self.said = said.strip()
 
 
-class Formless(Lost):
+class MalformedAnswer(WalkFailed):
     """An answer without its form (published): the answer of the hop before stands, if there is one."""
 
 
-def lost(written: Generated, kind: type[Lost] = Lost) -> Lost:
+def lost(written: Generated, kind: type[WalkFailed] = WalkFailed) -> WalkFailed:
     """Nothing was found in ``written``: because it was cut, or because it is not there."""
     return kind("length" if written.finish == "length" else "unparsed", written.text)
 
@@ -65,7 +65,7 @@ def relations(written: Generated, most: int) -> tuple[str, ...]:
             break
         found.append(inside)
     if len(found) > most:
-        raise Lost("hop-cap", written.text)
+        raise WalkFailed("hop-cap", written.text)
     if not found or not ended:
         raise lost(written)
     return tuple(found)
@@ -75,7 +75,7 @@ def after_first_period(written: Generated) -> str:
     """What follows the first period and space (published). Raises Formless where nothing does, Lost where it is cut."""
     _sentence, _period, rest = written.text.partition(". ")
     if not rest.strip() or written.finish == "length":
-        raise lost(written, Lost if rest.strip() else Formless)
+        raise lost(written, WalkFailed if rest.strip() else MalformedAnswer)
     return rest.strip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from ke_core.plugin import Procedure
-from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
+from ke_plugin_gwalk.graph import EditGraph, EditTriple, HiddenEdges
 
 
 @frozen(kw_only=True)
@@ -17,29 +17,33 @@ class Thresholds:
 
 
 @frozen(kw_only=True)
-class Found:
+class RetrievedEdge:
     """The subject as the graph calls it, the relation if one was retrieved, with its score, and the edge if any."""
 
     subject: str
     relation: str | None
     score: float
-    fact: Triple | None
+    fact: EditTriple | None
 
 
-def as_released(graph: EditGraph, name: str, phrase: str, unseen: Unseen, least: Thresholds) -> Procedure[Found]:
+def as_released(
+    graph: EditGraph, name: str, phrase: str, unseen: HiddenEdges, least: Thresholds
+) -> Procedure[RetrievedEdge]:
     """The entity by its name, the nearest of all the graph's relations, and the edge of the two, if there is one."""
     subject = yield from graph.link(name, unseen)
     relation, score = yield from graph.relation(phrase, least.relation, unseen)
     fact = None if relation is None else graph.find(subject, relation, unseen.edges)
-    return Found(subject=subject, relation=relation, score=score, fact=fact)
+    return RetrievedEdge(subject=subject, relation=relation, score=score, fact=fact)
 
 
-def as_printed(graph: EditGraph, name: str, phrase: str, unseen: Unseen, least: Thresholds) -> Procedure[Found]:
+def as_printed(
+    graph: EditGraph, name: str, phrase: str, unseen: HiddenEdges, least: Thresholds
+) -> Procedure[RetrievedEdge]:
     """A retrievable entity first, T(s), then a retrievable relation among its own edges, T(r)."""
     subject = yield from graph.subject(name, least.entity, unseen)
     own = graph.relations_of(subject, unseen.edges)
     if not own:
-        return Found(subject=subject, relation=None, score=0.0, fact=None)
+        return RetrievedEdge(subject=subject, relation=None, score=0.0, fact=None)
     relation, score = yield from graph.relation(phrase, least.relation, unseen, own)
     fact = None if relation is None else graph.find(subject, relation, unseen.edges)
-    return Found(subject=subject, relation=relation, score=score, fact=fact)
+    return RetrievedEdge(subject=subject, relation=relation, score=score, fact=fact)

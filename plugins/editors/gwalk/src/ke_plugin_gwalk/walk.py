@@ -23,9 +23,9 @@ from attrs import evolve, frozen
 from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
 from ke_memory.plugin import sentence
 from ke_plugin_gwalk import reading
-from ke_plugin_gwalk.graph import EditGraph, Triple, Unseen
-from ke_plugin_gwalk.reading import Formless, Lost, lost
-from ke_plugin_gwalk.retrieval import Found, Thresholds, as_printed, as_released
+from ke_plugin_gwalk.graph import EditGraph, EditTriple, HiddenEdges
+from ke_plugin_gwalk.reading import MalformedAnswer, WalkFailed, lost
+from ke_plugin_gwalk.retrieval import RetrievedEdge, Thresholds, as_printed, as_released
 
 WORDINGS = 3  # of a question, tried in turn for the entity it starts from
 LINE = ("\n",)
@@ -33,7 +33,7 @@ WORDS_ONLY = "gwalk answers in words and gives no log-probabilities"
 
 
 @frozen(kw_only=True)
-class Profile:
+class GwalkProfile:
     """Where the released code and a sound walk differ.
 
     ``cool`` and ``warm``: the temperature of everything but answers, and of answers. ``tokens``: for an
@@ -56,7 +56,7 @@ class Profile:
     answer: Callable[[Generated], str]
 
 
-GREEDY = Profile(
+GREEDY = GwalkProfile(
     cool=0.0,
     warm=0.0,
     tokens=(32, 64, 48, 64),
@@ -71,7 +71,7 @@ GREEDY = Profile(
 PROFILES = {
     "greedy": GREEDY,
     "paper": evolve(GREEDY, always=True, near=True),
-    "published": Profile(
+    "published": GwalkProfile(
         cool=0.2,
         warm=1.0,
         tokens=(20, 50, 20, 50),
@@ -87,7 +87,7 @@ PROFILES = {
 
 
 @frozen(kw_only=True)
-class Prompts:
+class GwalkPrompts:
     """Worked examples for each thing the model is asked, without space at the end."""
 
     subject: str
@@ -97,7 +97,7 @@ class Prompts:
 
 
 @frozen(kw_only=True)
-class Hop:
+class WalkStep:
     """One step of the walk: what it adds to the transcript, where it leads, what is on record of it."""
 
     text: str
@@ -110,8 +110,8 @@ class Walk:
     """Walks questions through one graph. At most 3 + 1 + 2 ``max_hops`` calls a question."""
 
     graph: EditGraph
-    prompts: Prompts
-    profile: Profile
+    prompts: GwalkPrompts
+    profile: GwalkProfile
     least: Thresholds
     max_hops: int
 
@@ -130,7 +130,7 @@ class Walk:
                 said = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
                 try:
                     hop = yield from self._hop(said, entity, phrase, unseen)
-                except Formless as end:
+                except MalformedAnswer as end:
                     if not raw:
                         raise
                     steps.append(Step(kind=end.outcome, text=end.said))
@@ -138,7 +138,7 @@ class Walk:
                 raw, entity = raw + hop.text, hop.object
                 steps.append(hop.step)
             entity = yield from self.graph.link(entity, unseen)
-        except Lost as end:
+        except WalkFailed as end:
             return unfinished(steps, end, raw)
         steps.append(Step(kind="final", text=entity))
         return Answer(text=entity, raw=raw, steps=tuple(steps))
@@ -172,16 +172,16 @@ class Walk:
     def _path(self, text: str, entity: str) -> str:
         return f"{self.prompts.relations}\n\nQuestion: {text}\nPath: {entity}{reading.ARROW}"
 
-    def unseen(self, hidden: frozenset[str]) -> Unseen:
+    def unseen(self, hidden: frozenset[str]) -> HiddenEdges:
         """What a question from which those edits are hidden does not get to see of the graph."""
-        return Unseen(edges=hidden) if self.profile.released else self.graph.unseen(hidden)
+        return HiddenEdges(edges=hidden) if self.profile.released else self.graph.unseen(hidden)
 
-    def retrieve(self, entity: str, phrase: str, unseen: Unseen) -> Procedure[Found]:
+    def retrieve(self, entity: str, phrase: str, unseen: HiddenEdges) -> Procedure[RetrievedEdge]:
         """What the graph has of <entity, phrase, ?> (line 4)."""
         way = as_printed if self.profile.near else as_released
         return way(self.graph, entity, phrase, unseen, self.least)
 
-    def _hop(self, said: str, entity: str, phrase: str, unseen: Unseen) -> Procedure[Hop]:
+    def _hop(self, said: str, entity: str, phrase: str, unseen: HiddenEdges) -> Procedure[WalkStep]:
         """From ``entity`` along one relation (lines 4 to 9)."""
         found = yield from self.retrieve(entity, phrase, unseen)
         asked = None if found.relation is None else self.graph.question(found.relation, found.subject, unseen)
@@ -197,13 +197,13 @@ class Walk:
                 own = self.profile.answer(written)
             text += f"\nGenerated answer: {written.text.strip()}"
         object_ = own if fact is None else fact.object
-        return Hop(
+        return WalkStep(
             text=text + _verdict(fact, own),
             object=object_,
             step=step(asked, found, object_),
         )
 
-    def _in_words(self, found: Found, phrase: str) -> Procedure[str]:
+    def _in_words(self, found: RetrievedEdge, phrase: str) -> Procedure[str]:
         """The sub-question, written by the model: no relation of the graph is near enough to lend its own."""
         prompt = f"{self.prompts.question}\n\nSubject: {found.subject}\nRelation: {phrase}\nQuestion:"
         written = yield from self._write(prompt, self.profile.tokens[2])
@@ -218,7 +218,7 @@ class Walk:
         return written
 
 
-def step(asked: str, found: Found, answer: str) -> Step:
+def step(asked: str, found: RetrievedEdge, answer: str) -> Step:
     """A hop for the record: retrieved is the edge that was used, with the score of its relation."""
     return Step(
         kind="subquestion",
@@ -229,13 +229,13 @@ def step(asked: str, found: Found, answer: str) -> Step:
     )
 
 
-def unfinished(steps: Sequence[Step], end: Lost, raw: str) -> Answer:
+def unfinished(steps: Sequence[Step], end: WalkFailed, raw: str) -> Answer:
     """What is on record of a walk that could not go on."""
     last = Step(kind=end.outcome, text=end.said)
     return Answer(text="", raw=raw or end.said, steps=(*steps, last), outcome=end.outcome)
 
 
-def _verdict(fact: Triple | None, own: str) -> str:
+def _verdict(fact: EditTriple | None, own: str) -> str:
     """What the transcript says of the graph's fact: it decides where there is one."""
     if fact is None:
         return f"\nKnown fact: none\nSo the answer here is: {own}"

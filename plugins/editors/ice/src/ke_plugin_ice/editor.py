@@ -29,13 +29,13 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory.plugin import InContext, MemoryEditor, Shown, before_prompt
+from ke_memory.plugin import InContextModel, MemoryEditor, QuestionContext, before_prompt
 from ke_plugin_ice import IceConfig
 
 COPULAS = ("is", "are", "was", "were")
 
 
-class Supposing(InContext):
+class IceModel(InContextModel):
     """A model that is told what to suppose before each question."""
 
     def __init__(self, config: IceConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -45,7 +45,7 @@ class Supposing(InContext):
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask with the facts before the prompt; without facts, with the prompt alone."""
-        shown: Shown = yield from self.shown(ask)
+        shown: QuestionContext = yield from self.shown(ask)
         prefix = f"{self.opening} {shown.sentences}\n" if shown.facts else ""
         reply: Reply = yield from put(before_prompt(ask, prefix))
         return shown.on_record(reply)
@@ -109,4 +109,4 @@ class Ice(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
-        return Supposing(self.config, session, edits)
+        return IceModel(self.config, session, edits)

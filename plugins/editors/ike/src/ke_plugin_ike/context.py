@@ -21,18 +21,18 @@ from random import Random
 from attrs import frozen
 
 from ke_core.plugin import Hit, Nearest, Procedure
-from ke_plugin_ike.corpus import Corpus, Demonstration, Kind
-from ke_plugin_ike.layout import Layout
+from ke_plugin_ike.corpus import Demonstration, DemonstrationCorpus, Kind
+from ke_plugin_ike.layout import DemonstrationFormat
 
 RATIO: tuple[Kind, ...] = ("retain", "update", "retain", "copy", "retain", "update", "retain", "update")
 """Copy, update and retain as 1:3:4; mixed, so that the ratio roughly holds for any number of them."""
 
 Facts = Sequence[str]
-Select = Callable[[Corpus, frozenset[str], Facts, int, Random], Procedure[list[Demonstration]]]
+Select = Callable[[DemonstrationCorpus, frozenset[str], Facts, int, Random], Procedure[list[Demonstration]]]
 
 
 def by_ratio(
-    corpus: Corpus, barred: frozenset[str], facts: Facts, k: int, chance: Random
+    corpus: DemonstrationCorpus, barred: frozenset[str], facts: Facts, k: int, chance: Random
 ) -> Procedure[list[Demonstration]]:
     """The paper's: one demonstration of each of the ``k`` nearest records, kinds shuffled; the nearest last."""
     enough = k * corpus.widest  # so many sentences are of k records at least
@@ -45,7 +45,7 @@ def by_ratio(
 
 
 def by_distance(
-    corpus: Corpus, barred: frozenset[str], facts: Facts, k: int, chance: Random
+    corpus: DemonstrationCorpus, barred: frozenset[str], facts: Facts, k: int, chance: Random
 ) -> Procedure[list[Demonstration]]:
     """EasyEdit's: the ``k`` nearest demonstrations of whatever kind; nearest first."""
     del chance  # nothing is left to it
@@ -54,7 +54,7 @@ def by_distance(
 
 
 @frozen(kw_only=True)
-class Profile:
+class IkeProfile:
     """Where the published variants differ: how many are shown, which, and whether a copy of the edit follows."""
 
     k: int
@@ -63,18 +63,18 @@ class Profile:
 
 
 PROFILES = {
-    "paper": Profile(k=32, select=by_ratio, copies_edit=True),
-    "easyedit": Profile(k=16, select=by_distance, copies_edit=False),
+    "paper": IkeProfile(k=32, select=by_ratio, copies_edit=True),
+    "easyedit": IkeProfile(k=16, select=by_distance, copies_edit=False),
 }
 
 
 @frozen(kw_only=True)
-class Context:
+class IkeContext:
     """Makes the context of any edits. ``k`` demonstrations are shown, fewer where there are fewer."""
 
-    corpus: Corpus
-    layout: Layout
-    profile: Profile
+    corpus: DemonstrationCorpus
+    layout: DemonstrationFormat
+    profile: IkeProfile
     k: int
     seed: int
 

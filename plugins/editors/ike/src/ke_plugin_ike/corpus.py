@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from ke_core.plugin import Artifacts, Encoder, is_intact
 from ke_memory.plugin import FactMemory
-from ke_plugin_ike.records import Record
+from ke_plugin_ike.records import IkeRecord
 
 Kind = Literal["copy", "update", "retain"]
 KINDS: tuple[Kind, ...] = ("copy", "update", "retain")
@@ -33,13 +33,13 @@ class Demonstration:
 
 
 @define(kw_only=True, eq=False)
-class Corpus:
+class DemonstrationCorpus:
     """Every demonstration by id, and a memory that finds the nearest ones (fact and prompt together, as published).
 
     Nothing of it rests on an edit: all groups of edits that stand side by side share one, so it is only read.
     """
 
-    records: Sequence[Record]
+    records: Sequence[IkeRecord]
     encoder: Encoder
     artifacts: Artifacts
     demonstrations: dict[str, Demonstration] = field(init=False)
@@ -109,7 +109,7 @@ class Corpus:
         return memory
 
 
-def demonstrations(number: int, record: Record) -> Iterator[Demonstration]:
+def demonstrations(number: int, record: IkeRecord) -> Iterator[Demonstration]:
     """Every demonstration that a record makes."""
 
     def one(kind: Kind, prompt: str, answer: str) -> Demonstration:

@@ -25,31 +25,33 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory.plugin import Given, Hop, InContext, MemoryEditor, Way, given_hops
+from ke_memory.plugin import InContextModel, MemoryEditor, SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_plugin_ike import IkeConfig
-from ke_plugin_ike.bars import Bars
-from ke_plugin_ike.context import PROFILES, Context
-from ke_plugin_ike.corpus import Corpus
+from ke_plugin_ike.context import PROFILES, IkeContext
+from ke_plugin_ike.corpus import DemonstrationCorpus
 from ke_plugin_ike.layout import FILE, read_layout
 from ke_plugin_ike.records import read_records, stamp_of
+from ke_plugin_ike.subject_filter import SubjectFilter
 
 
-class Shown(InContext):
+class IkeModel(InContextModel):
     """A model that is shown demonstrations and the facts of a question before it."""
 
-    def __init__(self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit], *, corpus: Corpus) -> None:
+    def __init__(
+        self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit], *, corpus: DemonstrationCorpus
+    ) -> None:
         profile = PROFILES[config.profile]
-        self.context = Context(
+        self.context = IkeContext(
             corpus=corpus,
             layout=read_layout(prompt_text("ke_plugin_ike", FILE, config.prompts, option="ike.prompts")),
             profile=profile,
             k=profile.k if config.k is None else config.k,
             seed=session.seed,
         )
-        self.bars = Bars(corpus)
+        self.bars = SubjectFilter(corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
-        self.given = Given(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
+        self.given = SubQuestionWalk(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
@@ -70,20 +72,20 @@ class Shown(InContext):
         The given answer is shown as what was right under no fact; where no fact is shown, it stands.
         """
 
-        def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+        def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
             del said  # nothing is carried from hop to hop
             shown = yield from self.shown(evolve(ask, texts=(given.question,)))
             (found,) = shown.steps or (Step(kind="", text=given.question),)
             found = evolve(found, kind="subquestion")
             if not shown.facts:
-                return Hop(steps=(evolve(found, answer=given.answer),))
+                return SubQuestionResult(steps=(evolve(found, answer=given.answer),))
             text = yield from self.context.before(
                 shown.facts, self.bars.without(ask.hidden), given.question, given.answer
             )
             reply = yield from put(asked(ask, text))
             assert isinstance(reply, Answer), "a question is answered in words"
             text = f"\n{given.question} {reply.raw.strip()}"
-            return Hop(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
+            return SubQuestionResult(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
 
         return hop
 
@@ -116,7 +118,7 @@ class Ike(MemoryEditor):
     """Ike(config).edit(session, edits) is a model that is told those edits in its prompt."""
 
     config: IkeConfig
-    _known: dict[tuple[object, ...], Corpus] = field(factory=dict, init=False, repr=False, eq=False)
+    _known: dict[tuple[object, ...], DemonstrationCorpus] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
     def encoder(self) -> str:
@@ -125,14 +127,14 @@ class Ike(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model behind its context. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
-        return Shown(self.config, session, edits, corpus=self._corpus(session))
+        return IkeModel(self.config, session, edits, corpus=self._corpus(session))
 
-    def _corpus(self, session: Session[Any]) -> Corpus:
+    def _corpus(self, session: Session[Any]) -> DemonstrationCorpus:
         """Of these demonstrations with this encoder; once, not with each group of edits."""
         source, encoder = self.config.demonstrations, session.encoder(self.config.encoder)
         key = (encoder.id, *stamp_of(source))
         if key not in self._known:
             records = read_records(source)
             self._known.clear()  # what was read before is not kept beside it
-            self._known[key] = Corpus(records=records, encoder=encoder, artifacts=session.artifacts)
+            self._known[key] = DemonstrationCorpus(records=records, encoder=encoder, artifacts=session.artifacts)
         return self._known[key]

@@ -13,7 +13,7 @@ FILE = "demonstration.txt"
 
 
 @frozen(kw_only=True)
-class Layout:
+class DemonstrationFormat:
     """``fact`` is a line with ``{fact}``; ``text`` is what stands before the prompt in the second line."""
 
     fact: str
@@ -25,7 +25,7 @@ class Layout:
         return "\n".join([*told, f"{self.text}{prompt} {answer}".rstrip()])
 
 
-def read_layout(written: str) -> Layout:
+def read_layout(written: str) -> DemonstrationFormat:
     """The layout in a ``demonstration.txt``. Raises BadConfig where it is not two such lines."""
     lines = written.splitlines()
     if len(lines) != 2 or lines[0].count(FACT) != 1 or not lines[1].endswith(ANSWERED):
@@ -33,4 +33,4 @@ def read_layout(written: str) -> Layout:
             f"ike.prompts: {FILE} is not a demonstration",
             hint=f"two lines: one with {FACT}, one that ends with {ANSWERED}",
         )
-    return Layout(fact=lines[0], text=lines[1].removesuffix(ANSWERED))
+    return DemonstrationFormat(fact=lines[0], text=lines[1].removesuffix(ANSWERED))

@@ -26,7 +26,7 @@ HINT = "see the README of ke-plugin-ike for the format"
 
 
 @frozen(kw_only=True)
-class Record:
+class IkeRecord:
     """An edit to demonstrate: ``prompt`` stops where the object begins. Neighbours are pairs of prompt and object."""
 
     subject: str
@@ -41,7 +41,7 @@ class Record:
         return f"{self.prompt} {self.object}"
 
 
-def read_records(source: str) -> tuple[Record, ...]:
+def read_records(source: str) -> tuple[IkeRecord, ...]:
     """Every record of a file, or of this package's own. Raises BadData, which names file, line and field."""
     found = tuple(
         _record(line, f"{source}, line {number}") for number, line in enumerate(_lines(source), 1) if line.strip()
@@ -72,9 +72,9 @@ def _lines(source: str) -> list[str]:
         ) from error
 
 
-def _record(line: str, where: str) -> Record:
+def _record(line: str, where: str) -> IkeRecord:
     raw = parse_json(line, where, hint=HINT)
-    return Record(
+    return IkeRecord(
         subject=_text(raw, "subject", where),
         prompt=_text(raw, "prompt", where),
         object=_text(raw, "object", where),

@@ -33,7 +33,7 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory.plugin import Choice, InContext, MemoryEditor, Shown, before_prompt
+from ke_memory.plugin import Choice, InContextModel, MemoryEditor, QuestionContext, before_prompt
 from ke_plugin_input_aug import COUNTERFACTUALS, InputAugConfig
 
 NO_FACTS = "none"
@@ -43,7 +43,7 @@ FACTS: Mapping[str, Choice] = {
 
 
 @frozen(kw_only=True)
-class Mode:
+class AnswerMode:
     """How an answer is asked for: what the model starts with, how far it may write, where its answer stands."""
 
     begins: str
@@ -52,8 +52,8 @@ class Mode:
 
 
 MODES = {
-    "direct": Mode(begins="Answer:", decoding=Decoding(max_tokens=24, stop=("\n",)), parse=Parse()),
-    "cot": Mode(
+    "direct": AnswerMode(begins="Answer:", decoding=Decoding(max_tokens=24, stop=("\n",)), parse=Parse()),
+    "cot": AnswerMode(
         begins="Thoughts:",
         decoding=Decoding(max_tokens=200, stop=("\n\n", "\nFacts:", "\nQuestion:")),
         parse=Parse(after="Answer:", until="\n"),
@@ -61,7 +61,7 @@ MODES = {
 }
 
 
-class Augmented(InContext):
+class InputAugModel(InContextModel):
     """A model that is given facts with each question."""
 
     def __init__(self, config: InputAugConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
@@ -76,18 +76,18 @@ class Augmented(InContext):
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask with the facts before the question."""
-        shown: Shown = yield from self.shown(ask)
+        shown: QuestionContext = yield from self.shown(ask)
         facts = f"Facts: {shown.sentences or NO_FACTS}\n"
         asked = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
         reply: Reply = yield from put(asked)
         return shown.on_record(reply)
 
-    def shown(self, ask: Ask) -> Procedure[Shown]:
+    def shown(self, ask: Ask) -> Procedure[QuestionContext]:
         """ReCoE's sentences in the place of the case's edits, where any of these is in force."""
-        shown: Shown = yield from super().shown(ask)
+        shown: QuestionContext = yield from super().shown(ask)
         if self.sentences is None or not shown.facts:
             return shown
-        return Shown(facts=tuple(self.sentences[ask.case]))
+        return QuestionContext(facts=tuple(self.sentences[ask.case]))
 
     def _question(self, ask: Question, facts: str) -> Ask:
         text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
@@ -121,4 +121,4 @@ class InputAug(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
-        return Augmented(self.config, session, edits)
+        return InputAugModel(self.config, session, edits)

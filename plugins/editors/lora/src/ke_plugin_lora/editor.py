@@ -14,7 +14,7 @@ from ke_plugin_lora.examples import Example, objects
 from ke_plugin_lora.training import measured, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
 from ke_weights import as_details
-from ke_weights.plugin import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unmakeable
+from ke_weights.plugin import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
 
 
 class Lora:
@@ -31,7 +31,7 @@ class Lora:
         must_be_whole(session.model.module)
         if not edits:
             place(session, self.config)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:

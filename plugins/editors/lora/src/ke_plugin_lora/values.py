@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import field, frozen, validators
 
 from ke_core.plugin import ModelFacts, Setting
-from ke_weights import Published, derived, positive, settle
+from ke_weights import Published, derived, positive, resolve_hyperparameters
 
 
 @frozen(kw_only=True)
@@ -53,7 +53,7 @@ def settings(config: AdapterConfig, facts: ModelFacts) -> dict[str, Setting]:
         "targets": _targets(facts.shape.family),
         "steps": Setting(steps[0], f"as published for {steps[1]}, which has the same kind of norm"),
     }
-    return settle(config, PUBLISHED.get(facts.shape.key), otherwise)
+    return resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), otherwise)
 
 
 def _targets(family: str) -> Setting:

@@ -19,20 +19,20 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.given import way
-from ke_plugin_mello.loop import Loop
+from ke_plugin_mello.loop import MelloLoop
 from ke_plugin_mello.profiles import PROFILES
 
 
-class Recalling(MemoryEdited):
+class MelloModel(MemoryEditedModel):
     """A model with a memory of edits beside it."""
 
     def __init__(self, config: MelloConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits, encoder=config.encoder)
         profile = PROFILES[config.profile]
-        self.loop = Loop(
+        self.loop = MelloLoop(
             memory=self.memory,
             examples=prompt_text(
                 "ke_plugin_mello",
@@ -64,8 +64,8 @@ class Recalling(MemoryEdited):
         return {**super().details, **asked, "examples_sha256": shown}
 
 
-def _given(loop: Loop, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
+def _given(loop: MelloLoop, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
 
 
 @frozen(kw_only=True)
@@ -81,4 +81,4 @@ class Mello(MemoryEditor):
 
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where the prompts or the sub-questions are not there."""
-        return Recalling(self.config, session, edits)
+        return MelloModel(self.config, session, edits)

@@ -15,16 +15,16 @@ What is left to the method is what is MeLLo's own: to retrieve, and to weigh.
 from __future__ import annotations
 
 from ke_core.plugin import Generated, Hit, Procedure, Question, SubQuestion
-from ke_memory.plugin import Hop, Way, looked_up, sentence
-from ke_plugin_mello.loop import Loop
+from ke_memory.plugin import SubQuestionResult, Way, looked_up, sentence
+from ke_plugin_mello.loop import MelloLoop
 from ke_plugin_mello.turns import SUBQUESTION, TENTATIVE, weighed
 
 
-def way(loop: Loop, ask: Question) -> Way:
+def way(loop: MelloLoop, ask: Question) -> Way:
     """How the hops of ``ask`` are taken."""
     start = loop.start(ask)
 
-    def hop(given: SubQuestion, said: str) -> Procedure[Hop]:
+    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
         """Look the sub-question up, and have the model weigh what was found."""
         hits: tuple[Hit, ...] = yield loop.look_up(given.question, ask)
         found = looked_up(given.question, hits)
@@ -32,6 +32,6 @@ def way(loop: Loop, ask: Question) -> Way:
         text += f"{loop.fact(hits).rstrip()}\n"
         written: Generated = yield loop.ask_model(f"{start}{said}{text}", stop=("\n",))
         text += written.text
-        return Hop.read(found, written, weighed([written.text]), text)
+        return SubQuestionResult.read(found, written, weighed([written.text]), text)
 
     return hop

@@ -33,17 +33,17 @@ from ke_core.plugin import (
     Reply,
 )
 from ke_memory.plugin import FactMemory, Transcript, sentence
-from ke_plugin_mello.profiles import Profile
+from ke_plugin_mello.profiles import MelloProfile
 from ke_plugin_mello.turns import FACT
 
 
 @frozen(kw_only=True)
-class Loop:
+class MelloLoop:
     """The loop over one memory. ``examples``: the worked examples, without space at the end."""
 
     memory: FactMemory
     examples: str
-    profile: Profile
+    profile: MelloProfile
     calls: int
     max_tokens: int
 

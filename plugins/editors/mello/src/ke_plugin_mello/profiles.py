@@ -12,7 +12,7 @@ from ke_plugin_mello.turns import FACT, QUESTION, first_step, last_lines, last_l
 
 
 @frozen(kw_only=True)
-class Profile:
+class MelloProfile:
     """One way to run the loop.
 
     ``calls``: call i asks sub-question i and one more gives the final answer, so that 4 calls cannot finish 4
@@ -33,11 +33,11 @@ class Profile:
     nothing: str = "there is none"
 
 
-PROFILES: Mapping[str, Profile] = {
+PROFILES: Mapping[str, MelloProfile] = {
     # The notebook released with the paper; its label is misspelt.
-    "paper": Profile(calls=4, question="Qustion:", read=last_lines),
+    "paper": MelloProfile(calls=4, question="Qustion:", read=last_lines),
     # The port of MQuAKE-Remastered samples, and carries on with turns that the limit cut.
-    "remastered": Profile(
+    "remastered": MelloProfile(
         calls=4,
         max_tokens=50,
         temperature=1.0,
@@ -47,5 +47,5 @@ PROFILES: Mapping[str, Profile] = {
         nothing="There is no fact",
     ),
     # Ours: a call for the final answer, a stop at the next example, a turn ends with its first step.
-    "fixed": Profile(calls=5, stop=(FACT, f"\n{QUESTION}"), read=first_step),
+    "fixed": MelloProfile(calls=5, stop=(FACT, f"\n{QUESTION}"), read=first_step),
 }

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from ke_core.plugin import ModelFacts, Setting
 from ke_plugin_memit import MemitConfig
-from ke_weights import SPREAD, Published, settle, spread_settings
+from ke_weights import PUBLISHED_MULTI_LAYER, Published, multi_layer_settings, resolve_hyperparameters
 
 USUAL = 15000.0
 WEIGHT: Mapping[str, float] = {"gpt2": 20000.0, "gpt_neox": 20000.0}
@@ -26,9 +26,9 @@ WEIGHT: Mapping[str, float] = {"gpt2": 20000.0, "gpt_neox": 20000.0}
 
 def derive(config: MemitConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Every hyperparameter that depends on the model, with the reason for its value."""
-    known, inner = SPREAD.get(facts.shape.key), facts.shape.inner
+    known, inner = PUBLISHED_MULTI_LAYER.get(facts.shape.key), facts.shape.inner
     weight = {"mom2_weight": WEIGHT.get(facts.shape.family, USUAL)}
     own = Setting(float(inner), f"length of a key, {inner}: a typical key is moved half way in each layer")
-    return spread_settings(config, facts) | settle(
+    return multi_layer_settings(config, facts) | resolve_hyperparameters(
         config, known and Published(known.source, weight), {"mom2_weight": own}
     )

@@ -13,23 +13,30 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_memit import MemitConfig, settings
-from ke_weights.plugin import Grounds, LocateEditor, LowRank, Work, ridge_update, spread
+from ke_weights.plugin import (
+    EditInProgress,
+    LocateContextCache,
+    LocateEditor,
+    LowRank,
+    ridge_update,
+    spread_over_layers,
+)
 
 
 class Memit(LocateEditor):
     """Writes a batch of edits into the weights of several layers at once."""
 
     def __init__(self, config: MemitConfig) -> None:
-        super().__init__(Grounds.spread(config, settings))
+        super().__init__(LocateContextCache.multi_layer(config, settings))
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """Algorithm 1."""
-        ground = work.ground
-        layers, weight = ground["layers"], ground["mom2_weight"]
-        wanted = work.wanted(layers[-1], "block")
+        context = work.context
+        layers, weight = context["layers"], context["mom2_weight"]
+        targets = work.edit_targets(layers[-1], "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return ridge_update(ground.moments[layer], keys, residual, weight)
+            return ridge_update(context.covariances[layer], keys, residual, weight)
 
-        norms, left = spread(work.weights, ground.modules, wanted, layers, solve)
-        return ground.details(norms, wanted.report(left))
+        norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
+        return context.details(norms, targets.report(left))

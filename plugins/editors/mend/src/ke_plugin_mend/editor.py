@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session
 from ke_plugin_mend import MendConfig, Reduction
-from ke_plugin_mend.factors import Factors, factors, scored
+from ke_plugin_mend.factors import GradientFactors, factors, scored
 from ke_plugin_mend.network import Hypernetwork, load_network, new_network
 from ke_weights import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_weights.plugin import (
@@ -26,7 +26,7 @@ from ke_weights.plugin import (
     frozen_module,
     target_ids,
     uninterruptible_context,
-    unmakeable,
+    unsupported_edits,
 )
 
 CHUNK = 16
@@ -39,7 +39,7 @@ def _place(session: Session[OpenModel]) -> dict[str, str]:
 
 
 @frozen(kw_only=True, eq=False)
-class Trained:
+class TrainedHypernetwork:
     """A network that fits the model at hand, and where it comes from."""
 
     network: Hypernetwork
@@ -51,7 +51,7 @@ class Mend:
 
     def __init__(self, config: MendConfig) -> None:
         self.config = config
-        self._open: dict[int, Trained] = {}
+        self._open: dict[int, TrainedHypernetwork] = {}
         """By the id of a model that this editor has edited and not yet given back: its digest says so no more."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
@@ -61,7 +61,7 @@ class Mend:
         """
         if not edits and id(session.model) not in self._open:
             self._trained(session)
-        return unmakeable(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
         """The network as it is trained now."""
@@ -85,7 +85,7 @@ class Mend:
                 yield PassthroughModel(session, made)
 
     @uninterruptible_context
-    def _remembered(self, model: OpenModel, trained: Trained) -> Iterator[None]:
+    def _remembered(self, model: OpenModel, trained: TrainedHypernetwork) -> Iterator[None]:
         """Use ``trained`` for further edits of ``model`` while the block runs."""
         self._open[id(model)] = trained
         try:
@@ -93,7 +93,9 @@ class Mend:
         finally:
             del self._open[id(model)]
 
-    def _write(self, model: OpenModel, trained: Trained, rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
+    def _write(
+        self, model: OpenModel, trained: TrainedHypernetwork, rewrites: Sequence[Rewrite], weights: Patch
+    ) -> dict[str, Any]:
         """Find the updates and add them; what is to be recorded of them."""
         losses, updates = pseudo_gradients(model, trained.network, rewrites, self.config.reduction)
         return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
@@ -102,7 +104,7 @@ class Mend:
         given = self.config.checkpoint
         return Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", _place(session))
 
-    def _trained(self, session: Session[OpenModel]) -> Trained:
+    def _trained(self, session: Session[OpenModel]) -> TrainedHypernetwork:
         """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
         place, given, folder = _place(session), self.config.checkpoint, self._folder(session)
         found = read_checkpoint(folder)
@@ -120,7 +122,7 @@ class Mend:
             )
         network = new_network(session.model.module, found.about["recipe"])
         load_network(network, found.tensors)
-        return Trained(network=network.requires_grad_(requires_grad=False), checkpoint=found)
+        return TrainedHypernetwork(network=network.requires_grad_(requires_grad=False), checkpoint=found)
 
 
 def pseudo_gradients(
@@ -131,7 +133,7 @@ def pseudo_gradients(
     The loss of an edit is the mean over its target's tokens, and the gradient is that of the sum over edits. With
     ``token-mean`` each edit is weighted by its share of all target tokens, which makes the sum their mean.
     """
-    seen: list[dict[str, Factors]] = []
+    seen: list[dict[str, GradientFactors]] = []
     losses: list[Tensor] = []
     rows = [
         (encode(model.tokenizer, made.prompt)[0], target_ids(model.tokenizer, made.prompt, made.target))
@@ -170,7 +172,7 @@ def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dic
 
 
 def details(
-    trained: Trained, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float | None]
+    trained: TrainedHypernetwork, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float | None]
 ) -> dict[str, Any]:
     """JSON values, for the record."""
     checkpoint = trained.checkpoint

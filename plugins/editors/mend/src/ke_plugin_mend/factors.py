@@ -20,7 +20,7 @@ LOSS_SCALE = {torch.float16: 2.0**10}
 
 
 @frozen(eq=False)
-class Factors:
+class GradientFactors:
     """Of one matrix: ``x`` [M, in] and ``g`` [M, out] of the M tokens where neither is zero, ``row`` [M] of the batch.
 
     Float32 or better.
@@ -30,13 +30,13 @@ class Factors:
     g: Tensor
     row: Tensor
 
-    def scaled(self, weights: Tensor) -> Factors:
+    def scaled(self, weights: Tensor) -> GradientFactors:
         """The factors of the sum of the rows' losses, each times its weight; ``weights`` [rows or more]."""
-        return Factors(self.x, self.g * weights[self.row, None].to(self.g), self.row)
+        return GradientFactors(self.x, self.g * weights[self.row, None].to(self.g), self.row)
 
 
 @frozen(eq=False)
-class Scored:
+class ScoredTokens:
     """Token ids and mask [rows, T], padded on the right, and which positions are scored against which token.
 
     ``row``, ``column``, ``token``, ``weight``: [S]; a row's weights sum to one, so that its loss is the mean over
@@ -57,7 +57,7 @@ class Scored:
         return torch.zeros(len(self.ids), dtype=losses.dtype, device=losses.device).index_add(0, self.row, losses)
 
 
-def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device) -> Scored:
+def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device) -> ScoredTokens:
     """Teacher forcing for (prompt ids, target ids): all but the target's last token are read, all are scored."""
     ids, mask = padded([[*prompt, *target[:-1]] for prompt, target in rows], device)
     where = [
@@ -67,7 +67,7 @@ def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.de
     ]
     row, column, token, weight = zip(*where, strict=True)
     whole = {"dtype": torch.long, "device": device}
-    return Scored(
+    return ScoredTokens(
         ids,
         mask,
         torch.tensor(row, **whole),  # type: ignore[arg-type]  # torch's own keywords
@@ -84,8 +84,8 @@ def targets(modules: ModuleMap, blocks: int) -> tuple[str, ...]:
 
 
 def factors(
-    module: nn.Module, names: Sequence[str], batch: Scored, beside: tuple[Tensor, Tensor] | None = None
-) -> tuple[dict[str, Factors], Tensor, Tensor]:
+    module: nn.Module, names: Sequence[str], batch: ScoredTokens, beside: tuple[Tensor, Tensor] | None = None
+) -> tuple[dict[str, GradientFactors], Tensor, Tensor]:
     """The factors of the sum of the rows' losses, each row's loss [rows], and all logits, both detached.
 
     ``beside``: ids and mask of rows that are run in the same pass and not scored; their logits come last.
@@ -113,7 +113,7 @@ def factors(
         g = gradient.flatten(0, -2).to(precise) / scale
         keep = real.to(x.device) & (x != 0).any(dim=-1) & (g != 0).any(dim=-1)
         # Where the model lies on several devices, factors and network meet where its ids go.
-        found[name] = Factors(x[keep].to(ids.device), g[keep].to(ids.device), row[keep.to(ids.device)])
+        found[name] = GradientFactors(x[keep].to(ids.device), g[keep].to(ids.device), row[keep.to(ids.device)])
     return found, losses.detach(), logits.detach()
 
 

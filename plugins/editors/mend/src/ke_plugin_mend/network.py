@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
-from ke_plugin_mend.factors import Factors
+from ke_plugin_mend.factors import GradientFactors
 from ke_weights.plugin import default_dtype, double, home, quantised, whole_instead
 
 LAYERS = 2
@@ -28,7 +28,7 @@ EPSILON = 1e-7  # beside the standard deviation, as published
 Shape = tuple[int, int]
 
 
-class Normaliser(nn.Module):
+class Normalizer(nn.Module):
     """Elementwise mean and standard deviation of every vector seen in training (Welford), in float64."""
 
     count: Tensor
@@ -94,7 +94,7 @@ class Network(nn.Module):
     def __init__(self, shape: Shape, rank: int, matrices: int, draw: torch.Generator) -> None:
         super().__init__()
         self.inputs = shape[0]
-        self.norm_x, self.norm_g = Normaliser(shape[0]), Normaliser(shape[1])
+        self.norm_x, self.norm_g = Normalizer(shape[0]), Normalizer(shape[1])
         self.layers = nn.ModuleList(LowRankResidual(sum(shape), rank, matrices, draw) for _ in range(LAYERS))
 
     def forward(self, x: Tensor, g: Tensor, matrix: int) -> tuple[Tensor, Tensor]:
@@ -121,14 +121,14 @@ class Hypernetwork(nn.Module):
         self.steps = nn.Parameter(torch.full((len(shapes),), step))
         self._number = {name: number for names in alike.values() for number, name in enumerate(names)}
 
-    def observe(self, seen: Mapping[str, Factors]) -> None:
+    def observe(self, seen: Mapping[str, GradientFactors]) -> None:
         """Let the normalisers take in the factors of a training batch."""
         for name, found in seen.items():
             network = self.network(name)
             network.norm_x.update(found.x)
             network.norm_g.update(found.g)
 
-    def transform(self, name: str, found: Factors) -> tuple[Tensor, Tensor]:
+    def transform(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
         """x~ [M, in] and lr_i g~ [M, out] of one matrix: their outer products sum to its update."""
         x, g = self.network(name)(found.x, found.g, self._number[name])
         return x, self.steps[list(self.shapes).index(name)] * g

@@ -17,26 +17,26 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_plugin_mend.factors import Factors, Scored, factors, side_branches, stacked
+from ke_plugin_mend.factors import GradientFactors, ScoredTokens, factors, side_branches, stacked
 from ke_plugin_mend.network import Hypernetwork
 from ke_weights.plugin import forward
 
 
 @frozen(eq=False)
-class Lessons:
+class TrainingBatch:
     """The edits of one step: ``inner`` is what each is made from, ``outer`` the wording it is tested on.
 
     ``ids``, ``mask`` [edits, T]: other text, one row an edit.
     """
 
-    inner: Scored
-    outer: Scored
+    inner: ScoredTokens
+    outer: ScoredTokens
     ids: Tensor
     mask: Tensor
 
 
 @frozen(eq=False)
-class Weights:
+class LossWeights:
     """c_edit and c_loc."""
 
     edit: float
@@ -53,7 +53,7 @@ class Losses:
     before: float
 
 
-def objective(module: nn.Module, network: Hypernetwork, lessons: Lessons, weights: Weights) -> Losses:
+def objective(module: nn.Module, network: Hypernetwork, lessons: TrainingBatch, weights: LossWeights) -> Losses:
     """L of one step; the normalisers take in what they see. Gradients must be enabled, parameters frozen."""
     edits = len(lessons.inner.ids)
     beside = (lessons.ids, lessons.mask)
@@ -71,7 +71,9 @@ def objective(module: nn.Module, network: Hypernetwork, lessons: Lessons, weight
 
 
 @contextmanager
-def edited(module: nn.Module, network: Hypernetwork, found: Mapping[str, Factors], edits: int) -> Iterator[None]:
+def edited(
+    module: nn.Module, network: Hypernetwork, found: Mapping[str, GradientFactors], edits: int
+) -> Iterator[None]:
     """Row b, and row b + edits, are run with the b-th edit's update."""
     updates = {}
     for name, factor in found.items():

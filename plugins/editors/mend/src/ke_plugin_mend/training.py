@@ -12,10 +12,10 @@ from torch.optim import Adam
 
 from ke_core.plugin import EditFailed, Session, Training, TrainingExample, TrainStep
 from ke_plugin_mend import MendConfig
+from ke_plugin_mend.examples import ExampleSampler, lessons_of
 from ke_plugin_mend.factors import targets
-from ke_plugin_mend.lessons import Deck, lessons_of
 from ke_plugin_mend.network import PREFIX, load_network, new_network
-from ke_plugin_mend.objective import Losses, Weights, finite, objective
+from ke_plugin_mend.objective import Losses, LossWeights, finite, objective
 from ke_plugin_mend.profiles import settle_profile, values
 from ke_weights.plugin import OpenModel, find_parts, frozen_module, read_corpus
 
@@ -48,7 +48,7 @@ class MendTrainer:
     ) -> Training:
         """The training at its beginning, or after the step that ``saved`` is of."""
         recipe = self.recipe(session)
-        deck = Deck(
+        deck = ExampleSampler(
             lessons_of(examples, recipe["wordings"]),
             read_corpus(self.config.locality).documents,
             session.model.tokenizer,
@@ -65,7 +65,7 @@ class MendTraining:
     def __init__(
         self,
         model: OpenModel,
-        deck: Deck,
+        deck: ExampleSampler,
         recipe: Mapping[str, Any],
         *,
         seed: int = 0,
@@ -81,7 +81,7 @@ class MendTraining:
             "network": (of_network, Adam(of_network.values(), lr=recipe["lr"])),
             "steps": ({"steps": every["steps"]}, Adam([every["steps"]], lr=recipe["step_lr"])),
         }
-        self.weights = Weights(recipe["edit_weight"], recipe["locality_weight"])
+        self.weights = LossWeights(recipe["edit_weight"], recipe["locality_weight"])
         if saved is not None:
             self._load(saved)
 

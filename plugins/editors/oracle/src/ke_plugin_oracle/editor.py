@@ -10,7 +10,7 @@ from ke_core.plugin import Answer, Ask, BadConfig, Details, Edit, Edited, Failur
 from ke_plugin_oracle import ANSWERS
 
 
-class Knowing:
+class OracleModel:
     """Looks each question up; ``answers`` maps ``case/query`` to the gold answer of the edited world."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
@@ -54,4 +54,4 @@ class Oracle:
                 f"the dataset brings no material {ANSWERS!r} for the oracle",
                 hint="leave the oracle out for this dataset",
             )
-        yield Knowing(session.material[ANSWERS].value)
+        yield OracleModel(session.material[ANSWERS].value)

@@ -13,7 +13,7 @@ from typing import Any
 from ke_core.plugin import Answer, Ask, Details, Edit, Edited, Failure, Question, Reply, Session, distinct
 
 
-class Parroting:
+class ParrotModel:
     """Knows the edits of the batch by id, and reads of each question only whose case it belongs to."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
@@ -59,4 +59,4 @@ class Parrot:
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
         """The model is not used."""
         del session
-        yield Parroting(edits)
+        yield ParrotModel(edits)

@@ -19,17 +19,17 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import FactMemory, Given, MemoryEdited, MemoryEditor, given_hops
+from ke_memory.plugin import FactMemory, MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.given import way
-from ke_plugin_pokemqa.loop import Loop
+from ke_plugin_pokemqa.loop import PokemqaLoop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import WAYS
 from ke_weights import checkpoint_digest
 
 if TYPE_CHECKING:
-    from ke_plugin_pokemqa.trained import Trained
+    from ke_plugin_pokemqa.trained import TrainedDetector
 
 EXAMPLES = "scoped-decompositions"
 """The name of the material with worked examples in this loop's lines."""
@@ -37,7 +37,7 @@ THRESHOLDS = {"minilm-l6": 0.67}
 """Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
 
 
-class Recalling(MemoryEdited):
+class PokemqaModel(MemoryEditedModel):
     """A model with a memory of edits beside it, and a detector before the memory."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Recalling(MemoryEdited):
         super().__init__(session, edits, memory=memory)
         self.detector = detector
         known = _entities(session) if config.knowledge == "dataset" else {}
-        self.loop = Loop(
+        self.loop = PokemqaLoop(
             memory=memory,
             examples=_examples("plain.txt", config, session),
             knowing=_examples("knowledge.txt", config, session) if known else "",
@@ -79,7 +79,7 @@ class Pokemqa(MemoryEditor):
 
     def __init__(self, config: PokemqaConfig) -> None:
         self.config = config
-        self._loaded: tuple[object, Trained] | None = None
+        self._loaded: tuple[object, TrainedDetector] | None = None
 
     @property
     def encoder(self) -> str:
@@ -89,7 +89,7 @@ class Pokemqa(MemoryEditor):
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig without a detector, or where an option does not fit."""
         memory, detector = self._memory(session)
-        return Recalling(self.config, session, edits, memory=memory, detector=detector)
+        return PokemqaModel(self.config, session, edits, memory=memory, detector=detector)
 
     def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
         """The encoder, and the detector as it is trained now."""
@@ -119,7 +119,7 @@ class Pokemqa(MemoryEditor):
         found = self._trained(session)
         return ScopeMemory(found.detector), {"kind": "trained", "trained": found.record}
 
-    def _trained(self, session: Session[Any]) -> Trained:
+    def _trained(self, session: Session[Any]) -> TrainedDetector:
         """The detector, loaded once for all groups of edits that stand side by side; a retrained one is noticed."""
         from ke_plugin_pokemqa.trained import stamp_of, trained  # noqa: PLC0415  torch, which nearest does not need
 
@@ -130,8 +130,8 @@ class Pokemqa(MemoryEditor):
         return self._loaded[1]
 
 
-def _given(loop: Loop, session: Session[Any]) -> Given:
-    return Given(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
+def _given(loop: PokemqaLoop, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
 
 
 def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:

@@ -122,7 +122,7 @@ def load_weights(module: nn.Module, saved: Mapping[str, Any], prefix: str) -> No
 
 
 @frozen(kw_only=True)
-class Kept:
+class NetworkWeights:
     """The weights of a network that an editor uses: the prefix of their names, and how many steps are behind them.
 
     ``stopped``: the training has ended by itself.
@@ -133,12 +133,12 @@ class Kept:
     stopped: bool
 
 
-def kept(saved: Mapping[str, Any], name: str) -> Kept:
+def kept(saved: Mapping[str, Any], name: str) -> NetworkWeights:
     """Of the network called ``name``, in what ``tensors`` gave: as they were at the end, if that validated best."""
     numbers = saved[f"{name}.numbers"].tolist()
     step, better = _kept(saved, name)
     prefix, step = (f"{name}.now.", int(numbers[0])) if better else (f"{name}.best.", step)
-    return Kept(prefix=prefix, step=step, stopped=bool(numbers[-1]))
+    return NetworkWeights(prefix=prefix, step=step, stopped=bool(numbers[-1]))
 
 
 def _kept(saved: Mapping[str, Any], name: str) -> tuple[int, int]:

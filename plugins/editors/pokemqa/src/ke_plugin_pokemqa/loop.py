@@ -32,13 +32,13 @@ from ke_core.plugin import (
     Reply,
 )
 from ke_memory.plugin import FactMemory, Transcript, sentence
-from ke_plugin_pokemqa.turns import FACT, QUESTION, Way
+from ke_plugin_pokemqa.turns import FACT, QUESTION, LoopProfile
 
 ENTITY = "Key entity:"
 
 
 @frozen(kw_only=True)
-class Loop:
+class PokemqaLoop:
     """The loop over one memory, whose search gives the one edit in scope or none.
 
     ``examples`` and ``knowing``: the worked examples without and with a key entity. ``entities``: question to what is
@@ -49,7 +49,7 @@ class Loop:
     examples: str
     knowing: str = ""
     entities: Mapping[str, str] = field(factory=dict)
-    way: Way
+    way: LoopProfile
     calls: int
     max_tokens: int
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, Encoder
 from ke_memory.plugin import SentenceEncoder
-from ke_plugin_pokemqa.words import FEATURES, Words
+from ke_plugin_pokemqa.words import FEATURES, WordCounts
 
 WIDTH, SHARED = 64, 32
 LONGEST = 256  # tokens, as published
@@ -74,7 +74,7 @@ class PairJudge(nn.Module):
 class Head:
     """Small networks over ``vectors`` [n, d] of ``texts``, which stay as they are."""
 
-    def __init__(self, texts: Sequence[str], vectors: Tensor, words: Words, *, seed: int = 0) -> None:
+    def __init__(self, texts: Sequence[str], vectors: Tensor, words: WordCounts, *, seed: int = 0) -> None:
         self.texts, self.vectors, self.words = texts, vectors, words
         self.pre = Shift(vectors.shape[1])
         with torch.random.fork_rng(devices=[]):

@@ -18,7 +18,7 @@ from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.networks import CrossJudge, FirstToken, PairJudge, fine_tunable
 from ke_plugin_pokemqa.profiles import MINUTES, PROFILES
 from ke_plugin_pokemqa.scope import Detector, Side, Vectors
-from ke_plugin_pokemqa.words import Words
+from ke_plugin_pokemqa.words import WordCounts
 from ke_weights import Checkpoint, read_checkpoint, trained_folder
 
 NETWORKS = ("pre", "judge")
@@ -27,14 +27,14 @@ PAIRS = 256
 
 
 @frozen(kw_only=True, eq=False)
-class Trained:
+class TrainedDetector:
     """A detector, and what is on record of where it comes from: nothing of what only its training needs."""
 
     detector: Detector
     record: Details
 
 
-def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
+def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
     """The detector named in the options, else the one in the cache. Raises BadConfig where none fits."""
     made = PROFILES[config.profile]
     name = config.encoder or made.encoder
@@ -61,7 +61,7 @@ def trained(session: Session[Any], config: PokemqaConfig) -> Trained:
     _refuse_untrained(found, folder, config)
     built = _head(encoder, found.tensors) if made.tune == "head" else _whole(encoder, found.tensors)
     record = {"step": found.step, "minutes": found.seconds / 60, **found.about}
-    return Trained(detector=Detector(confirm=made.confirm, **built), record=record)
+    return TrainedDetector(detector=Detector(confirm=made.confirm, **built), record=record)
 
 
 def _refuse_untrained(found: Checkpoint, folder: Path, config: PokemqaConfig) -> None:
@@ -118,7 +118,7 @@ def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     with torch.random.fork_rng(devices=()):  # the weights that a new network draws are overwritten
         network = PairJudge(len(offset))
     load_weights(network.eval().requires_grad_(requires_grad=False), tensors, pairs)
-    words = Words(counts=tensors["words.counts"], texts=int(tensors["words.texts"]))
+    words = WordCounts(counts=tensors["words.counts"], texts=int(tensors["words.texts"]))
 
     def judge(edits: Side, questions: Side) -> Vectors:
         overlap = torch.from_numpy(words.overlap(edits.texts, questions.texts))

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep, read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
+from ke_plugin_pokemqa.examples import Numbers, ScopeExamples, lessons_of, negatives, order
 from ke_plugin_pokemqa.learner import Learner
-from ke_plugin_pokemqa.lessons import Lessons, Numbers, lessons_of, negatives, order
 from ke_plugin_pokemqa.losses import judge_loss, merit, pre_detector_loss, scope
 from ke_plugin_pokemqa.networks import Head, Networks, Whole, fine_tunable
 from ke_plugin_pokemqa.profiles import PROFILES, Recipe
-from ke_plugin_pokemqa.words import Words, counted
+from ke_plugin_pokemqa.words import WordCounts, counted
 
 RIVALS = 10
 """Other edits that a validation question is put to the disambiguator with."""
@@ -67,10 +67,10 @@ class ScopeTraining:
     def __init__(
         self,
         networks: Networks,
-        lessons: Lessons,
+        lessons: ScopeExamples,
         recipe: Recipe,
         *,
-        words: Words,
+        words: WordCounts,
         seed: int = 0,
         saved: Mapping[str, Any] | None = None,
     ) -> None:
@@ -204,7 +204,7 @@ class ScopeTraining:
         return some, lessons.edits[lessons.valid[near]]
 
 
-def _rivals(lessons: Lessons, seed: int) -> tuple[Numbers, Numbers]:
+def _rivals(lessons: ScopeExamples, seed: int) -> tuple[Numbers, Numbers]:
     """Validation pairs [n], and for each the statements of ``RIVALS`` edits of other families, drawn once."""
     some = lessons.pairs_of(lessons.valid)
     rng = np.random.default_rng([seed, 5])

@@ -50,7 +50,7 @@ def _turn(text: str, lines: list[str], *, within: int) -> Turn:
 
 
 @frozen(kw_only=True)
-class Way:
+class LoopProfile:
     """Where the published loop and a sound one differ.
 
     ``unknown``: what ends the prompt where no edit is in scope. Published, it lacks its colon, so that the prompt's
@@ -62,7 +62,7 @@ class Way:
     stop: tuple[str, ...]
 
 
-WAYS: Mapping[str, Way] = {
-    "published": Way(read=last_line, unknown="Generated answer", stop=(FACT, "\n\n")),
-    "fixed": Way(read=first_step, unknown=FACT, stop=(FACT, "\n\n", f"\n{QUESTION}")),
+WAYS: Mapping[str, LoopProfile] = {
+    "published": LoopProfile(read=last_line, unknown="Generated answer", stop=(FACT, "\n\n")),
+    "fixed": LoopProfile(read=first_step, unknown=FACT, stop=(FACT, "\n\n", f"\n{QUESTION}")),
 }

@@ -17,7 +17,7 @@ FEATURES = 3
 
 
 @frozen(kw_only=True, eq=False)
-class Words:
+class WordCounts:
     """``counts``: in how many of ``texts`` texts each bucket of words was seen, int32 [BUCKETS]."""
 
     counts: NDArray[np.int32]
@@ -52,10 +52,10 @@ def buckets(text: str) -> set[int]:
     return {zlib.crc32(word.encode()) % BUCKETS for word in WORD.findall(text.casefold())}
 
 
-def counted(texts: Iterable[str]) -> Words:
+def counted(texts: Iterable[str]) -> WordCounts:
     """The words of those texts."""
     counts, number = np.zeros(BUCKETS, dtype=np.int32), 0
     for text in texts:
         counts[list(buckets(text))] += 1
         number += 1
-    return Words(counts=counts, texts=number)
+    return WordCounts(counts=counts, texts=number)

@@ -13,7 +13,7 @@ from ke_plugin_lora.adapter import held_as
 from ke_plugin_lora.editor import place, trained
 from ke_plugin_lora.examples import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
-from ke_weights.plugin import NOT_QUANTISED, OpenModel, unmakeable
+from ke_weights.plugin import NOT_QUANTISED, OpenModel, unsupported_edits
 
 
 class Qlora:
@@ -50,10 +50,10 @@ class Qlora:
     def _refused(self, model: OpenModel, edits: Sequence[Edit]) -> Mapping[str, str]:
         """Which edits cannot be learnt together, and why. Of one that is a statement alone only that is looked at."""
         if self.config.loss == "target":
-            return unmakeable(edits, model.tokenizer, model.context)
+            return unsupported_edits(edits, model.tokenizer, model.context)
         facts = [edit for edit in edits if edit.cloze is not None and edit.after is not None]
         stated = unfit(sentences(model.tokenizer, edits), model.context)
-        return {**unmakeable(facts, model.tokenizer, model.context), **stated}
+        return {**unsupported_edits(facts, model.tokenizer, model.context), **stated}
 
 
 def must_be_nf4(module: nn.Module) -> None:

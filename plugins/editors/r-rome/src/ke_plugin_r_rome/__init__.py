@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleLayerConfig, single_settings
+from ke_weights import SingleLayerConfig, single_layer_settings
 
 CITE = (
     "Gupta, Baskaran, Anumanchipalli: Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing. "
@@ -45,7 +45,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="ROME with one key in every place, so that no edit ruins the model",
             config=RRomeConfig,
             build=build,
-            settings=single_settings,
+            settings=single_layer_settings,
             cite=CITE,
             needs_weights=True,
             one_at_a_time=True,

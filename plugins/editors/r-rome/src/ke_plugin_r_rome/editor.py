@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from ke_core.plugin import Details
 from ke_plugin_r_rome import RRomeConfig
-from ke_weights import single_settings
+from ke_weights import single_layer_settings
 from ke_weights.plugin import (
-    Grounds,
+    EditInProgress,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Work,
     average_keys,
     bare_keys,
     bare_values,
+    covariance_weighted,
     double,
     project,
-    weighed,
     write,
 )
 
@@ -33,20 +33,22 @@ class RRome(LocateEditor):
     name = "r-rome"
 
     def __init__(self, config: RRomeConfig) -> None:
-        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
+        super().__init__(
+            LocateContextCache.single_layer(config, single_layer_settings, needs_covariance=config.mom2_adjustment)
+        )
         self.one_key = config.key
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """ROME's equation 2 with one key."""
-        ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
-        wanted = work.wanted(layer, "mlp")
+        context, modules, layer = work.context, work.context.modules, work.context["layer"]
+        targets = work.edit_targets(layer, "mlp")
         if self.one_key == "contexts":
-            key = double(average_keys(modules, wanted.rows, layer, uniform=True)[:, 0])
+            key = double(average_keys(modules, targets.rows, layer, uniform=True)[:, 0])
         else:
-            key = double(bare_keys(modules, wanted.rows, layer)[:, 0])
-        along = weighed(ground.moments.get(layer), key)
+            key = double(bare_keys(modules, targets.rows, layer)[:, 0])
+        along = covariance_weighted(context.covariances.get(layer), key)
         direction = along / along.norm()
-        change = (wanted.z[:, 0] - project(modules, layer, key)) / (key @ direction)
+        change = (targets.z[:, 0] - project(modules, layer, key)) / (key @ direction)
         relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = wanted.z - double(bare_values(modules, wanted.rows, layer))
-        return ground.details({str(layer): relative}, wanted.report(left))
+        left = targets.z - double(bare_values(modules, targets.rows, layer))
+        return context.details({str(layer): relative}, targets.report(left))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleLayerConfig, single_settings
+from ke_weights import SingleLayerConfig, single_layer_settings
 
 CITE = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "
@@ -44,7 +44,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="writes one fact into one MLP weight by an update of rank one",
             config=RomeConfig,
             build=build,
-            settings=single_settings,
+            settings=single_layer_settings,
             cite=CITE,
             needs_weights=True,
             one_at_a_time=True,

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from ke_core.plugin import Details, Edit, EditFailed
 from ke_plugin_rome import RomeConfig
-from ke_weights import single_settings
+from ke_weights import single_layer_settings
 from ke_weights.plugin import (
-    Grounds,
+    EditInProgress,
+    LocateContextCache,
     LocateEditor,
     LowRank,
-    Work,
     average_keys,
     bare_keys,
     bare_values,
+    covariance_weighted,
     double,
-    weighed,
     write,
 )
 
@@ -35,25 +35,27 @@ class Rome(LocateEditor):
     name = "rome"
 
     def __init__(self, config: RomeConfig) -> None:
-        super().__init__(Grounds.single(config, single_settings, weighs=config.mom2_adjustment))
+        super().__init__(
+            LocateContextCache.single_layer(config, single_layer_settings, needs_covariance=config.mom2_adjustment)
+        )
         self.min_cosine = config.min_cosine
 
-    def write(self, work: Work) -> Details:
+    def write(self, work: EditInProgress) -> Details:
         """Equation 2."""
-        ground, modules, layer = work.ground, work.ground.modules, work.ground["layer"]
-        wanted = work.wanted(layer, "mlp")
-        moment = ground.moments.get(layer)
-        mean = double(average_keys(modules, wanted.rows, layer, uniform=True)[:, 0])
-        key = double(bare_keys(modules, wanted.rows, layer)[:, 0])
-        value = double(bare_values(modules, wanted.rows, layer)[:, 0])
-        along = weighed(moment, mean)
-        cosine = float(key @ along / ((mean @ along) * (key @ weighed(moment, key))).sqrt())
+        context, modules, layer = work.context, work.context.modules, work.context["layer"]
+        targets = work.edit_targets(layer, "mlp")
+        covariance = context.covariances.get(layer)
+        mean = double(average_keys(modules, targets.rows, layer, uniform=True)[:, 0])
+        key = double(bare_keys(modules, targets.rows, layer)[:, 0])
+        value = double(bare_values(modules, targets.rows, layer)[:, 0])
+        along = covariance_weighted(covariance, mean)
+        cosine = float(key @ along / ((mean @ along) * (key @ covariance_weighted(covariance, key))).sqrt())
         self._refuse_disabling(work.edits[0], cosine)
         direction = along / along.norm()
-        change = (wanted.z[:, 0] - value) / (key @ direction)
+        change = (targets.z[:, 0] - value) / (key @ direction)
         relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = wanted.z - double(bare_values(modules, wanted.rows, layer))
-        return ground.details({str(layer): relative}, wanted.report(left)) | {"cosine": cosine}
+        left = targets.z - double(bare_values(modules, targets.rows, layer))
+        return context.details({str(layer): relative}, targets.report(left)) | {"cosine": cosine}
 
     def _refuse_disabling(self, edit: Edit, cosine: float) -> None:
         if not cosine >= self.min_cosine:  # NaN too

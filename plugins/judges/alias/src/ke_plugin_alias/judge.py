@@ -12,13 +12,13 @@ from attrs import frozen
 
 from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Rule
-from ke_plugin_alias.names import Names, named, tells
+from ke_plugin_alias.names import GoldNames, named, tells
 from ke_plugin_alias.numbers import joined, number, numbers
 from ke_plugin_alias.text import normal
 
 
 @frozen(kw_only=True)
-class Seen:
+class NameMatches:
     """What an answer holds of one gold: the findings, and whether they are all it takes."""
 
     findings: tuple[Finding, ...] = ()
@@ -54,11 +54,15 @@ class Alias:
         seen = self._look(answer, rule, query.gold, gold, stale, label="gold")
         if seen.enough:
             return _judgement(Verdict.RIGHT, *seen.findings)
-        old = Seen() if query.stale is None else self._look(answer, rule, query.stale, stale, gold, label="stale")
+        old = (
+            NameMatches() if query.stale is None else self._look(answer, rule, query.stale, stale, gold, label="stale")
+        )
         verdict = Verdict.STALE if old.enough else Verdict.WRONG
         return _judgement(verdict, *seen.findings, *old.findings)
 
-    def _look(self, answer: str, rule: Rule, gold: Gold, names: Names, other: Names, *, label: str) -> Seen:
+    def _look(
+        self, answer: str, rule: Rule, gold: Gold, names: GoldNames, other: GoldNames, *, label: str
+    ) -> NameMatches:
         """The names of ``gold`` in the answer; a longer name of the ``other`` gold is not taken for a shorter one."""
         if gold.require == "number":
             found = self._numbers(answer, rule, names, other)
@@ -69,21 +73,21 @@ class Alias:
             Finding(item=name, label=label, entity=gold.entities[index].key) for name, at in spelled for index in at
         )
         order = list(dict.fromkeys(index for _name, at in spelled for index in at))
-        return Seen(findings=findings, enough=_enough(gold, order))
+        return NameMatches(findings=findings, enough=_enough(gold, order))
 
-    def _numbers(self, answer: str, rule: Rule, names: Names, other: Names) -> list[str]:
+    def _numbers(self, answer: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str]:
         """Numbers by their value, then names that are none ("twenty-one", "21 moons") as they are spelt."""
         found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
-        literal = Names(spelled={name: at for name, at in names.spelled.items() if number(name) is None})
+        literal = GoldNames(spelled={name: at for name, at in names.spelled.items() if number(name) is None})
         text = normal(joined(answer), self.config.normalise)
         return [*found, *named(text, "contains" if rule == "substring" else rule, literal, other)]
 
-    def _names(self, gold: Gold | None) -> Names:
+    def _names(self, gold: Gold | None) -> GoldNames:
         if gold is None:
-            return Names()
+            return GoldNames()
         if gold.require == "number":
-            return Names.of(gold.entities, self._number)
-        return Names.of(gold.entities, lambda name: normal(name, self.config.normalise))
+            return GoldNames.of(gold.entities, self._number)
+        return GoldNames.of(gold.entities, lambda name: normal(name, self.config.normalise))
 
     def _number(self, name: str) -> str:
         value = number(name)

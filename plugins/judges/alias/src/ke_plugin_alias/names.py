@@ -17,13 +17,13 @@ END = re.compile(r"\s*\.?")
 
 
 @frozen(kw_only=True)
-class Names:
+class GoldNames:
     """The names of a gold answer's entities: normalised name to (as the data spell it, indexes of its entities)."""
 
     spelled: Mapping[str, tuple[str, tuple[int, ...]]] = field(factory=dict)
 
     @classmethod
-    def of(cls, entities: Sequence[Entity], normalised: Callable[[str], str]) -> Names:
+    def of(cls, entities: Sequence[Entity], normalised: Callable[[str], str]) -> GoldNames:
         """Label and every alias of each entity; a name of which nothing is left is in every answer, so in none (V4)."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
@@ -34,7 +34,7 @@ class Names:
         return cls(spelled=spelled)
 
 
-def named(text: str, rule: Rule, names: Names, other: Names) -> list[str]:
+def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str]:
     """Which of ``names`` the text gives under the rule, in order.
 
     ``contains``: anywhere between word borders. ``substring``: anywhere, for names of more than one character (or a
@@ -58,7 +58,7 @@ def tells(name: str) -> bool:
     return len(name) > 1 or name.isdigit()
 
 
-def _list(text: str, found: Iterator[re.Match[str]], names: Names) -> tuple[list[str], int]:
+def _list(text: str, found: Iterator[re.Match[str]], names: GoldNames) -> tuple[list[str], int]:
     """The names that ``text`` begins with, each entity once, and where they end."""
     listed: list[str] = []
     seen: set[int] = set()

@@ -31,9 +31,9 @@ class ClassicConfig:
 def build(config: ClassicConfig) -> Metric:
     """The metric. Raises BadConfig for a file that holds no references."""
     from ke_plugin_classic.metric import Classic  # noqa: PLC0415  built late
-    from ke_plugin_classic.texts import References, read  # noqa: PLC0415  built late
+    from ke_plugin_classic.texts import ReferenceTexts, read  # noqa: PLC0415  built late
 
-    return Classic(config=config, references=read(config.references) if config.references else References())
+    return Classic(config=config, references=read(config.references) if config.references else ReferenceTexts())
 
 
 @hookimpl

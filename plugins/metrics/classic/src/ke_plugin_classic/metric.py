@@ -46,6 +46,7 @@ from ke_core.plugin import (
     Answer,
     CaseRecord,
     Failure,
+    NoValue,
     Outcome,
     Phase,
     Probe,
@@ -57,7 +58,7 @@ from ke_core.plugin import (
     expected,
 )
 from ke_plugin_classic import ClassicConfig
-from ke_plugin_classic.texts import References, fluency
+from ke_plugin_classic.texts import ReferenceTexts, fluency
 
 WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
 COMPARED = {name + PROBABILITY: f"{name}-magnitude" for name in (EFFICACY, PARAPHRASE, LOCALITY)}
@@ -70,16 +71,12 @@ PHASES: tuple[Phase, ...] = ("before", "after")
 Measure = Callable[[CaseRecord, Probe, str], float]
 
 
-class Unmeasurable(Exception):
-    """Why there is no number: it becomes a missing value with this reason (V9)."""
-
-
 @frozen(kw_only=True)
 class Classic:
     """Reads records; nothing else."""
 
     config: ClassicConfig = field(factory=ClassicConfig)
-    references: References = field(factory=References)
+    references: ReferenceTexts = field(factory=ReferenceTexts)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Every observation of this case, one for each probe and style; a probe that was not asked has no style."""
@@ -115,11 +112,11 @@ class Classic:
         """Of all texts together, with those of the edit's relation and new object."""
         facts = [edit.after for edit in record.case.edits if edit.id in probe.edits and edit.after is not None]
         if not facts or not facts[0].objects:
-            raise Unmeasurable(NO_OBJECT)
+            raise NoValue(NO_OBJECT)
         written = " ".join(_written_texts(phase, record, probe, style))
         found = self.references.similarity(written, (facts[0].relation.key, facts[0].objects[0].key))
         if found is None:
-            raise Unmeasurable(NO_REFERENCE)
+            raise NoValue(NO_REFERENCE)
         return found
 
     def _compared(self, record: CaseRecord, probe: Probe, style: str) -> float:
@@ -148,12 +145,12 @@ class Classic:
         return math.fsum(ahead) / len(ahead)
 
     def _scores(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> tuple[float, list[float]]:
-        """Log-probability of the object that is right at that moment, and of every other one. Raises Unmeasurable."""
+        """Log-probability of the object that is right at that moment, and of every other one. Raises NoValue."""
         reply = _outcome(record, query, style).reply
         if isinstance(reply, Failure):
-            raise Unmeasurable(reply.message or reply.error)
+            raise NoValue(reply.message or reply.error)
         if not isinstance(reply, Scored):
-            raise Unmeasurable("the answer is a text, not log-probabilities")
+            raise NoValue("the answer is a text, not log-probabilities")
         right = expected(query, probe, "after", edited=record.edited).gold.entities[0].label.strip()
         own = [name.strip() for name in query.continuations].index(right)
         scores = list(map(self._score, reply.logprobs, reply.tokens))
@@ -168,7 +165,7 @@ def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: M
     if not reason:
         try:
             value = float(measure(record, probe, style))
-        except Unmeasurable as why:
+        except NoValue as why:
             reason = str(why)
     unit = ",".join(probe.edits) or record.case.id
     return Value(aspect=aspect, value=value, style=style, unit=unit, skipped_because=reason)
@@ -177,7 +174,7 @@ def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: M
 def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after") -> Outcome:
     found = record.outcomes.get((phase, style, query.id))
     if found is None:
-        raise Unmeasurable(NOT_ON_RECORD)
+        raise NoValue(NOT_ON_RECORD)
     return found
 
 
@@ -189,7 +186,7 @@ def _failed(reply: Reply) -> bool:
 def _written(record: CaseRecord, probe: Probe, style: str) -> float:
     verdicts = [_outcome(record, query, style).judgement.verdict for query in probe.queries]
     if Verdict.UNSURE in verdicts:
-        raise Unmeasurable(JUDGE_UNSURE)
+        raise NoValue(JUDGE_UNSURE)
     right = [verdict is Verdict.RIGHT for verdict in verdicts]
     return float(any(right) if probe.require == "any" else all(right))
 
@@ -208,9 +205,9 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
     for query in probe.queries:
         before, after = record.outcomes.get(("before", style, query.id)), _outcome(record, query, style).reply
         if before is None:
-            raise Unmeasurable("the unedited model was not asked in that way")
+            raise NoValue("the unedited model was not asked in that way")
         if not isinstance(before.reply, Answer):
-            raise Unmeasurable("the unedited model gave no answer")
+            raise NoValue("the unedited model gave no answer")
         same.append(isinstance(after, Answer) and part(after.text) == part(before.reply.text))
     return sum(same) / len(same)
 
@@ -225,5 +222,5 @@ def _fluency(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> floa
     """The mean over the texts that have three words or more."""
     found = [bits for text in _written_texts(phase, record, probe, style) if (bits := fluency(text)) is not None]
     if not found:
-        raise Unmeasurable(SHORT)
+        raise NoValue(SHORT)
     return sum(found) / len(found)

@@ -35,7 +35,7 @@ def _entropy(said: Sequence[str], n: int) -> float:
 
 
 @frozen(kw_only=True)
-class References:
+class ReferenceTexts:
     """Texts about things that have an object in truth, by relation and object; how many texts hold each word."""
 
     texts: Mapping[Place, str] = field(factory=dict)
@@ -65,7 +65,7 @@ def _of_option(message: str, *, hint: str) -> BadConfig:
     return BadConfig(f"classic.references: {message}", hint=hint)
 
 
-def read(source: str) -> References:
+def read(source: str) -> ReferenceTexts:
     """The references of a file. Raises BadConfig, which names it, for one of another form."""
     raw = read_json(Path(source).expanduser(), error=_of_option, hint=HINT)
     try:
@@ -78,6 +78,6 @@ def read(source: str) -> References:
         raise BadConfig(f"classic.references: {source} cannot be read as references", hint=HINT) from error
     every = [text for texts in found.values() for text in texts]
     spread = Counter(word for text in every for word in set(words(text)))
-    return References(
+    return ReferenceTexts(
         texts={place: " ".join(texts) for place, texts in found.items() if texts}, spread=spread, count=len(every)
     )

@@ -29,6 +29,7 @@ from ke_core.plugin import (
     JUDGE_UNSURE,
     NOT_ON_RECORD,
     CaseRecord,
+    NoValue,
     Outcome,
     Phase,
     Query,
@@ -39,10 +40,6 @@ from ke_plugin_correct_flip import CA, FLIP, KEPT, QA, SCHEMES, CorrectFlipConfi
 
 REASONING = "reasoning"
 WRONG_BEFORE = "the unedited model does not answer with A"
-
-
-class NoVerdict(Exception):
-    """Why there is no verdict."""
 
 
 @frozen(kw_only=True)
@@ -83,7 +80,7 @@ class CorrectFlip:
         same = style if style in asked else self.config.before
         try:
             verdict = _verdict(record, "before", same if same in asked else "".join(asked[:1]), query)
-        except NoVerdict as why:
+        except NoValue as why:
             return str(why)
         return "" if verdict is Verdict.RIGHT else WRONG_BEFORE
 
@@ -95,16 +92,16 @@ def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Que
         return evolve(made, skipped_because=record.skipped or EDITS_WITHHELD)
     try:
         return evolve(made, value=float(_verdict(record, phase, style, query) is Verdict.RIGHT))
-    except NoVerdict as why:
+    except NoValue as why:
         return evolve(made, skipped_because=str(why))
 
 
 def _verdict(record: CaseRecord, phase: Phase, style: str, query: Query) -> Verdict:
     outcome: Outcome | None = record.outcomes.get((phase, style, query.id))
     if outcome is None:
-        raise NoVerdict(NOT_ON_RECORD)
+        raise NoValue(NOT_ON_RECORD)
     if outcome.judgement.verdict is Verdict.UNSURE:
-        raise NoVerdict(JUDGE_UNSURE)
+        raise NoValue(JUDGE_UNSURE)
     return outcome.judgement.verdict
 
 

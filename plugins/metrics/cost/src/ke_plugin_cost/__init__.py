@@ -14,9 +14,9 @@ class CostConfig:
 
 def build(_config: CostConfig) -> ModelMetric:
     """The metric."""
-    from ke_plugin_cost.metric import Cost  # noqa: PLC0415  built late
+    from ke_plugin_cost.metric import CostMetric  # noqa: PLC0415  built late
 
-    return Cost()
+    return CostMetric()
 
 
 @hookimpl

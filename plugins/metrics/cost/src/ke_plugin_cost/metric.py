@@ -29,7 +29,7 @@ ELSEWHERE = "nobody counted how often the model is run: it runs elsewhere, or th
 UNMEASURED = "not on record: nothing was asked, the record is older, or this system does not say"
 
 
-class Cost:
+class CostMetric:
     """Reads records; nothing else."""
 
     def model_values(self, record: ModelRecord) -> Iterator[Value]:

@@ -14,17 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ke_core.plugin import Failure, ModelRecord, Reply, Scored, Value
+from ke_core.plugin import Failure, ModelRecord, NoValue, Reply, Scored, Value
 from ke_plugin_drift.passages import AHEAD, PASSAGE
 
 PERPLEXITY, RATIO, DIVERGENCE = "perplexity", "perplexity-ratio", "next-word-kl"
 LEAST = 1e-12
 """What is left for everything else is no less than that: rounding may leave nothing."""
 NOT_ASKED = "the run did not ask it: ke eval with --metric drift does"
-
-
-class Unmeasurable(Exception):
-    """Why there is no number."""
 
 
 class Drift:
@@ -39,17 +35,17 @@ class Drift:
 
 
 def nll(replies: Mapping[str, Reply]) -> float:
-    """Mean negative log-probability of a token, natural logarithm. Raises Unmeasurable where a passage has none."""
+    """Mean negative log-probability of a token, natural logarithm. Raises NoValue where a passage has none."""
     found = _scored(replies, PASSAGE).values()
     total = math.fsum(logprob for reply in found for logprob in reply.logprobs)
     return -total / max(sum(sum(reply.tokens) for reply in found), 1)
 
 
 def divergence(unedited: Mapping[str, Reply], edited: Mapping[str, Reply]) -> float:
-    """Mean over passages of KL(unedited || edited) of the next word, in nats. Raises Unmeasurable."""
+    """Mean over passages of KL(unedited || edited) of the next word, in nats. Raises NoValue."""
     before, after = _scored(unedited, AHEAD), _scored(edited, AHEAD)
     if before.keys() != after.keys():
-        raise Unmeasurable(NOT_ASKED)
+        raise NoValue(NOT_ASKED)
     return math.fsum(_kl(before[name].logprobs, after[name].logprobs) for name in before) / len(before)
 
 
@@ -64,18 +60,18 @@ def _with_rest(logprobs: Sequence[float]) -> list[float]:
 
 
 def _scored(replies: Mapping[str, Reply], kind: str) -> Mapping[str, Scored]:
-    """Log-probabilities of what was asked of that kind. Raises Unmeasurable where one has none."""
+    """Log-probabilities of what was asked of that kind. Raises NoValue where one has none."""
     found = {}
     for name, reply in replies.items():
         if not name.startswith(kind):
             continue
         if isinstance(reply, Failure):
-            raise Unmeasurable(reply.message or reply.error)
+            raise NoValue(reply.message or reply.error)
         if not isinstance(reply, Scored):
-            raise Unmeasurable("the answer is a text, not log-probabilities")
+            raise NoValue("the answer is a text, not log-probabilities")
         found[name] = reply
     if not found:
-        raise Unmeasurable(NOT_ASKED)
+        raise NoValue(NOT_ASKED)
     return found
 
 
@@ -84,7 +80,7 @@ def _value(record: ModelRecord, aspect: str, measure: Callable[[], float]) -> Va
     if not reason:
         try:
             value = measure()
-        except Unmeasurable as why:
+        except NoValue as why:
             reason = str(why)
         except OverflowError:
             reason = "too large for a number"

@@ -30,6 +30,7 @@ from ke_core.plugin import (
     FACTS_PERPLEXITY,
     CaseRecord,
     Failure,
+    NoValue,
     Phase,
     Probe,
     Query,
@@ -49,10 +50,6 @@ ONE_SIDED = "facts or counterfactuals have no sentence to score"
 NOT_ASKED = "the unedited model was not asked in that way"
 WRONG_BEFORE = "the unedited model does not answer the question right"
 NO_QUESTION = "no question was put to the unedited model"
-
-
-class Unmeasurable(Exception):
-    """Why there is no number: it becomes a missing value with this reason (V9)."""
 
 
 @frozen(kw_only=True)
@@ -100,7 +97,7 @@ def _value(aspect: str, phase: Phase, style: str, why: str, measure: Callable[[]
     if not why:
         try:
             number = float(measure())
-        except Unmeasurable as reason:
+        except NoValue as reason:
             why = str(reason)
         except OverflowError:
             why = "too large for a number"
@@ -108,9 +105,9 @@ def _value(aspect: str, phase: Phase, style: str, why: str, measure: Callable[[]
 
 
 def _perplexity(record: CaseRecord, sides: Sides, aspect: str, phase: Phase, style: str) -> float:
-    """Mean over the sentences of one side. Raises Unmeasurable."""
+    """Mean over the sentences of one side. Raises NoValue."""
     if aspect not in sides:
-        raise Unmeasurable(ONE_SIDED)
+        raise NoValue(ONE_SIDED)
     found = [_sentence(record, query, phase, style) for query in sides[aspect].queries]
     return math.fsum(found) / len(found)
 
@@ -118,12 +115,12 @@ def _perplexity(record: CaseRecord, sides: Sides, aspect: str, phase: Phase, sty
 def _sentence(record: CaseRecord, query: Query, phase: Phase, style: str) -> float:
     outcome = record.outcomes.get((phase, style, query.id))
     if outcome is None:
-        raise Unmeasurable(ABSENT)
+        raise NoValue(ABSENT)
     reply = outcome.reply
     if isinstance(reply, Failure):
-        raise Unmeasurable(reply.message or reply.error)
+        raise NoValue(reply.message or reply.error)
     if not isinstance(reply, Scored):
-        raise Unmeasurable("the answer is a text, not log-probabilities")
+        raise NoValue("the answer is a text, not log-probabilities")
     return math.exp(-reply.logprobs[0] / max(reply.tokens[0], 1))
 
 
@@ -134,7 +131,7 @@ def _difference(record: CaseRecord, sides: Sides, phase: Phase, style: str) -> f
 
 def _success(record: CaseRecord, sides: Sides, style: str) -> bool:
     if style not in _styles(record, "before", sides):
-        raise Unmeasurable(NOT_ASKED)
+        raise NoValue(NOT_ASKED)
     if _failed(record, sides, style):
         return False
     before, after = (_difference(record, sides, phase, style) for phase in PHASES)

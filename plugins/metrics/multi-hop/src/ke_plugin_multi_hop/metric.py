@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from attrs import evolve, frozen
 
 from ke_core.plugin import EFFICACY, CaseRecord, Value
-from ke_plugin_multi_hop.asked import INSTANCE, MULTI_HOP, Asked, asked
+from ke_plugin_multi_hop.observed import INSTANCE, MULTI_HOP, ObservedProbe, asked
 
 HEADLINE = {EFFICACY: "edit-wise", INSTANCE: "instance-wise", MULTI_HOP: "multi-hop"}
 RECALLED = "multi-hop-recalled"
@@ -54,7 +54,7 @@ class MultiHop:
                 yield from _values(found, aspect, why)
 
 
-def _values(one: Asked, aspect: str, not_recalled: str) -> Iterator[Value]:
+def _values(one: ObservedProbe, aspect: str, not_recalled: str) -> Iterator[Value]:
     """Against the answers that are right after the edits."""
     yield one.value(aspect, one.right)
     if one.probe.aspect == MULTI_HOP:
@@ -62,7 +62,7 @@ def _values(one: Asked, aspect: str, not_recalled: str) -> Iterator[Value]:
         yield evolve(one, missing=one.missing or not_recalled).value(RECALLED, one.right)
 
 
-def _not_recalled(put: list[Asked]) -> str:
+def _not_recalled(put: list[ObservedProbe]) -> str:
     """Why the case is not among those whose facts the unedited model recalls; one style of asking suffices."""
     facts = [one for one in put if one.probe.aspect == INSTANCE and one.phase == "before"]
     if any(not one.missing and one.right for one in facts):

@@ -28,7 +28,7 @@ from itertools import takewhile
 from attrs import evolve, frozen
 
 from ke_core.plugin import EFFICACY, Answer, CaseRecord, Query, Step, Value
-from ke_plugin_multi_hop.asked import MULTI_HOP, Asked, asked
+from ke_plugin_multi_hop.observed import MULTI_HOP, ObservedProbe, asked
 
 QUESTIONS = (MULTI_HOP, "complex", "reasoning")
 SUBQUESTION = "subquestion"
@@ -60,7 +60,7 @@ def _steps(record: CaseRecord) -> Iterator[Step]:
             yield from outcome.reply.steps
 
 
-def _retrieved(one: Asked, edits: Sequence[str]) -> Iterator[Value]:
+def _retrieved(one: ObservedProbe, edits: Sequence[str]) -> Iterator[Value]:
     """Whether what was looked up was what was needed. The single-hop questions of an instance need no edit each."""
     answers = [outcome.reply for outcome in one.outcomes if isinstance(outcome.reply, Answer)]
     found = [[name for step in answer.steps for name in step.retrieved] for answer in answers]
@@ -72,7 +72,7 @@ def _retrieved(one: Asked, edits: Sequence[str]) -> Iterator[Value]:
     yield evolve(one, missing=one.missing or ("" if every else NOT_ALL)).value("right-if-retrieved", one.right)
 
 
-def _hops(one: Asked) -> Iterator[Value]:
+def _hops(one: ObservedProbe) -> Iterator[Value]:
     """How far each wording's steps came, hop by hop."""
     if one.missing:
         yield one.value("hops-answered", 0)

@@ -30,6 +30,7 @@ from ke_core.plugin import (
     NOT_ON_RECORD,
     QUERY_TAG,
     CaseRecord,
+    NoValue,
     Outcome,
     Probe,
     Query,
@@ -46,12 +47,8 @@ NO_OLD = "not executed: the unedited model does not name the old object"
 NO_NAME = "not executed: the data hold no right answer that has a name"
 
 
-class NotExecuted(Exception):
-    """Why a test has no value."""
-
-
 @frozen(kw_only=True)
-class Test:
+class CriterionResult:
     """One test of a criterion: what its queries were worth, or why it was not executed."""
 
     __test__ = False  # no test of pytest's
@@ -84,7 +81,7 @@ class Ripple:
                 yield from (_executed(aspect, test, style) for test in tests)
             yield from self._scores(aspect, tests, style)
 
-    def _scores(self, aspect: str, tests: Sequence[Test], style: str) -> Iterator[Value]:
+    def _scores(self, aspect: str, tests: Sequence[CriterionResult], style: str) -> Iterator[Value]:
         """What the paper averages over edits, then the single queries or tests."""
         each = [one for test in tests for one in self._each(test)]
         right = [one for _name, one, _why in each if one is not None]
@@ -95,7 +92,7 @@ class Ripple:
         for name, one, why in each:
             yield evolve(_value(aspect + EACH, one, style, why), tags={QUERY_TAG: name})
 
-    def _each(self, test: Test) -> Iterator[tuple[str, bool | None, str]]:
+    def _each(self, test: CriterionResult) -> Iterator[tuple[str, bool | None, str]]:
         """Id of each query, or of the whole test; whether it was answered right, or why nobody knows."""
         if self.config.unit == "tests":
             passed = any(test.right) if test.probe.require == "any" else all(test.right)
@@ -113,22 +110,22 @@ class Ripple:
             return None, ""
         try:
             return all(self._right(record, query, style) for query in queries), ""
-        except NotExecuted as why:
+        except NoValue as why:
             return None, str(why)
 
-    def _test(self, record: CaseRecord, probe: Probe, style: str, missing: str) -> Test:
+    def _test(self, record: CaseRecord, probe: Probe, style: str, missing: str) -> CriterionResult:
         if missing:
-            return Test(probe=probe, missing=missing)
+            return CriterionResult(probe=probe, missing=missing)
         try:
             self._check(record, probe, style)
-            return Test(probe=probe, right=[self._right(record, query, style) for query in probe.queries])
-        except NotExecuted as why:
-            return Test(probe=probe, missing=str(why))
+            return CriterionResult(probe=probe, right=[self._right(record, query, style) for query in probe.queries])
+        except NoValue as why:
+            return CriterionResult(probe=probe, missing=str(why))
 
     def _check(self, record: CaseRecord, probe: Probe, style: str) -> None:
         """Raise unless the unedited model meets every condition (condition a of section 5.1)."""
         if not all(query.gold.entities for query in (*probe.queries, *probe.given)):
-            raise NotExecuted(NO_NAME)
+            raise NoValue(NO_NAME)
         aliasing = self.config.aliasing if probe.aspect == ALIASING else "file"
         if self.config.conditions == "ignored" or aliasing == "none":
             return
@@ -136,19 +133,19 @@ class Ripple:
             outcome = _before(record, query, style)
             old = aliasing == "old" and query.stale is not None
             if old and outcome.judgement.verdict is not Verdict.STALE:
-                raise NotExecuted(NO_OLD)
+                raise NoValue(NO_OLD)
             if not old and not self._is_right(outcome, query):
-                raise NotExecuted(NOT_MET)
+                raise NoValue(NOT_MET)
 
     def _right(self, record: CaseRecord, query: Query, style: str) -> bool:
         outcome = record.outcomes.get(("after", style, query.id))
         if outcome is None:
-            raise NotExecuted(NOT_ON_RECORD)
+            raise NoValue(NOT_ON_RECORD)
         return self._is_right(outcome, query)
 
     def _is_right(self, outcome: Outcome, query: Query) -> bool:
         if outcome.judgement.verdict is Verdict.UNSURE:
-            raise NotExecuted(JUDGE_UNSURE if query.gold.entities else NO_NAME)
+            raise NoValue(JUDGE_UNSURE if query.gold.entities else NO_NAME)
         if outcome.judgement.verdict is not Verdict.RIGHT:
             return False
         named = {found.entity for found in outcome.judgement.findings if found.label == "gold"}
@@ -161,10 +158,10 @@ def _before(record: CaseRecord, query: Query, style: str) -> Outcome:
         found = record.outcomes.get(("before", name, query.id))
         if found is not None:
             return found
-    raise NotExecuted(NOT_PUT)
+    raise NoValue(NOT_PUT)
 
 
-def _executed(aspect: str, test: Test, style: str) -> Value:
+def _executed(aspect: str, test: CriterionResult, style: str) -> Value:
     """1 or 0; what is missing for another reason than the paper's filter says nothing about it."""
     odd = test.missing in (NOT_PUT, NOT_ON_RECORD, JUDGE_UNSURE)
     value = None if odd else float(not test.missing)

@@ -59,7 +59,7 @@ WHY: dict[Part, str] = {"aug": "nothing was to be added", "ret": "nothing was to
 
 
 @frozen(kw_only=True)
-class Sets:
+class AnswerSets:
     """The sets of one question at one moment, and what was answered: members by key, and how many things in all."""
 
     before: frozenset[str]
@@ -68,7 +68,7 @@ class Sets:
     listed: int
 
     @classmethod
-    def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> Sets:
+    def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> AnswerSets:
         """From a judgement of the judge ``set``, or of another whose findings name entities."""
         old = _keys(query.stale or query.gold)
         found = outcome.judgement.findings
@@ -121,25 +121,25 @@ class SetAnswers:
                     yield from self._probe(record, probe, phase, style)
 
     def _probe(self, record: CaseRecord, probe: Probe, phase: Phase, style: str) -> Iterator[Value]:
-        made = Moment(record=record, phase=phase, style=style)
+        made = ObservedCase(record=record, phase=phase, style=style)
         if probe.aspect == EFFICACY:
             yield from made.edit_wise(probe)
             return
-        seen: list[Sets] = []
+        seen: list[AnswerSets] = []
         for query in probe.queries:
             outcome = record.outcomes.get((phase, style, query.id))
             why = record.skipped or _why(outcome)
             if why or outcome is None:
                 yield from made.missing(why)
                 continue
-            sets = Sets.of(query, outcome, edited=record.edited)
+            sets = AnswerSets.of(query, outcome, edited=record.edited)
             seen.append(sets)
             yield from self._question(made, sets)
             if phase == "before":
-                yield from _pre_edit(made, Sets.of(query, outcome, edited=False))
+                yield from _pre_edit(made, AnswerSets.of(query, outcome, edited=False))
         yield from _best(made, seen, whole=len(seen) == len(probe.queries))
 
-    def _question(self, made: Moment, sets: Sets) -> Iterator[Value]:
+    def _question(self, made: ObservedCase, sets: AnswerSets) -> Iterator[Value]:
         empty = {"one": 1.0, "zero": 0.0}.get(self.config.empty)
         recalls = {part: sets.recall(part) for part in WHY}
         for part, reason in WHY.items():
@@ -159,7 +159,7 @@ class SetAnswers:
 
 
 @frozen(kw_only=True)
-class Moment:
+class ObservedCase:
     """One case in one phase and style: where values come from."""
 
     record: CaseRecord
@@ -192,13 +192,13 @@ class Moment:
             yield self.value(aspect, None if why else float(right), why, unit=",".join(probe.edits))
 
 
-def _pre_edit(made: Moment, sets: Sets) -> Iterator[Value]:
+def _pre_edit(made: ObservedCase, sets: AnswerSets) -> Iterator[Value]:
     """How much of the pre-edit answer the unedited model knows."""
     yield made.value(f"{PRE_EDIT}recall", sets.recall("ret"), WHY["ret"])
     yield made.value(f"{PRE_EDIT}exact", float(sets.exact))
 
 
-def _best(made: Moment, seen: Sequence[Sets], *, whole: bool) -> Iterator[Value]:
+def _best(made: ObservedCase, seen: Sequence[AnswerSets], *, whole: bool) -> Iterator[Value]:
     """The best of all wordings, which MQuAKE counts; one without an answer would favour one side."""
     for part, reason in WHY.items():
         values = [value for sets in seen if (value := sets.recall(part)) is not None]

@@ -61,7 +61,7 @@ def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
 
 
 @define(eq=False)
-class Changes:
+class RecordedUpdates:
     """What the patches that were opened while this recorded have added, and not yet taken back.
 
     Copies, in the precision they were added in, since an editor may go on working in the tensors it handed over.
@@ -87,7 +87,7 @@ class Changes:
 
 
 @define(eq=False)
-class Chain(UninterruptibleContext["Chain"]):
+class PatchStack(UninterruptibleContext["PatchStack"]):
     """Patches made one on top of another and taken back together, so that each weight is saved once, however many
     there are; and once more while a group of them may still fail.
     """
@@ -97,7 +97,7 @@ class Chain(UninterruptibleContext["Chain"]):
     _since: dict[str, Tensor] = field(factory=dict, init=False)
     _open: list[Patch] = field(factory=list, init=False)
 
-    def _begin(self) -> Chain:
+    def _begin(self) -> PatchStack:
         return self
 
     @uninterruptible
@@ -144,8 +144,8 @@ class Patch(UninterruptibleContext["Patch"]):
     """
 
     module: nn.Module
-    recorders: tuple[Changes, ...] = ()
-    chain: Chain | None = None
+    recorders: tuple[RecordedUpdates, ...] = ()
+    chain: PatchStack | None = None
     made: list[tuple[str, Delta]] = field(factory=list, init=False)
     _saved: dict[str, Tensor] = field(factory=dict, init=False)
 
@@ -214,7 +214,7 @@ class Patch(UninterruptibleContext["Patch"]):
             listener.closed(self)
 
     @property
-    def _listeners(self) -> tuple[Changes | Chain, ...]:
+    def _listeners(self) -> tuple[RecordedUpdates | PatchStack, ...]:
         return self.recorders if self.chain is None else (*self.recorders, self.chain)
 
 
@@ -254,4 +254,14 @@ def _copied(delta: Delta, dtype: torch.dtype) -> Delta:
     return LowRank(left=delta.left.detach().to(dtype, copy=True), right=delta.right.detach().to(dtype, copy=True))
 
 
-__all__ = ["Chain", "Changes", "Delta", "Dense", "LowRank", "Patch", "digest_of", "fingerprint", "map_orientation"]
+__all__ = [
+    "Delta",
+    "Dense",
+    "LowRank",
+    "Patch",
+    "PatchStack",
+    "RecordedUpdates",
+    "digest_of",
+    "fingerprint",
+    "map_orientation",
+]

@@ -20,12 +20,12 @@ from ke_core.plugin import (
     uninterruptible_context,
 )
 from ke_plugin_hf.context import context_of
-from ke_plugin_hf.decoding.memory import BatchSize, DeviceMeter
+from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.decoding.runner import LocalRunner
-from ke_plugin_hf.decoding.tokens import Coder
+from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
-from ke_plugin_hf.guard import Chain, Changes, Patch
+from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 
 UNBOUNDED = 10**9  # a model that names no longest text (ALiBi), or a tokenizer that stands for "no limit"
 
@@ -44,11 +44,11 @@ class HFModel:
     chat: bool = False
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
-    _recorders: list[Changes] = field(factory=list, init=False)
-    _chain: Chain | None = field(default=None, init=False)
+    _recorders: list[RecordedUpdates] = field(factory=list, init=False)
+    _chain: PatchStack | None = field(default=None, init=False)
     _plain: HFModel | None = field(default=None, init=False)
     _around: str = field(init=False)
-    _coder: Coder = field(init=False)
+    _coder: PromptTokenizer = field(init=False)
     _runner: LocalRunner = field(init=False)
 
     @classmethod
@@ -62,7 +62,7 @@ class HFModel:
 
     def __attrs_post_init__(self) -> None:
         self.context = _context(self.module, self.tokenizer)
-        self._coder = Coder(self.tokenizer, self.chat)
+        self._coder = PromptTokenizer(self.tokenizer, self.chat)
         ends = _end_of_text(self.module, self.tokenizer)
         self._around = _around(self.module, self._coder, ends)
         self._runner = LocalRunner(
@@ -71,7 +71,7 @@ class HFModel:
             eos=ends,
             context=self.context,
             digest=lambda: self.digest,
-            size=BatchSize(self.device),
+            size=RowBatchSize(self.device),
         )
 
     @property
@@ -113,7 +113,7 @@ class HFModel:
         return Patch(self.module, tuple(self._recorders), self._chain)
 
     @uninterruptible_context
-    def chained(self) -> Iterator[Chain]:
+    def chained(self) -> Iterator[PatchStack]:
         """Patches opened from now on, one on top of another, are taken back together when the context ends.
 
         ::
@@ -123,7 +123,7 @@ class HFModel:
                     stack.enter_context(editor.edit(session, [edit]))
                     chain.settle()
         """
-        with Chain(self.module) as chain:
+        with PatchStack(self.module) as chain:
             self._chain = chain
             try:
                 yield chain
@@ -131,7 +131,7 @@ class HFModel:
                 self._chain = None
 
     @uninterruptible_context
-    def recording(self) -> Iterator[Changes]:
+    def recording(self) -> Iterator[RecordedUpdates]:
         """Keep what patches opened from now on add, for as long as they are open; it costs the updates' memory.
 
         ::
@@ -139,7 +139,7 @@ class HFModel:
             with model.recording() as changes, editor.edit(session, edits):
                 changes.deltas()
         """
-        changes = Changes()
+        changes = RecordedUpdates()
         self._recorders.append(changes)
         try:
             yield changes
@@ -182,7 +182,7 @@ class HFModel:
         return self._runner.size.last
 
 
-def _around(module: Any, coder: Coder, ends: frozenset[int]) -> str:
+def _around(module: Any, coder: PromptTokenizer, ends: frozenset[int]) -> str:
     """What beside the weights decides a completion; not where it was loaded from, nor by which version.
 
     The tokens that end a text, and the one that stands for an empty prompt, may be those of the configuration, which

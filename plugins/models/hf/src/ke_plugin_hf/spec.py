@@ -13,7 +13,7 @@ from ke_plugin_hf.sources import known, pull
 
 
 @frozen(kw_only=True)
-class NoOptions:
+class HFModelConfig:
     """How a model is loaded is said by ``--dtype``, ``--device`` and the like, in its ModelRequest."""
 
 
@@ -61,7 +61,7 @@ def _where(request: ModelRequest) -> str:
 hf_spec = ModelSpec(
     name="hf",
     summary="any causal language model that transformers loads: a local folder, a known name, a hub id",
-    config=NoOptions,
+    config=HFModelConfig,
     build=build,
     known=known,
     pull=pull,

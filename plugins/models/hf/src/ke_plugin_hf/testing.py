@@ -147,7 +147,7 @@ def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFMode
     return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))
 
 
-class Coded(nn.Linear):
+class Fp8Weight(nn.Linear):
     """8-bit floats with one scale, as FP8 checkpoints store them."""
 
     def __init__(self, plain: nn.Linear) -> None:

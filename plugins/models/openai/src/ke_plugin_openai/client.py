@@ -33,7 +33,7 @@ HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 
 
 @frozen(kw_only=True)
-class Patience:
+class RetryPolicy:
     """``attempts`` that fail, with ``first``, 2 ``first`` ... at most ``most`` seconds in between.
 
     ``asked``: the longest that a server may put off a request, in all. To be told when to come back, because there are
@@ -59,7 +59,7 @@ COUNTS = ("requests", "retries", "prompt_tokens", "tokens", "unmetered")
 
 
 @define
-class Usage:
+class ServerUsage:
     """What a server was asked in this process: requests answered, tries beyond the first, tokens by its own count.
 
     An answer that is of no use is one too: it is paid for. ``unmetered`` ones came without a count.
@@ -113,14 +113,14 @@ def key_from(name: str) -> str:
 
 
 @define(eq=False, kw_only=True)
-class Client:
+class ApiClient:
     """One server, from several threads. Make it with ``open``."""
 
     url: str
     key_env: str
     timeout: float
-    patience: Patience = Factory(Patience)
-    usage: Usage = field(factory=Usage)
+    patience: RetryPolicy = Factory(RetryPolicy)
+    usage: ServerUsage = field(factory=ServerUsage)
     _key: str = field(repr=False)
     _quoted: re.Pattern[str] = field(init=False, repr=False)
     _http: httpx2.Client = field(repr=False)
@@ -128,7 +128,7 @@ class Client:
     _not_before: float = 0.0
 
     @classmethod
-    def open(cls, url: str, *, key_env: str, timeout: float, concurrency: int) -> Client:
+    def open(cls, url: str, *, key_env: str, timeout: float, concurrency: int) -> ApiClient:
         """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one, and for an unusable proxy."""
         key = key_from(key_env)
         try:

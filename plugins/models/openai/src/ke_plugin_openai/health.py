@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ke_core.plugin import HealthFinding, KEError
-from ke_plugin_openai.client import Client
+from ke_plugin_openai.client import ApiClient
 from ke_plugin_openai.faults import Transient
 from ke_plugin_openai.spec import address
 
@@ -13,7 +13,7 @@ TIMEOUT = 5.0  # seconds that a server has to answer
 def check_server(url: str) -> HealthFinding:
     """Ask the server for its models."""
     try:
-        client = Client.open(address(url), key_env="OPENAI_API_KEY", timeout=TIMEOUT, concurrency=1)
+        client = ApiClient.open(address(url), key_env="OPENAI_API_KEY", timeout=TIMEOUT, concurrency=1)
         listed = client.once("GET", "/models").get("data")
     except (Transient, KEError) as error:
         advice = getattr(error, "hint", "") or "start the server, or correct the base URL"

@@ -30,7 +30,7 @@ from ke_core.plugin import (
     digest,
 )
 from ke_plugin_openai import endpoints
-from ke_plugin_openai.client import CONNECT, Client, Patience, Usage
+from ke_plugin_openai.client import CONNECT, ApiClient, RetryPolicy, ServerUsage
 from ke_plugin_openai.endpoints import CHAT, COMPLETIONS
 from ke_plugin_openai.faults import Transient, Unreachable
 from ke_plugin_openai.workers import workers
@@ -68,7 +68,7 @@ class ApiModel:
 
     id: str
     name: str
-    client: Client = field(repr=False)
+    client: ApiClient = field(repr=False)
     concurrency: int
     chat: bool = False
     context: int = UNKNOWN
@@ -79,7 +79,9 @@ class ApiModel:
     def open(cls, request: ModelRequest, url: str) -> Self:
         """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
         name = f"{request.id}@{request.revision}" if request.revision else request.id  # an @ is part of a name here
-        client = Client.open(url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency)
+        client = ApiClient.open(
+            url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency
+        )
         return cls(id=f"openai:{name}", name=name, client=client, concurrency=request.concurrency, chat=request.chat)
 
     @property
@@ -96,7 +98,7 @@ class ApiModel:
         return self.client.url
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ServerUsage:
         """What was asked of the server in this process."""
         return self.client.usage
 
@@ -152,7 +154,7 @@ class ApiModel:
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` where the server asks to."""
-        self.client.patience = Patience(attempts=attempts, asked=seconds)
+        self.client.patience = RetryPolicy(attempts=attempts, asked=seconds)
 
     def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Outcome]:
         """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""

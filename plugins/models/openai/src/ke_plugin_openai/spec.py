@@ -18,7 +18,7 @@ PUBLIC = "https://api.openai.com/v1"
 
 
 @frozen(kw_only=True)
-class NoOptions:
+class OpenAIModelConfig:
     """How a server is asked is said by ``--base-url``, ``--chat`` and the like, in the ModelRequest."""
 
 
@@ -65,7 +65,7 @@ def _model(request: ModelRequest) -> ApiModel:
 openai_spec = ModelSpec(
     name="openai",
     summary="a model behind any OpenAI-compatible server: --base-url, and --chat for its chat endpoint",
-    config=NoOptions,
+    config=OpenAIModelConfig,
     build=build,
     remote=True,
     describe=describe,

@@ -4,17 +4,38 @@
 can all be made at once.
 """
 
-from ke_benchmarks.audit.bank import RULES, Bank, Rule, as_rule
-from ke_benchmarks.audit.contamination import Contamination, Hit, contamination, draw, tally
-from ke_benchmarks.audit.fix import Change, Fixed, fix
-from ke_benchmarks.audit.missing import Agreement, Missing, agreement, missing
-from ke_benchmarks.audit.pairs import Conflict, conflicts, duplicates, identity, named
+from ke_benchmarks.audit.bank import RULES, AuditBank, Rule, as_rule
+from ke_benchmarks.audit.contamination import ContaminatedHop, Contamination, contamination, draw, tally
+from ke_benchmarks.audit.fix import CaseFix, FixedDataset, fix
+from ke_benchmarks.audit.missing import MissingPieces, RuleAgreement, agreement, missing
+from ke_benchmarks.audit.pairs import EditConflict, conflicts, duplicates, identity, named
 from ke_benchmarks.audit.select import Selection, exclusions, select
 from ke_benchmarks.audit.whole import Audit
 
 __all__ = [
-    "RULES", "Agreement", "Audit", "Bank", "Change", "Conflict", "Contamination", "Fixed", "Hit", "Missing", "Rule",
+    "RULES",
+    "Audit",
+    "AuditBank",
+    "CaseFix",
+    "ContaminatedHop",
+    "Contamination",
+    "EditConflict",
+    "FixedDataset",
+    "MissingPieces",
+    "Rule",
+    "RuleAgreement",
     "Selection",
-    "agreement", "as_rule", "conflicts", "contamination", "draw", "duplicates", "exclusions", "fix", "identity",
-    "missing", "named", "select", "tally",
+    "agreement",
+    "as_rule",
+    "conflicts",
+    "contamination",
+    "draw",
+    "duplicates",
+    "exclusions",
+    "fix",
+    "identity",
+    "missing",
+    "named",
+    "select",
+    "tally",
 ]  # fmt: skip

@@ -60,7 +60,7 @@ def shared_labels(cases: Iterable[Case]) -> frozenset[Place]:
 
 
 @frozen(kw_only=True)
-class Bank:
+class AuditBank:
     """The edits in force. ``shared``: ``shared_labels`` of the whole dataset, which the rule ``majority`` needs."""
 
     rule: Rule
@@ -69,7 +69,7 @@ class Bank:
     shared: frozenset[Place] = frozenset()
 
     @classmethod
-    def of(cls, cases: Iterable[Case], rule: Rule, shared: frozenset[Place] = frozenset()) -> Bank:
+    def of(cls, cases: Iterable[Case], rule: Rule, shared: frozenset[Place] = frozenset()) -> AuditBank:
         """The bank of the edits of ``cases``."""
         questions: dict[Place, dict[Objects, tuple[str, ...]]] = {}
         ids: dict[Place, dict[Objects, tuple[str, ...]]] = {}

@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 
 from attrs import frozen
 
-from ke_benchmarks.audit.bank import Bank, Rule, edits_with_facts, shared_labels
+from ke_benchmarks.audit.bank import AuditBank, Rule, edits_with_facts, shared_labels
 from ke_core.plugin import BadConfig, Case, Fact
 
 
 @frozen(kw_only=True)
-class Hit:
+class ContaminatedHop:
     """A hop that edits of other cases rewrite. ``hop`` counts from 1; ``by`` are those cases, in file order."""
 
     case: str
@@ -26,11 +26,11 @@ class Contamination:
     """What happens when the edits of ``edited`` cases are made together: hits of the others, and among themselves."""
 
     edited: tuple[str, ...]
-    on_unedited: tuple[Hit, ...]
-    on_edited: tuple[Hit, ...]
+    on_unedited: tuple[ContaminatedHop, ...]
+    on_edited: tuple[ContaminatedHop, ...]
 
 
-def tally(hits: Collection[Hit]) -> tuple[int, int]:
+def tally(hits: Collection[ContaminatedHop]) -> tuple[int, int]:
     """(contaminated cases, contaminated sub-questions): a hop counts once, however many edits hit it."""
     return len({hit.case for hit in hits}), len(hits)
 
@@ -52,9 +52,9 @@ def contamination(cases: Sequence[Case], edited: Collection[str], rule: Rule = "
     itself is its own affair, whatever others make of it: that is a conflict (``conflicts``).
     """
     chosen = frozenset(edited)
-    bank = Bank.of((case for case in cases if case.id in chosen), rule, shared_labels(cases))
-    on_unedited: list[Hit] = []
-    on_edited: list[Hit] = []
+    bank = AuditBank.of((case for case in cases if case.id in chosen), rule, shared_labels(cases))
+    on_unedited: list[ContaminatedHop] = []
+    on_edited: list[ContaminatedHop] = []
     for case in cases:
         inside = case.id in chosen
         own = {bank.key(fact) for _edit, fact in edits_with_facts(case)} if inside else set()
@@ -62,5 +62,5 @@ def contamination(cases: Sequence[Case], edited: Collection[str], rule: Rule = "
             against = bank.against(fact)
             if against and bank.key(fact) not in own:
                 by = tuple(dict.fromkeys(name for names in against.values() for name in names))
-                (on_edited if inside else on_unedited).append(Hit(case=case.id, hop=hop, fact=fact, by=by))
+                (on_edited if inside else on_unedited).append(ContaminatedHop(case=case.id, hop=hop, fact=fact, by=by))
     return Contamination(edited=tuple(edited), on_unedited=tuple(on_unedited), on_edited=tuple(on_edited))

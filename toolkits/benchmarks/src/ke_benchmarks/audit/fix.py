@@ -14,14 +14,14 @@ from attrs import frozen
 
 from ke_benchmarks.audit.bank import by_question
 from ke_benchmarks.audit.pairs import conflicts, duplicates, named
-from ke_benchmarks.audit.rebuild import CannotRebuild, Known, rebuilt
+from ke_benchmarks.audit.rebuild import CannotRebuild, FactIndex, rebuilt
 from ke_core.plugin import Case, Edit, Place
 
 Kind = Literal["changed", "dropped"]
 
 
 @frozen(kw_only=True)
-class Change:
+class CaseFix:
     """What was done to a case, and why. ``before`` and ``after``: its edits' statements and its answer."""
 
     case: str
@@ -32,27 +32,29 @@ class Change:
 
 
 @frozen(kw_only=True)
-class Fixed:
+class FixedDataset:
     """The corrected cases in the old order, and every change in file order of the cases."""
 
     cases: tuple[Case, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[CaseFix, ...]
 
 
-def fix(cases: Sequence[Case]) -> Fixed:
+def fix(cases: Sequence[Case]) -> FixedDataset:
     """Resolve conflicts of edits of one question, then drop duplicates; the first of equals stays."""
-    found, changes = {case.id: case for case in cases}, list[Change]()
+    found, changes = {case.id: case for case in cases}, list[CaseFix]()
     _resolve(found, changes, mend=True)
     _resolve(found, changes, mend=False)  # two conflicts in one case can leave one
     for first, *others in duplicates(found.values()):
         for other in others:
             del found[other]
-            changes.append(Change(case=other, kind="dropped", why=f"the same as case {first}"))
+            changes.append(CaseFix(case=other, kind="dropped", why=f"the same as case {first}"))
     order = {case.id: at for at, case in enumerate(cases)}
-    return Fixed(cases=tuple(found.values()), changes=tuple(sorted(changes, key=lambda change: order[change.case])))
+    return FixedDataset(
+        cases=tuple(found.values()), changes=tuple(sorted(changes, key=lambda change: order[change.case]))
+    )
 
 
-def _resolve(found: dict[str, Case], changes: list[Change], *, mend: bool) -> None:
+def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> None:
     """Give every case of a conflict the target of the majority, or drop it."""
     winners: dict[Place, Edit] = {}
     beaten: dict[str, list[str]] = {}
@@ -63,20 +65,20 @@ def _resolve(found: dict[str, Case], changes: list[Change], *, mend: bool) -> No
         why = f"{winner.subject.label}, {winner.relation.label}: {len(holders)} edits say {named(winner)}"
         for name in dict.fromkeys(case for fact, names in conflict.targets if fact is not winner for case in names):
             beaten.setdefault(name, []).append(why)
-    known = Known.of(case for name, case in found.items() if name not in beaten)
+    known = FactIndex.of(case for name, case in found.items() if name not in beaten)
     for name, reasons in beaten.items():
         case, why = found[name], "conflicting edits: " + "; ".join(reasons)
         try:
             found[name] = _mended(case, winners, known, once=mend)
         except CannotRebuild as wrong:
             del found[name]
-            changes.append(Change(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
+            changes.append(CaseFix(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
         else:
             after = _summary(found[name])
-            changes.append(Change(case=name, kind="changed", why=why, before=_summary(case), after=after))
+            changes.append(CaseFix(case=name, kind="changed", why=why, before=_summary(case), after=after))
 
 
-def _mended(case: Case, winners: Mapping[Place, Edit], known: Known, *, once: bool) -> Case:
+def _mended(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
     if not once:
         raise CannotRebuild("mending other conflicts has led to this one")
     return rebuilt(case, winners, known)

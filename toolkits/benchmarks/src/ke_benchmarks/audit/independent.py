@@ -24,14 +24,14 @@ SHAKES = 1000
 
 
 @frozen(kw_only=True)
-class Found:
+class IndependentSet:
     """A maximal independent set, and an upper bound of every independent set's size."""
 
     chosen: frozenset[int]
     bound: int
 
 
-def largest(graph: Graph) -> Found:
+def largest(graph: Graph) -> IndependentSet:
     """Search a largest independent set. Deterministic."""
     loops = {vertex for vertex, others in enumerate(graph) if vertex in others}
     whole = _within(graph, set(range(len(graph))) - loops)
@@ -39,7 +39,7 @@ def largest(graph: Graph) -> Found:
     kernel = _within(graph, open_)
     chosen = improve(kernel, by_degree(kernel))
     bound = len(kept) + min(len(open_) // 2, clique_cover(kernel))
-    return Found(chosen=kept | chosen, bound=bound)
+    return IndependentSet(chosen=kept | chosen, bound=bound)
 
 
 def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
@@ -104,7 +104,7 @@ def clique_cover(graph: Adjacent) -> int:
 
 def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
     """Local search from ``start``: the best set met."""
-    search = Search(graph, start)
+    search = IndependentSetSearch(graph, start)
     search.climb(sorted(start))
     best = frozenset(search.chosen)
     outside_since = dict.fromkeys(sorted(graph), 0)
@@ -122,11 +122,11 @@ def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
         if len(search.chosen) > len(best):
             best = frozenset(search.chosen)
         elif len(search.chosen) < len(best) - 2:  # too far down: go back
-            search = Search(graph, best)
+            search = IndependentSetSearch(graph, best)
     return best
 
 
-class Search:
+class IndependentSetSearch:
     """A maximal independent set that is being changed. ``tight``: how many chosen neighbours a vertex has."""
 
     def __init__(self, graph: Adjacent, chosen: Iterable[int]) -> None:

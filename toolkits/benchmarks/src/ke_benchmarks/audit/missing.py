@@ -57,7 +57,7 @@ Theta = Mapping[str, Mapping[str, float]]
 
 
 @frozen(kw_only=True)
-class Missing:
+class MissingPieces:
     """A case whose questions leave out ``pieces``: labels of relations, or the start's."""
 
     case: str
@@ -66,7 +66,7 @@ class Missing:
 
 
 @frozen(kw_only=True)
-class Agreement:
+class RuleAgreement:
     """Of ``compared`` cases: how many are ``flagged`` by the rule, were ``rewritten`` by others, and ``both``."""
 
     compared: int
@@ -81,7 +81,7 @@ def texts_of(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for query in queries for text in query.texts))
 
 
-def missing(cases: Iterable[Case]) -> tuple[tuple[Missing, ...], int]:
+def missing(cases: Iterable[Case]) -> tuple[tuple[MissingPieces, ...], int]:
     """The cases whose questions leave out a piece, and how many were looked at: those with multi-hop questions."""
     asked = [(case, found) for case in cases if (found := texts_of(case)) and case.facts_after]
     theta = learn([(words(case, texts), _relations(case)) for case, texts in asked])
@@ -89,11 +89,11 @@ def missing(cases: Iterable[Case]) -> tuple[tuple[Missing, ...], int]:
     for case, texts in asked:
         pieces = _absent(case, texts, theta)
         if pieces:
-            flagged.append(Missing(case=case.id, pieces=pieces, texts=texts))
+            flagged.append(MissingPieces(case=case.id, pieces=pieces, texts=texts))
     return tuple(flagged), len(asked)
 
 
-def agreement(cases: Iterable[Case], flagged: Iterable[Missing], corrected: Iterable[Case]) -> Agreement:
+def agreement(cases: Iterable[Case], flagged: Iterable[MissingPieces], corrected: Iterable[Case]) -> RuleAgreement:
     """How far the rule agrees with those who corrected the questions, on the cases that ``corrected`` has too.
 
     A case is found again by the labels along its chains, since a corrected file may give other ids; it was rewritten
@@ -105,7 +105,7 @@ def agreement(cases: Iterable[Case], flagged: Iterable[Missing], corrected: Iter
         raise BadData("no case has its chain in the corrected dataset", hint="--corrected is of the same cases")
     ours = {one.case for one in flagged} & known.keys()
     both = sum(known[case] for case in ours)
-    return Agreement(compared=len(known), both=both, flagged=len(ours), rewritten=sum(known.values()))
+    return RuleAgreement(compared=len(known), both=both, flagged=len(ours), rewritten=sum(known.values()))
 
 
 def words(case: Case, texts: Iterable[str]) -> frozenset[str]:

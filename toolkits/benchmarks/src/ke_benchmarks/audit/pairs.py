@@ -11,7 +11,7 @@ from ke_core.plugin import Case, Fact, Gold, Place, Query
 
 
 @frozen(kw_only=True)
-class Conflict:
+class EditConflict:
     """One fact that cases rewrite to different objects. ``targets``: the new facts, each with its cases' ids."""
 
     targets: tuple[tuple[Fact, tuple[str, ...]], ...]
@@ -27,7 +27,7 @@ class Conflict:
         return tuple(dict.fromkeys(case for _fact, cases in self.targets for case in cases))
 
 
-def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[Conflict, ...]:
+def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConflict, ...]:
     """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
 
     Edits without an old object add one: several objects of a multi-valued relation are no conflict, unless an edit
@@ -42,7 +42,7 @@ def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[Conflict,
             if edit.before is not None:
                 replaced.add(key(fact))
     return tuple(
-        Conflict(targets=tuple((held[0][1], tuple(case for case, _fact in held)) for held in by_target.values()))
+        EditConflict(targets=tuple((held[0][1], tuple(case for case, _fact in held)) for held in by_target.values()))
         for place, by_target in found.items()
         if len(by_target) > 1 and place in replaced
     )

@@ -15,7 +15,7 @@ class CannotRebuild(Exception):
 
 
 @frozen(kw_only=True)
-class Hop:
+class RebuiltHop:
     """A hop of a chain: its fact, its question, and the edit that makes it true, if one does."""
 
     fact: Fact
@@ -24,17 +24,17 @@ class Hop:
 
 
 @frozen(kw_only=True)
-class Known:
+class FactIndex:
     """What the cases of a dataset know of the edited world, and of the real one, by subject and relation."""
 
-    edited: Mapping[Place, Hop]
-    real: Mapping[Place, Hop]
+    edited: Mapping[Place, RebuiltHop]
+    real: Mapping[Place, RebuiltHop]
 
     @classmethod
-    def of(cls, cases: Iterable[Case]) -> Known:
+    def of(cls, cases: Iterable[Case]) -> FactIndex:
         """From every chain whose hops have their questions. The first to say something is believed."""
-        edited: dict[Place, Hop] = {}
-        real: dict[Place, Hop] = {}
+        edited: dict[Place, RebuiltHop] = {}
+        real: dict[Place, RebuiltHop] = {}
         for case in cases:
             for hop in hops_of(case):
                 (real if hop.edit is None else edited).setdefault(by_id(hop.fact), hop)
@@ -42,17 +42,17 @@ class Known:
                 real.setdefault(by_id(hop.fact), hop)
         return cls(edited=edited, real=real)
 
-    def about(self, place: Place) -> Hop | None:
+    def about(self, place: Place) -> RebuiltHop | None:
         """The fact that holds there once all edits are made."""
         return self.edited.get(place) or self.real.get(place)
 
 
-def hops_of(case: Case) -> tuple[Hop, ...]:
+def hops_of(case: Case) -> tuple[RebuiltHop, ...]:
     """The chain that is right after the edits, hop by hop; none where its questions do not stand beside it."""
     return tuple(_aligned(case.facts_after, _behind(case, after=True), case.edits))
 
 
-def rebuilt(case: Case, winners: Mapping[Place, Edit], known: Known) -> Case:
+def rebuilt(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> Case:
     """``case`` with the edits ``winners`` (by question) in place of its own, and the chain that follows from them.
 
     An edit that the chain no longer meets leaves the case, and one of another case that it now meets joins it. Raises
@@ -91,7 +91,7 @@ def rebuilt(case: Case, winners: Mapping[Place, Edit], known: Known) -> Case:
     )
 
 
-def _chain(case: Case, winners: Mapping[Place, Edit], known: Known) -> tuple[Hop, ...]:
+def _chain(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> tuple[RebuiltHop, ...]:
     """The hops up to the first that changes, that one, and what follows from it."""
     hops = hops_of(case)
     if not hops or any(len(hop.fact.objects) != 1 for hop in hops):
@@ -118,7 +118,7 @@ def _chain(case: Case, winners: Mapping[Place, Edit], known: Known) -> tuple[Hop
     )
 
 
-def _turned(hop: Hop, winner: Edit, known: Known) -> Hop:
+def _turned(hop: RebuiltHop, winner: Edit, known: FactIndex) -> RebuiltHop:
     """The hop with the new object: its own subject stays, so that it still follows from the hop before."""
     assert hop.edit is not None
     assert winner.after is not None
@@ -129,7 +129,7 @@ def _turned(hop: Hop, winner: Edit, known: Known) -> Hop:
         raise CannotRebuild("no question stands beside the majority's edit")
     fact = evolve(hop.fact, objects=winner.after.objects, text=winner.after.text)
     edit = evolve(hop.edit, id=winner.id, statement=winner.statement, after=fact)
-    return Hop(fact=fact, query=evolve(hop.query, gold=donor.query.gold, edit=winner.id), edit=edit)
+    return RebuiltHop(fact=fact, query=evolve(hop.query, gold=donor.query.gold, edit=winner.id), edit=edit)
 
 
 def _id(new: Query, old: Query, before: Mapping[str, str]) -> str:
@@ -147,9 +147,9 @@ def _behind(case: Case, *, after: bool) -> tuple[Query, ...]:
     return ()
 
 
-def _aligned(facts: Sequence[Fact], queries: Sequence[Query], edits: Sequence[Edit]) -> Iterator[Hop]:
+def _aligned(facts: Sequence[Fact], queries: Sequence[Query], edits: Sequence[Edit]) -> Iterator[RebuiltHop]:
     if len(facts) != len(queries):
         return
     own = {edit.id: edit for edit in edits}
     for fact, query in zip(facts, queries, strict=True):
-        yield Hop(fact=fact, query=query, edit=own.get(query.edit or ""))
+        yield RebuiltHop(fact=fact, query=query, edit=own.get(query.edit or ""))

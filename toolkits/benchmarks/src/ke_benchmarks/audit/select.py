@@ -15,7 +15,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_benchmarks.audit.bank import Bank, edits_with_facts
+from ke_benchmarks.audit.bank import AuditBank, edits_with_facts
 from ke_benchmarks.audit.contamination import contamination
 from ke_benchmarks.audit.independent import Graph, largest
 from ke_benchmarks.audit.pairs import conflicts, duplicates
@@ -62,7 +62,7 @@ def exclusions(cases: Sequence[Case]) -> Graph:
     places = {case.id: at for at, case in enumerate(cases)}
     graph: Graph = tuple(set() for _case in cases)
     for rule in IDENTITIES:
-        bank = Bank.of(cases, rule)
+        bank = AuditBank.of(cases, rule)
         for at, case in enumerate(cases):
             own = {bank.key(fact) for _edit, fact in edits_with_facts(case)}
             for fact in (hop for hop in case.facts_after if bank.key(hop) not in own):

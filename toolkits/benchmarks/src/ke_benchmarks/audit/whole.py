@@ -8,8 +8,8 @@ from attrs import frozen
 
 from ke_benchmarks.audit.bank import Rule
 from ke_benchmarks.audit.contamination import Contamination, contamination, draw
-from ke_benchmarks.audit.missing import Missing, missing
-from ke_benchmarks.audit.pairs import Conflict, conflicts, duplicates
+from ke_benchmarks.audit.missing import MissingPieces, missing
+from ke_benchmarks.audit.pairs import EditConflict, conflicts, duplicates
 from ke_core.plugin import BadData, Case
 
 USUAL = (1, 100, 1000)
@@ -24,9 +24,9 @@ class Audit:
     seed: int
     cases: int
     contaminations: tuple[Contamination, ...]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[EditConflict, ...]
     duplicates: tuple[tuple[str, ...], ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingPieces, ...]
     asked: int
     pathless: int
 

@@ -13,7 +13,7 @@ from ke_core.app import options as shared
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ke_benchmarks.building import Built
+    from ke_benchmarks.building import BuildResult
     from ke_core.app import ModelChoice
 
 
@@ -103,7 +103,7 @@ def _model(given: Mapping[str, Any], name: str) -> ModelChoice | None:
     return model_choice({**given, "model": name, "revision": ""}) if name else None
 
 
-def _print(built: Built, path: Path) -> None:
+def _print(built: BuildResult, path: Path) -> None:
 
     out().print(
         literal(f"{count_noun(built.records, 'case')} from {built.graph} in {built.seconds:.1f} s -> {path}"),

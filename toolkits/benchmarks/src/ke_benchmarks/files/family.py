@@ -126,10 +126,10 @@ class CaseDataset(ABC):
         ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``), of a family that goes
         hop by hop.
         """
-        apart = {SUB_QUESTIONS: Material(value=Deferred(lambda: sub_questions(tuple(self.cases()))), oracle=True)}
+        apart = {SUB_QUESTIONS: Material(value=LazyMapping(lambda: sub_questions(tuple(self.cases()))), oracle=True)}
         return {
-            "answers": Material(value=Deferred(lambda: answers_of(self.cases())), oracle=True),
-            "aliases": Material(value=Deferred(lambda: aliases_of(self.cases())), oracle=True),
+            "answers": Material(value=LazyMapping(lambda: answers_of(self.cases())), oracle=True),
+            "aliases": Material(value=LazyMapping(lambda: aliases_of(self.cases())), oracle=True),
             **(apart if self.hop_by_hop else {}),
         }
 
@@ -199,7 +199,7 @@ def fit(item: Any, into: type[T], *, where: str, hint: str) -> T:
     return structure_record(item, into, where=where, hint=hint)
 
 
-class Deferred(Mapping[str, T]):
+class LazyMapping(Mapping[str, T]):
     """A mapping that is made when somebody first looks into it: most editors never do."""
 
     def __init__(self, make: Callable[[], dict[str, T]]) -> None:

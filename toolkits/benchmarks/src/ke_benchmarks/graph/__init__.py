@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ke_benchmarks.graph.atlas import load_atlas
 from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, literal
-from ke_benchmarks.graph.build import Asked, Builder, BuilderSpec, BuildTools, QuestionBuilder, Record
+from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
 from ke_benchmarks.graph.graph import Graph, parse
 from ke_benchmarks.graph.store import StoredGraph
 
 if TYPE_CHECKING:
-    from ke_benchmarks.graph.opening import Opened, open_graph
+    from ke_benchmarks.graph.opening import OpenedGraph, open_graph
 
 
 def __getattr__(name: str) -> Any:
@@ -28,7 +28,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "LITERALS",
-    "Asked",
     "BuildTools",
     "Builder",
     "BuilderSpec",
@@ -36,8 +35,9 @@ __all__ = [
     "KnowledgeGraph",
     "Link",
     "Node",
-    "Opened",
+    "OpenedGraph",
     "QuestionBuilder",
+    "RecallProbe",
     "Record",
     "StoredGraph",
     "literal",

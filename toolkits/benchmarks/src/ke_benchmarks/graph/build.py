@@ -20,7 +20,7 @@ Record = Mapping[str, Any]
 
 
 @frozen(kw_only=True)
-class Asked:
+class RecallProbe:
     """A single fact put to a model, to see whether it knows it: a question, the same as a cloze, what is right."""
 
     question: str
@@ -40,7 +40,7 @@ class BuildTools:
 
     cases: int = 300
     seed: int = 0
-    recalls: Callable[[Sequence[Asked]], Sequence[bool]] = field(default=lambda asked: [True] * len(asked))
+    recalls: Callable[[Sequence[RecallProbe]], Sequence[bool]] = field(default=lambda asked: [True] * len(asked))
     phrase: Callable[[Sequence[str]], Sequence[str]] = field(default=lambda texts: texts)
     dropped: Callable[[str], None] = field(default=lambda _reason: None)
     run: Callable[[Mapping[str, Procedure[Any]]], Mapping[str, Any | Failure]] | None = None

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from ke_benchmarks.graph.rdf import BLANK, FOREIGN, TYPED
-from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, SkippedRows, literal_key, shortened
 from ke_core.plugin import BadData, loads, read_at_most, read_error_body
 
 PAGE, BATCH, RELATIONS = 5_000, 200, 200
@@ -29,7 +29,7 @@ ENTITY, DIRECT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/pro
 NAMES = {iri: meaning for iri, meaning in MEANINGS.items() if "://" in iri} | {f"{DIRECT}P31": KIND}
 
 
-def extract(url: str, relations: Sequence[str], skipped: Skipped, *, page: int = PAGE) -> Iterator[Row]:
+def extract(url: str, relations: Sequence[str], skipped: SkippedRows, *, page: int = PAGE) -> Iterator[GraphRow]:
     """The facts of the relations (keys or IRIs; all of them, where none is named) and what their things are called.
 
     Raises BadData that names the endpoint and what it said.
@@ -54,13 +54,13 @@ def _relations(url: str) -> list[str]:
     return [row["p"]["value"] for row in found if row["p"]["value"] not in NAMES]
 
 
-def _fact(binding: dict[str, Any], relation: str, skipped: Skipped) -> Row | None:
+def _fact(binding: dict[str, Any], relation: str, skipped: SkippedRows) -> GraphRow | None:
     subject, object_ = binding["s"], binding["o"]
     if "bnode" in (subject["type"], object_["type"]):
         skipped[BLANK] += 1
         return None
     if object_["type"] == "uri":
-        return Row(shortened(subject["value"]), relation, shortened(object_["value"]))
+        return GraphRow(shortened(subject["value"]), relation, shortened(object_["value"]))
     if not object_.get("xml:lang", "en").lower().startswith("en"):
         skipped[FOREIGN] += 1
         return None
@@ -68,10 +68,10 @@ def _fact(binding: dict[str, Any], relation: str, skipped: Skipped) -> Row | Non
     if key is None:
         skipped[TYPED] += 1
         return None
-    return Row(shortened(subject["value"]), relation, key)
+    return GraphRow(shortened(subject["value"]), relation, key)
 
 
-def _named(url: str, iris: Iterable[str]) -> Iterator[Row]:
+def _named(url: str, iris: Iterable[str]) -> Iterator[GraphRow]:
     things, names = (" ".join(f"<{iri}>" for iri in some) for some in (iris, NAMES))
     query = (
         f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {things} }} VALUES ?p {{ {names} }} ?s ?p ?o "
@@ -80,9 +80,9 @@ def _named(url: str, iris: Iterable[str]) -> Iterator[Row]:
     for row in _ask(url, query):
         meaning, said = NAMES[row["p"]["value"]], row["o"]
         if meaning == KIND and said["type"] == "uri":
-            yield Row(shortened(row["s"]["value"]), KIND, shortened(said["value"]))
+            yield GraphRow(shortened(row["s"]["value"]), KIND, shortened(said["value"]))
         elif meaning in (LABEL, ALIAS) and said["type"] != "uri" and said["value"].strip():
-            yield Row(shortened(row["s"]["value"]), meaning, said["value"], said.get("xml:lang", ""))
+            yield GraphRow(shortened(row["s"]["value"]), meaning, said["value"], said.get("xml:lang", ""))
 
 
 def _pages(url: str, query: str, page: int) -> Iterator[dict[str, Any]]:

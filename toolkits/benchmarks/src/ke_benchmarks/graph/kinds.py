@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from attrs import define, field, frozen
 
 from ke_benchmarks.graph.base import literal
-from ke_benchmarks.graph.relations import Described
-from ke_benchmarks.graph.rows import KIND, Row
+from ke_benchmarks.graph.relations import RelationDescription
+from ke_benchmarks.graph.rows import KIND, GraphRow
 from ke_benchmarks.graph.store import TripleStore
 
 MOSTLY = 0.9  # functional: of ten subjects nine have one object
@@ -38,7 +38,7 @@ class Kinds:
     """The kind of every place, and the rows that give each entity its own."""
 
     places: Mapping[Place, str]
-    rows: Sequence[Row]
+    rows: Sequence[GraphRow]
 
 
 def survey(store: TripleStore, relations: Sequence[str]) -> Survey:
@@ -68,7 +68,7 @@ def survey(store: TripleStore, relations: Sequence[str]) -> Survey:
     return found
 
 
-def kinds_of(store: TripleStore, found: Survey, told: Mapping[str, Described]) -> Kinds:
+def kinds_of(store: TripleStore, found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
     """The kinds of places and entities."""
     typed = {subject for subject, _kind in store.pairs(KIND)}
     declared = any(one.subject or one.object for one in told.values())
@@ -87,15 +87,15 @@ def _typed(store: TripleStore, found: Survey) -> Kinds:
     for place, members in found.members.items():
         votes = Counter(own.get(key, "thing") for key in members)
         places[place] = min(votes, key=lambda kind: (-votes[kind], kind)) if votes else "thing"
-    rows = [Row(key, KIND, f"text:{own.get(key, 'thing')}") for key in found.mentions]
+    rows = [GraphRow(key, KIND, f"text:{own.get(key, 'thing')}") for key in found.mentions]
     return Kinds(places=places, rows=rows)
 
 
-def _inferred(found: Survey, told: Mapping[str, Described]) -> Kinds:
+def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
     names = {
         place: name
         for place in found.members
-        if (name := getattr(told.get(place[0], Described()), place[1])) is not None
+        if (name := getattr(told.get(place[0], RelationDescription()), place[1])) is not None
     }
     groups = _groups(found.members, names)
     called = {id(group): _called(group, found, names, told) for group in groups}
@@ -105,7 +105,8 @@ def _inferred(found: Survey, told: Mapping[str, Described]) -> Kinds:
         for key in members:
             votes.setdefault(key, Counter())[places[place]] += 1
     rows = [
-        Row(key, KIND, f"text:{min(counts, key=lambda kind: (-counts[kind], kind))}") for key, counts in votes.items()
+        GraphRow(key, KIND, f"text:{min(counts, key=lambda kind: (-counts[kind], kind))}")
+        for key, counts in votes.items()
     ]
     return Kinds(places=places, rows=rows)
 
@@ -141,18 +142,20 @@ def _overlap(one: set[str], other: set[str]) -> float:
     return sum(key in large for key in some) / len(some)
 
 
-def _called(group: Sequence[Place], found: Survey, names: Mapping[Place, str], told: Mapping[str, Described]) -> str:
+def _called(
+    group: Sequence[Place], found: Survey, names: Mapping[Place, str], told: Mapping[str, RelationDescription]
+) -> str:
     """The table's word; else what the largest place says: "employer", "subject of employer"."""
     for place in group:
         if place in names:
             return names[place]
     objects = [place for place in group if place[1] == "object"]
     relation, side = max(objects or group, key=lambda place: (len(found.members[place]), place))
-    label = told.get(relation, Described()).label or relation
+    label = told.get(relation, RelationDescription()).label or relation
     return label if side == "object" else f"subject of {label}"
 
 
-def link_kinds(relation: str, told: Described, found: Survey, kinds: Kinds) -> Iterator[str]:
+def link_kinds(relation: str, told: RelationDescription, found: Survey, kinds: Kinds) -> Iterator[str]:
     """The kinds of a relation's subjects, then of its objects, which may be literals."""
     yield told.subject or kinds.places.get((relation, "subject"), "thing")
     yield found.literals.get(relation) or told.object or kinds.places.get((relation, "object"), "thing")

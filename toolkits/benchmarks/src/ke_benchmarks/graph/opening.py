@@ -14,8 +14,8 @@ from ke_benchmarks.graph.endpoint import extract
 from ke_benchmarks.graph.graph import parse
 from ke_benchmarks.graph.kinds import Survey, kinds_of, link_kinds, survey
 from ke_benchmarks.graph.rdf import read_rdf
-from ke_benchmarks.graph.relations import BARE, Described, RelationTable, read_relations, relation_of
-from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, Row, Skipped
+from ke_benchmarks.graph.relations import BARE, RelationDescription, RelationTable, read_relations, relation_of
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, GraphRow, SkippedRows
 from ke_benchmarks.graph.store import StoredGraph, TripleStore
 from ke_benchmarks.graph.tables import read_table
 from ke_core.plugin import BadData, sha256_of
@@ -27,14 +27,14 @@ NO_LABEL, OTHER = "an entity without a label", "a relation that the table does n
 
 
 @frozen(kw_only=True)
-class Opened:
+class OpenedGraph:
     """A graph, and what of its source was left out, by reason."""
 
     graph: KnowledgeGraph
-    skipped: Skipped
+    skipped: SkippedRows
 
 
-def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: bool = False) -> Opened:
+def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: bool = False) -> OpenedGraph:
     """The graph that ``source`` names; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
 
     ``skip_unlabelled`` leaves facts out whose entities have no label, only an id (pitfall X7), instead of refusing
@@ -43,10 +43,10 @@ def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: b
     if source == ATLAS:
         if relations:
             raise BadData("the atlas has its own relations", hint="leave --relations out")
-        return Opened(graph=load_atlas(), skipped=Skipped())
+        return OpenedGraph(graph=load_atlas(), skipped=SkippedRows())
     table = read_relations(relations) if relations else RelationTable()
     if source.startswith(SPARQL):
-        url, skipped = source.removeprefix(SPARQL), Skipped()
+        url, skipped = source.removeprefix(SPARQL), SkippedRows()
         rows = list(extract(url, tuple(table.relations), skipped))
         said = hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
         return _stored(rows, url, said, table, skipped, skip_unlabelled=skip_unlabelled)
@@ -54,10 +54,10 @@ def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: b
     if not path.is_file():
         raise BadData(f"no graph {source!r}", hint=HINT)
     if path.suffix == ".json":
-        return Opened(graph=parse(_text(path), path.name), skipped=Skipped())
+        return OpenedGraph(graph=parse(_text(path), path.name), skipped=SkippedRows())
     if path.suffix not in (*TABLES, *RDF):
         raise BadData(f"{path}: no kind of graph file that is known", hint=HINT)
-    skipped = Skipped()
+    skipped = SkippedRows()
     read = read_table(path) if path.suffix in TABLES else read_rdf(path, skipped)
     return _stored(read, str(path), sha256_of(path), table, skipped, skip_unlabelled=skip_unlabelled)
 
@@ -70,8 +70,14 @@ def _text(path: Path) -> str:
 
 
 def _stored(
-    rows: Iterable[Row], name: str, sha256: str, table: RelationTable, skipped: Skipped, *, skip_unlabelled: bool
-) -> Opened:
+    rows: Iterable[GraphRow],
+    name: str,
+    sha256: str,
+    table: RelationTable,
+    skipped: SkippedRows,
+    *,
+    skip_unlabelled: bool,
+) -> OpenedGraph:
     store = TripleStore()
     others: dict[str, None] = {}
     store.add(_used(rows, table, skipped, others))
@@ -102,10 +108,12 @@ def _stored(
         mentions=dict(found.mentions),
         articles=table.articles,
     )
-    return Opened(graph=graph, skipped=skipped)
+    return OpenedGraph(graph=graph, skipped=skipped)
 
 
-def _used(rows: Iterable[Row], table: RelationTable, skipped: Skipped, others: dict[str, None]) -> Iterator[Row]:
+def _used(
+    rows: Iterable[GraphRow], table: RelationTable, skipped: SkippedRows, others: dict[str, None]
+) -> Iterator[GraphRow]:
     """The rows of relations that the table names (all, without one), labels, aliases and kinds."""
     wanted = {*table.relations, LABEL, ALIAS, KIND} if table.relations else None
     for row in rows:
@@ -131,7 +139,7 @@ def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: st
 
 
 def _links(store: TripleStore, keys: list[str], found: Survey, table: RelationTable) -> dict[str, Link]:
-    told = {key: table.relations.get(key, Described()) for key in keys}
+    told = {key: table.relations.get(key, RelationDescription()) for key in keys}
     kinds = kinds_of(store, found, told)
     of_relations = {key: store.names(key)[0] for key in keys}
     store.clear(KIND)

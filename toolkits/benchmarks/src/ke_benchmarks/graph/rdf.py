@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, Skipped, literal_key, shortened
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, SkippedRows, literal_key, shortened
 from ke_core.plugin import BadData
 
 BLANK, FOREIGN, TYPED = "a blank node", "a text in another language than English", "a literal of no use"
 
 
-def read_rdf(path: Path, skipped: Skipped) -> Iterator[Row]:
+def read_rdf(path: Path, skipped: SkippedRows) -> Iterator[GraphRow]:
     """Every statement of the file; what cannot be asked about is counted in ``skipped``.
 
     Raises BadData that names file and line for anything that is not RDF in UTF-8.
@@ -34,7 +34,7 @@ def read_rdf(path: Path, skipped: Skipped) -> Iterator[Row]:
         raise BadData(f"cannot read {path}: {(wrong.strerror or str(wrong)).lower()}", hint="check the path") from wrong
 
 
-def row_of(subject: Any, predicate: Any, object_: Any, skipped: Skipped) -> Row | None:
+def row_of(subject: Any, predicate: Any, object_: Any, skipped: SkippedRows) -> GraphRow | None:
     """A statement as a row; None where there is nothing to ask about, which is counted."""
     key = shortened(predicate.value)
     relation = MEANINGS.get(predicate.value, MEANINGS.get(key, key))
@@ -44,10 +44,10 @@ def row_of(subject: Any, predicate: Any, object_: Any, skipped: Skipped) -> Row 
         return None
     subject_key = shortened(subject.value)
     if kinds[1] == "NamedNode":
-        return Row(subject_key, relation, shortened(object_.value)) if relation not in (LABEL, ALIAS) else None
+        return GraphRow(subject_key, relation, shortened(object_.value)) if relation not in (LABEL, ALIAS) else None
     language = object_.language or ""
     if relation in (LABEL, ALIAS):
-        return Row(subject_key, relation, object_.value, language) if object_.value.strip() else None
+        return GraphRow(subject_key, relation, object_.value, language) if object_.value.strip() else None
     found = literal_key(object_.value, object_.datatype.value)
     if language and not language.lower().startswith("en"):
         skipped[FOREIGN] += 1
@@ -55,4 +55,4 @@ def row_of(subject: Any, predicate: Any, object_: Any, skipped: Skipped) -> Row 
     if found is None or relation == KIND:
         skipped[TYPED] += 1
         return None
-    return Row(subject_key, relation, found)
+    return GraphRow(subject_key, relation, found)

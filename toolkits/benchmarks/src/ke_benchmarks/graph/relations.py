@@ -37,7 +37,7 @@ HINT = f"a relation is [relations.KEY] with any of: {', '.join(KNOWN)}"
 
 
 @frozen(kw_only=True)
-class Described:
+class RelationDescription:
     """What the table says of a relation; None where it leaves that to the data."""
 
     label: str | None = None
@@ -54,7 +54,7 @@ class Described:
 class RelationTable:
     """The relations that are used, by key, and the labels that take an article."""
 
-    relations: Mapping[str, Described] = field(factory=dict)
+    relations: Mapping[str, RelationDescription] = field(factory=dict)
     articles: frozenset[str] = frozenset()
     path: str = ""
 
@@ -74,7 +74,7 @@ def read_relations(path: Path) -> RelationTable:
     return RelationTable(relations=found, articles=frozenset(articles), path=str(path))
 
 
-def _described(raw: Any, where: str) -> Described:
+def _described(raw: Any, where: str) -> RelationDescription:
     if not isinstance(raw, dict):
         raise BadData(f"{where}: must be a table", hint=HINT)
     for name, value in raw.items():
@@ -86,10 +86,10 @@ def _described(raw: Any, where: str) -> Described:
             raise BadData(f"{where}: {name} needs exactly one {{}}, where the subject goes", hint=HINT)
         if name in ("label", "subject", "object") and not str(value).strip():
             raise BadData(f"{where}: {name} is blank", hint=HINT)
-    return Described(**raw)
+    return RelationDescription(**raw)
 
 
-def relation_of(key: str, told: Described, label: str | None) -> Relation:
+def relation_of(key: str, told: RelationDescription, label: str | None) -> Relation:
     """The relation with its templates; what the table does not say is made from the label.
 
     A label that ends with a preposition ("works for") is taken for a verb, every other one for a noun ("capital").

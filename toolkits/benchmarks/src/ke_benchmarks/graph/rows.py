@@ -36,7 +36,7 @@ MEANINGS = {
 """What a relation of a file means, where it is not a fact."""
 
 
-class Row(NamedTuple):
+class GraphRow(NamedTuple):
     """``subject`` and ``relation`` are keys; ``object`` a key, a literal's key, or a text where the relation is
     ``LABEL`` or ``ALIAS``, of the language ``language`` (empty where nobody says).
     """
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     language: str = ""
 
 
-class Skipped(Counter[str]):
+class SkippedRows(Counter[str]):
     """Rows that were left out, by reason."""
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from attrs import field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
-from ke_benchmarks.graph.rows import ALIAS, ENGLISH, KIND, LABEL, Row
+from ke_benchmarks.graph.rows import ALIAS, ENGLISH, KIND, LABEL, GraphRow
 from ke_core.plugin import BadConfig, Entity
 
 SCHEME = "ke:"
@@ -103,7 +103,7 @@ class TripleStore:
         self._ox = oxigraph()
         self._store = self._ox.Store()
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[GraphRow]) -> None:
         """Add rows, in memory for a chunk of them at a time; a row that is there already is not added again."""
         rest = iter(rows)
         while chunk := [self._quad(row) for row in islice(rest, CHUNK)]:
@@ -160,7 +160,7 @@ class TripleStore:
         for quad in list(self._store.quads_for_pattern(None, _term(self._ox, relation), None)):
             self._store.remove(quad)
 
-    def _quad(self, row: Row) -> Any:
+    def _quad(self, row: GraphRow) -> Any:
         if row.relation in (LABEL, ALIAS):
             object_ = self._ox.Literal(row.object, language=row.language or None)
         elif literal(row.object):

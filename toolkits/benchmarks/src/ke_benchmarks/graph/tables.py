@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ke_benchmarks.graph.base import literal
-from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, Row, checked_literal
+from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, checked_literal
 from ke_core.plugin import BadData
 
 FACT = ("subject", "relation", "object")
@@ -23,7 +23,7 @@ LITERAL = "literals are number:120, date:1999-05-01, text:Liberty, and objects o
 HINT = f"columns: {', '.join(FACT)}; also known with a line of headings: {', '.join(MORE)}"
 
 
-def read_table(path: Path) -> Iterator[Row]:
+def read_table(path: Path) -> Iterator[GraphRow]:
     """Every statement of the file. Raises BadData that names file, line and column."""
     number = 0
     try:
@@ -60,7 +60,7 @@ def _headings(names: list[str], path: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _rows(cells: Sequence[str], columns: Sequence[str], where: str) -> Iterator[Row]:
+def _rows(cells: Sequence[str], columns: Sequence[str], where: str) -> Iterator[GraphRow]:
     if len(cells) != len(columns):
         raise BadData(f"{where}: {len(cells)} cells, not {len(columns)}", hint=HINT)
     row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
@@ -73,10 +73,10 @@ def _rows(cells: Sequence[str], columns: Sequence[str], where: str) -> Iterator[
             told = row.get(f"{side}_{what}", "")
             for text in told.split("|") if what == "aliases" else (told,):
                 if text.strip():
-                    yield Row(row[side], relation, text.strip())
+                    yield GraphRow(row[side], relation, text.strip())
 
 
-def _fact(row: Mapping[str, str], where: str) -> Row:
+def _fact(row: Mapping[str, str], where: str) -> GraphRow:
     relation = MEANINGS.get(row["relation"], row["relation"])
     try:
         checked_literal(row["object"])
@@ -84,4 +84,4 @@ def _fact(row: Mapping[str, str], where: str) -> Row:
         raise BadData(f"{where}: {wrong}", hint=LITERAL) from wrong
     if literal(row["subject"]):
         raise BadData(f"{where}: the subject {row['subject']!r} is a literal", hint=LITERAL)
-    return Row(row["subject"], relation, row["object"])
+    return GraphRow(row["subject"], relation, row["object"])

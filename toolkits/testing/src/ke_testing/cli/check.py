@@ -19,7 +19,7 @@ from ke_core.app import (
     reject_unused,
     split_options,
 )
-from ke_testing.promises import Kept, brings, contracts, outside, plugin_called
+from ke_testing.checks import CheckResult, brings, contracts, outside, plugin_called
 
 
 @click.command("check")
@@ -27,11 +27,11 @@ from ke_testing.promises import Kept, brings, contracts, outside, plugin_called
 @component_options
 @click.pass_obj
 def command(app: App, name: str, options: tuple[str, ...]) -> int:
-    """Try every promise that ke relies on, on one installed plugin, and say what to do about each that is broken.
+    """Check one installed plugin against its contracts, and print what to do about each check that failed.
 
-    NAME is the plugin's, with or without ke-plugin-, or that of a component it brings. Exit status 1 if a promise is
-    broken; what could not be tried says what it needs. An editor that opens models is tried on tiny ones: give it
-    options that suit them.
+    NAME is the name of the plugin, with or without ke-plugin-, or of one of its components. The exit status is 1 if a
+    check failed. A check that was skipped says what it needs. Editors that open models run on tiny models: give options
+    that suit them.
 
     \b
     Examples:
@@ -44,38 +44,40 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
     if not app.plugins.installed[plugin].broken:
         reject_unused(given, [spec for _kind, spec in specs])
     if _told(f"plugin {plugin}", list(outside(app.plugins, brought, plugin))):
-        return FAILED  # its components cannot be chosen by name as it stands
-    broken = 0
+        return FAILED  # its components cannot be selected by name
+    failed = 0
     for kind, spec in specs:
         mine = given.get(spec.prefix, {})
-        if kind != "model":  # whose options are said with each model
-            configure(spec, mine)  # an option that is wrong is said here, and not by every test
-        found: list[Kept] = []
+        if kind != "model":  # options of a model belong to each --model
+            configure(spec, mine)  # report a wrong option once, not in every test
+        found: list[CheckResult] = []
         with progress(err()) as shown:
-            for total, kept in contracts(kind, spec, mine):
-                found.append(kept)
+            for total, result in contracts(kind, spec, mine):
+                found.append(result)
                 shown.advance(f"{kind} {spec.name}", len(found), total)
-        broken += _told(f"{kind} {spec.name}", found)
+        failed += _told(f"{kind} {spec.name}", found)
     for found_elsewhere in app.plugins.manager.hook.ke_checks(plugin=plugin, plugins=app.plugins):
         if results := list(found_elsewhere):
-            broken += _told("further checks", results)
-    return FAILED if broken else DONE
+            failed += _told("further checks", results)
+    return FAILED if failed else DONE
 
 
-def _told(what: str, found: list[Kept]) -> int:
-    """Print how many promises are kept, and each that is not in full; how many are broken."""
-    counts = {outcome: sum(kept.outcome == outcome for kept in found) for outcome in ("kept", "broken", "untried")}
+def _told(what: str, found: list[CheckResult]) -> int:
+    """Print how many checks passed, and details of the others. Return how many failed."""
+    counts = {
+        outcome: sum(result.outcome == outcome for result in found) for outcome in ("passed", "failed", "skipped")
+    }
     line = literal(f"{what}: ", "bold")
-    line.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count or outcome == "kept"))
+    line.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count or outcome == "passed"))
     lines = [line]
-    for kept in found:
-        if kept.outcome == "broken":
-            lines.append(literal(f"  broken: {kept.promise}", "red"))
-            where = f" ({kept.where})" if kept.where else ""
-            lines.append(literal(f"    found: {kept.found}{where}"))
-            lines.append(literal(f"    do:    {kept.do}"))
-    for reason, count in Counter(kept.found for kept in found if kept.outcome == "untried").items():
-        lines.append(literal(f"  untried ({count}): {reason}"))
+    for result in found:
+        if result.outcome == "failed":
+            lines.append(literal(f"  failed: {result.check}", "red"))
+            where = f" ({result.where})" if result.where else ""
+            lines.append(literal(f"    found: {result.found}{where}"))
+            lines.append(literal(f"    do:    {result.do}"))
+    for reason, count in Counter(result.found for result in found if result.outcome == "skipped").items():
+        lines.append(literal(f"  skipped ({count}): {reason}"))
     for text in lines:
         out().print(text, soft_wrap=True)
-    return counts["broken"]
+    return counts["failed"]

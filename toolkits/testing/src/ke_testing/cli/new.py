@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ke_core.app import App, literal, out
-from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
+from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
 
 
 @click.command("new")
@@ -36,7 +36,7 @@ def command(app: App, kind: str, name: str, style: str | None, licence: str) -> 
     """
     if style is not None and kind != "editor":
         raise click.UsageError(f"--kind is for editors, not for a {kind}")
-    plan = Plan(kind=kind, name=name, style=style or STYLES[0], licence=licence)
+    plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], licence=licence)
     folder = write(plan, Path.cwd(), app.catalog)
     lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]
     lines += [f"  cd {folder.name}", "  pip install -e '.[test]'", "  pytest", f"  ke plugins check {name}"]

@@ -27,12 +27,18 @@ from ke_core.plugin import NAME_PATTERN, BadConfig
 KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight")
 LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
+NEEDS = {
+    "editor-memory": ("ke-memory",),
+    "editor-weight": ("ke-weights", "torch>=2.6"),
+    "dataset": ("ke-benchmarks",),
+}
+"""Further dependencies, by template."""
 LONGEST = 40  # characters of a name: lines that hold it stay short
 PREFIX = "ke-plugin-"
 
 
 @frozen(kw_only=True)
-class Plan:
+class TemplateOptions:
     """What is wanted. ``style``: of an editor, whether it keeps facts beside the model or writes its weights."""
 
     kind: str
@@ -62,7 +68,7 @@ class Plan:
         return f"Ke{joined}" if joined[0].isdigit() else joined
 
     def words(self) -> dict[str, str]:
-        """What stands in the place of each name with a dollar sign."""
+        """Return the values of the template's variables."""
         major, minor = version("ke-core").split(".")[:2]
         return {
             "name": self.name,
@@ -73,11 +79,11 @@ class Plan:
             "core": f">={major}.{minor},<{major}.{int(minor) + 1}",
             "licence": self.licence,
             "year": str(datetime.now(tz=UTC).year),
-            "torch": '\n    "torch>=2.6",' if self.template == "editor-weight" else "",
+            "needs": "".join(f'\n    "{name}",' for name in NEEDS.get(self.template, ())),
         }
 
 
-def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
+def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
     """Raises BadConfig for a name that cannot be had: wrongly spelt, or taken by a folder or by a component."""
     if not NAME_PATTERN.match(plan.name) or len(plan.name) > LONGEST:
         near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
@@ -99,7 +105,7 @@ def refuse(plan: Plan, into: Path, catalog: Catalog) -> None:
         raise BadConfig(f"{into / plan.distribution} is there already", hint="choose another name, or move it away")
 
 
-def write(plan: Plan, into: Path, catalog: Catalog) -> Path:
+def write(plan: TemplateOptions, into: Path, catalog: Catalog) -> Path:
     """Write the distribution into a new folder of ``into``, and return that. Raises BadConfig (``refuse``)."""
     refuse(plan, into, catalog)
     folder = into / plan.distribution
@@ -117,7 +123,7 @@ def write(plan: Plan, into: Path, catalog: Catalog) -> Path:
     return folder
 
 
-def contents(plan: Plan) -> Iterator[tuple[str, str]]:
+def contents(plan: TemplateOptions) -> Iterator[tuple[str, str]]:
     """Every file of the distribution: its path with slashes, and its text."""
     words = plan.words()
     here = files("ke_testing.scaffold")

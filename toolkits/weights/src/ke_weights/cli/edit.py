@@ -76,13 +76,13 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
     """  # fmt: skip
-    from ke_weights.editing import EditRequest, make, open_work, weight_editors  # noqa: PLC0415
-    from ke_weights.keeping import Keep  # noqa: PLC0415
+    from ke_weights.editing import EditRequest, make_edit, prepare_edit, weight_editors  # noqa: PLC0415
     from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415
+    from ke_weights.saving import SaveTargets  # noqa: PLC0415
 
     facts = _facts(sentence, subject, object_, edits)
     model = model_choice(given)
-    keep = Keep(
+    keep = SaveTargets(
         out=given["out"],
         format=given["format_"],
         patch=given["patch"],
@@ -99,10 +99,10 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     written: list[str] = []
     console = err()
     with progress(console) as shown:
-        work = open_work(request, app.catalog, shown)
+        work = prepare_edit(request, app.catalog, shown)
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.session.model.id}"
         console.print(literal(what), soft_wrap=True)
-        made = make(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
+        made = make_edit(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
     if given["as_json"]:
         shared.print_json(edit_json(made, written))
     else:

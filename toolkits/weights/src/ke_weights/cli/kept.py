@@ -9,10 +9,10 @@ import click
 from click.core import ParameterSource
 
 from ke_core.app import ModelChoice, model_choice
-from ke_weights.patches.info import Base
+from ke_weights.patches.info import PatchBase
 
 
-def model_like(context: click.Context, given: Mapping[str, Any], base: Base) -> ModelChoice:
+def model_like(context: click.Context, given: Mapping[str, Any], base: PatchBase) -> ModelChoice:
     """The model that a patch was made for, loaded as it was then, but for what the command line says.
 
     Raises UsageError where the patch knows its model only as a folder's name.

@@ -62,8 +62,8 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
     """
-    from ke_weights.keeping import apply_patch  # noqa: PLC0415
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+    from ke_weights.saving import apply_patch  # noqa: PLC0415
 
     choice = kept.model_like(context, given, read_patch(patch).info.base)
     with progress(err()) as shown:
@@ -90,7 +90,7 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
     \b
     Example: ke patch revert ./edited --all --out ./base
     """
-    from ke_weights.keeping import revert_patch  # noqa: PLC0415
+    from ke_weights.saving import revert_patch  # noqa: PLC0415
 
     if bool(patch) == all_:
         raise click.UsageError("which patch? name one of them, or say --all")
@@ -118,9 +118,9 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **ho
     \b
     Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
     """
-    from ke_weights.keeping import stacking  # noqa: PLC0415
     from ke_weights.patches import compare, read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import diff_json, diff_report  # noqa: PLC0415
+    from ke_weights.saving import stacking  # noqa: PLC0415
 
     if not model and any(how.values()):
         raise click.UsageError("--device, --device-map and --trust-remote-code belong to --model")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ke_core.plugin import Progress, Session
-    from ke_weights.moment_files import Origin, Stored
+    from ke_weights.covariance_files import CovarianceOrigin, StoredCovariance
 
 TOKENS, DOCUMENT_LENGTH = 100_000, 1024  # what editors ask for unless told otherwise
 LAYERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -67,12 +67,12 @@ def compute(
     Example: ke stats compute --model smollm2-135m --layers 4-8 --tokens 100000
     """
     wanted = parse_layers(layers)
+    from ke_weights.covariance import CovarianceCache, CovarianceSettings  # noqa: PLC0415  as above
+    from ke_weights.covariance_files import stored  # noqa: PLC0415  as above
     from ke_weights.gram import passes  # noqa: PLC0415  imports torch
     from ke_weights.modules import module_map  # noqa: PLC0415  as above
-    from ke_weights.moment_files import stored  # noqa: PLC0415  as above
-    from ke_weights.moments import Moments, MomentSettings  # noqa: PLC0415  as above
 
-    moments = Moments(MomentSettings(corpus=text, tokens=tokens, document_length=document_length))
+    moments = CovarianceCache(CovarianceSettings(corpus=text, tokens=tokens, document_length=document_length))
     _ = moments.corpus  # a text that cannot be read is said before a model is loaded
     with progress(err()) as shown:
         session = _session(app, given, shown)
@@ -98,7 +98,7 @@ def list_(*, as_json: bool) -> None:
     \b
     Example: ke stats list --json
     """
-    from ke_weights.moment_files import PARTIAL, stored  # noqa: PLC0415  imports torch
+    from ke_weights.covariance_files import PARTIAL, stored  # noqa: PLC0415  imports torch
 
     every = list(stored(_folder()))
     if not every and not as_json:
@@ -136,8 +136,8 @@ def verify(app: App, /, *, model: str, text: str, **how: Any) -> int:  # fmt: sk
     \b
     Example: ke stats verify --model smollm2-135m
     """
-    from ke_weights.moment_checks import faults  # noqa: PLC0415  imports torch
-    from ke_weights.moment_files import stored  # noqa: PLC0415  as above
+    from ke_weights.covariance_checks import faults  # noqa: PLC0415  imports torch
+    from ke_weights.covariance_files import stored  # noqa: PLC0415  as above
 
     every = list(stored(_folder()))
     samples: dict[Path, Any] = {}
@@ -182,12 +182,12 @@ def _session(app: App, given: dict[str, Any], shown: Progress) -> Session[Any]:
 
 
 def _of_model(
-    app: App, every: list[Stored], given: dict[str, Any], text: str, shown: Progress
-) -> tuple[list[Stored], dict[Path, Any]]:
+    app: App, every: list[StoredCovariance], given: dict[str, Any], text: str, shown: Progress
+) -> tuple[list[StoredCovariance], dict[Path, Any]]:
     """The model's statistics, and keys to compare them with, by path."""
     from ke_weights.corpus import read_corpus  # noqa: PLC0415  only here
+    from ke_weights.covariance_checks import comparable  # noqa: PLC0415  imports torch
     from ke_weights.modules import module_map  # noqa: PLC0415  as above
-    from ke_weights.moment_checks import comparable  # noqa: PLC0415  imports torch
 
     corpus = read_corpus(text)
     session = _session(app, given, shown)
@@ -196,21 +196,21 @@ def _of_model(
     return own, comparable(own, session, module_map(session.model.module), corpus) if own else {}
 
 
-def _warn_of_few(made: list[Stored], size: int) -> None:
+def _warn_of_few(made: list[StoredCovariance], size: int) -> None:
     """Say it where the text has fewer tokens than were asked for, and where they are few for ``size`` dimensions."""
-    from ke_weights.moments import few  # noqa: PLC0415  imports torch
+    from ke_weights.covariance import has_few_tokens  # noqa: PLC0415  imports torch
 
     for origin in _origins(made)[:1]:
         if origin.tokens < origin.tokens_asked:
             words = f"{origin.corpus} has {origin.tokens:,} tokens, not {origin.tokens_asked:,}: all were taken"
             err().print(literal(words), soft_wrap=True)
-        if words := few(origin.tokens, size):
+        if words := has_few_tokens(origin.tokens, size):
             err().print(
                 literal(f"warning: {words} (--tokens, and a --text that has as many)", "bold red"), soft_wrap=True
             )
 
 
-def _print(every: list[Stored], *, as_json: bool) -> None:
+def _print(every: list[StoredCovariance], *, as_json: bool) -> None:
 
     if as_json:
         import json  # noqa: PLC0415  only here
@@ -224,10 +224,10 @@ def _print(every: list[Stored], *, as_json: bool) -> None:
             out().print(literal(f"damaged: {one.origin.message}", "red"), soft_wrap=True)
 
 
-def _table(every: list[Stored]) -> Table:
+def _table(every: list[StoredCovariance]) -> Table:
     """A row for all layers of one model and text."""
     table = plain_table("model", "layers", "corpus", "tokens", "size", "files", "made")
-    alike: dict[tuple[Any, ...], list[tuple[Origin, Stored]]] = {}
+    alike: dict[tuple[Any, ...], list[tuple[CovarianceOrigin, StoredCovariance]]] = {}
     for one in every:
         made = one.origin
         if not isinstance(made, KEError):
@@ -254,11 +254,11 @@ def ranges(numbers: list[int]) -> str:
     return ", ".join("-".join(map(str, ends)) for ends in found)
 
 
-def _origins(every: list[Stored]) -> list[Origin]:
+def _origins(every: list[StoredCovariance]) -> list[CovarianceOrigin]:
     return [one.origin for one in every if not isinstance(one.origin, KEError)]
 
 
-def _as_json(one: Stored) -> dict[str, Any]:
+def _as_json(one: StoredCovariance) -> dict[str, Any]:
     from attrs import asdict  # noqa: PLC0415  only here
 
     place = {"path": str(one.path), "bytes": one.size}

@@ -21,7 +21,7 @@ ROOT = Path("traces")
 DEFAULT = TraceSettings()
 
 
-class Several(click.ParamType[tuple[str, ...]]):
+class CommaList(click.ParamType[tuple[str, ...]]):
     """Names from a list, separated by commas; ``none`` for none of them, where that is allowed."""
 
     name = "NAME,..."
@@ -65,14 +65,14 @@ class Several(click.ParamType[tuple[str, ...]]):
 )
 @click.option(
     "--kinds",
-    type=Several(get_args(Restored)),
+    type=CommaList(get_args(Restored)),
     default=",".join(DEFAULT.kinds),
     show_default=True,
     help="What is restored.",
 )
 @click.option(
     "--sever",
-    type=Several(PARTS, none=True),
+    type=CommaList(PARTS, none=True),
     default=",".join(DEFAULT.sever),
     show_default=True,
     help="Restore states also with these modules held as corrupted; none for no such curve.",

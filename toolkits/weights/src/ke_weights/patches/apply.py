@@ -10,7 +10,7 @@ from ke_plugin_hf.guard import Patch, map_orientation
 from ke_plugin_hf.model import HFModel
 from ke_weights.patches.format import StoredPatch
 from ke_weights.patches.identity import weights_digest
-from ke_weights.patches.info import Base, History, PatchInfo
+from ke_weights.patches.info import History, PatchBase, PatchInfo
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def check_base(info: PatchInfo, weights: str, dtype: str, history: History | Non
     )
 
 
-def described(base: Base) -> str:
+def described(base: PatchBase) -> str:
     """The base for people: ``smollm2-135m in float32``."""
     return f"{base.model.id} in {base.model.dtype}"
 

@@ -13,14 +13,14 @@ from ke_core.plugin import Details, SourcedEdit
 from ke_plugin_hf.guard import Delta, LowRank
 from ke_weights.patches.delta import combined, norm, shape_of
 from ke_weights.patches.format import StoredPatch, hashes, tensors_of
-from ke_weights.patches.info import Base, PatchInfo, WeightChange
+from ke_weights.patches.info import PatchBase, PatchInfo, WeightChange
 
 
 def build_patch(
     module: nn.Module,
     deltas: Mapping[str, Sequence[Delta]],
     *,
-    base: Base,
+    base: PatchBase,
     editor: Component,
     edits: Sequence[SourcedEdit],
     details: Details,

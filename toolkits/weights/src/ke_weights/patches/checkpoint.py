@@ -28,14 +28,14 @@ from ke_plugin_hf.quiet import quiet
 from ke_weights.patches.apply import add
 from ke_weights.patches.format import StoredPatch, read_patch, write_patch
 from ke_weights.patches.identity import weights_digest
-from ke_weights.patches.info import PATCH_SCHEMA, Applied, Base, History
+from ke_weights.patches.info import PATCH_SCHEMA, AppliedPatch, History, PatchBase
 
 FOLDER, HISTORY, ORIGINALS = "ke_patches", "history.json", "originals.safetensors"
 AGAIN = "edit the base again: ke patch apply"
 
 
 @frozen(kw_only=True, eq=False)
-class Past:
+class LoadedHistory:
     """An edited checkpoint's past, read: ``originals`` by parameter name, ``patches`` in the order they were added."""
 
     history: History
@@ -43,7 +43,7 @@ class Past:
     patches: tuple[StoredPatch, ...]
 
 
-def read_history(folder: Path) -> Past | None:
+def read_history(folder: Path) -> LoadedHistory | None:
     """What ``folder`` remembers, or None where it was not edited by ke. Raises BadPatch where that is damaged."""
     about = folder / FOLDER
     if not about.is_dir():
@@ -59,10 +59,10 @@ def read_history(folder: Path) -> Past | None:
         raise BadPatch(f"{about / HISTORY} was written by a newer ke", hint="install a newer ke-core")
     history = from_json(raw, History, of=str(about / HISTORY), error=BadPatch, hint=AGAIN)
     patches = tuple(_recorded_patch(about, step) for step in history.patches)
-    return Past(history=history, originals=originals, patches=patches)
+    return LoadedHistory(history=history, originals=originals, patches=patches)
 
 
-def _recorded_patch(about: Path, step: Applied) -> StoredPatch:
+def _recorded_patch(about: Path, step: AppliedPatch) -> StoredPatch:
     """Read a patch of the history. Raises BadPatch for a file outside ``about``, and for another patch than recorded.
 
     A checkpoint may come from somebody else: its history must not name files elsewhere on this machine.
@@ -76,7 +76,7 @@ def _recorded_patch(about: Path, step: Applied) -> StoredPatch:
 
 
 def write_checkpoint(
-    model: HFModel, to: Path, *, base: Base, patches: Sequence[StoredPatch], originals: Mapping[str, Tensor]
+    model: HFModel, to: Path, *, base: PatchBase, patches: Sequence[StoredPatch], originals: Mapping[str, Tensor]
 ) -> History | None:
     """Write ``model`` as it stands into the empty folder ``to``, with its past unless no patch is in it.
 
@@ -97,13 +97,13 @@ def write_checkpoint(
             write_patch(patch, about / file)
             info = patch.info
             name, count, on = info.editor.name, len(info.edits), info.base.weights
-            steps.append(Applied(id=patch.id, file=file, base=on, editor=name, edits=count))
+            steps.append(AppliedPatch(id=patch.id, file=file, base=on, editor=name, edits=count))
         history = History(base=base, weights=weights_digest(model.module), patches=tuple(steps))
         (about / HISTORY).write_text(canonical(to_json(history)) + "\n", encoding="utf-8")
     return history
 
 
-def check_unchanged(model: HFModel, past: Past, folder: Path) -> None:
+def check_unchanged(model: HFModel, past: LoadedHistory, folder: Path) -> None:
     """Raise BadPatch unless ``model``, loaded from ``folder``, is what that folder's past leads to."""
     shapes = {name: parameter.shape for name, parameter in model.module.named_parameters(remove_duplicate=False)}
     strange = [name for name, tensor in past.originals.items() if tensor.shape != shapes.get(name)]
@@ -118,7 +118,7 @@ def check_unchanged(model: HFModel, past: Past, folder: Path) -> None:
 
 
 @contextmanager
-def reverted(model: HFModel, past: Past, keep: Sequence[StoredPatch]) -> Iterator[None]:
+def reverted(model: HFModel, past: LoadedHistory, keep: Sequence[StoredPatch]) -> Iterator[None]:
     """``model`` given back to its base, with only ``keep`` added again, in order; at the end it is as it was.
 
     ``keep``: some of the past's patches, in the order they have there.
@@ -148,7 +148,7 @@ def _replaced(model: HFModel, tensors: Mapping[str, Tensor]) -> Iterator[None]:
         _copy(model, now)
 
 
-def _check_can_stay(past: Past, keep: Sequence[StoredPatch]) -> None:
+def _check_can_stay(past: LoadedHistory, keep: Sequence[StoredPatch]) -> None:
     """Raise BadPatch for a patch of ``keep`` that is taken off what it was made on.
 
     That is the base, or the base with all the patches before it: ``check_base`` lets no other in. Told by their ids:

@@ -13,7 +13,7 @@ from ke_weights.patches.format import StoredPatch
 
 
 @frozen(kw_only=True)
-class Overlap:
+class WeightOverlap:
     """One weight that both change: norms of the updates, and the cosine between them."""
 
     name: str
@@ -22,7 +22,7 @@ class Overlap:
 
 
 @frozen(kw_only=True)
-class Clash:
+class PromptConflict:
     """One prompt that both go on from, differently."""
 
     prompt: str
@@ -30,14 +30,14 @@ class Clash:
 
 
 @frozen(kw_only=True)
-class Comparison:
+class PatchComparison:
     """``same_base``: both were made for the same weights. ``common`` are prompts with the same new object in both."""
 
     same_base: bool
     only: tuple[int, int]
-    weights: tuple[Overlap, ...]
+    weights: tuple[WeightOverlap, ...]
     common: tuple[str, ...]
-    clashes: tuple[Clash, ...]
+    clashes: tuple[PromptConflict, ...]
 
 
 @frozen(kw_only=True)
@@ -54,18 +54,18 @@ class OrderEffect:
     relative: float
 
 
-def compare(one: StoredPatch, other: StoredPatch) -> Comparison:
+def compare(one: StoredPatch, other: StoredPatch) -> PatchComparison:
     """What two patches have in common, from their files alone."""
     shared = [name for name in one.deltas if name in other.deltas]
     facts = [{edit.prompt: edit.target for edit in patch.info.edits} for patch in (one, other)]
     both = [prompt for prompt in facts[0] if prompt in facts[1]]
-    return Comparison(
+    return PatchComparison(
         same_base=one.info.base.weights == other.info.base.weights,
         only=(len(one.deltas) - len(shared), len(other.deltas) - len(shared)),
         weights=tuple(_overlap(name, one, other) for name in shared),
         common=tuple(prompt for prompt in both if facts[0][prompt] == facts[1][prompt]),
         clashes=tuple(
-            Clash(prompt=prompt, targets=(facts[0][prompt], facts[1][prompt]))
+            PromptConflict(prompt=prompt, targets=(facts[0][prompt], facts[1][prompt]))
             for prompt in both
             if facts[0][prompt] != facts[1][prompt]
         ),
@@ -86,11 +86,13 @@ def order_effects(model: HFModel, one: StoredPatch, other: StoredPatch) -> tuple
     return tuple(_effect(name, first[name], second[name], base[name]) for name in shared)
 
 
-def _overlap(name: str, one: StoredPatch, other: StoredPatch) -> Overlap:
+def _overlap(name: str, one: StoredPatch, other: StoredPatch) -> WeightOverlap:
     first, second = one.deltas[name], other.deltas[name]
     norms = norm(first), norm(second)
     comparable = shape_of(first) == shape_of(second) and all(norms)
-    return Overlap(name=name, norms=norms, cosine=inner(first, second) / (norms[0] * norms[1]) if comparable else None)
+    return WeightOverlap(
+        name=name, norms=norms, cosine=inner(first, second) / (norms[0] * norms[1]) if comparable else None
+    )
 
 
 def _copies(model: HFModel, names: list[str]) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ PATCH_SCHEMA = 1
 
 
 @frozen(kw_only=True)
-class Base:
+class PatchBase:
     """The model that a patch belongs to. ``weights``: the digest of its weights, which decides.
 
     ``folder``: it was loaded from a folder, so that its id is a name and no reference. ``size``: bytes of its
@@ -58,7 +58,7 @@ class PatchInfo:
 
     schema: int = PATCH_SCHEMA
     ke: str
-    base: Base
+    base: PatchBase
     editor: Component
     edits: tuple[SourcedEdit, ...]
     weights: tuple[WeightChange, ...]
@@ -67,7 +67,7 @@ class PatchInfo:
 
 
 @frozen(kw_only=True)
-class Applied:
+class AppliedPatch:
     """A patch in an edited checkpoint: its id, its file beside the originals, the weights it was made for."""
 
     id: str
@@ -85,6 +85,6 @@ class History:
     """
 
     schema: int = PATCH_SCHEMA
-    base: Base
+    base: PatchBase
     weights: str
-    patches: tuple[Applied, ...]
+    patches: tuple[AppliedPatch, ...]

@@ -9,15 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ke_core.app import count_noun, duration, literal, one_line, plain_table
-from ke_weights.answers import Said
-from ke_weights.editing import Made, Told
-from ke_weights.verify import Bound, Checked, Number, Verification, failed, prefers_wrong
+from ke_weights.completions import Completion
+from ke_weights.editing import EditResult, PromptComparison
+from ke_weights.verify import Bound, CheckOutcome, Proportion, Verification, failed, prefers_wrong
 
 ROWS = 20
 """Edits shown one by one; the rest is in the counts, and in --json."""
 
 
-def edit_report(made: Made, written: Sequence[str]) -> Group:
+def edit_report(made: EditResult, written: Sequence[str]) -> Group:
     """The answers before and after, the counts, and what was written."""
     own = [one for one in made.told if not one.paraphrase]
     lines = [*_counts(own, [one for one in made.told if one.paraphrase]), *_sizes(made)]
@@ -30,7 +30,7 @@ def edit_report(made: Made, written: Sequence[str]) -> Group:
     return Group(*parts)
 
 
-def edit_json(made: Made, written: Sequence[str]) -> dict[str, Any]:
+def edit_json(made: EditResult, written: Sequence[str]) -> dict[str, Any]:
     """The same as JSON values, every edit in it."""
     return {
         "patch": made.patch.id,
@@ -102,7 +102,7 @@ def verify_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def _answers(told: Sequence[Told]) -> Table:
+def _answers(told: Sequence[PromptComparison]) -> Table:
     table = plain_table("prompt", "new object", "before", "after", "log p")
     for one in told:
         table.add_row(
@@ -115,7 +115,7 @@ def _answers(told: Sequence[Told]) -> Table:
     return table
 
 
-def _counts(own: Sequence[Told], others: Sequence[Told]) -> list[str]:
+def _counts(own: Sequence[PromptComparison], others: Sequence[PromptComparison]) -> list[str]:
     lines = [f"new object generated: {_of(one.generated for one in own if one.edit.target)}"]
     if any(one.preferred is not None for one in own):
         lines.append(f"more probable than the old: {_of(one.preferred for one in own if one.preferred is not None)}")
@@ -124,7 +124,7 @@ def _counts(own: Sequence[Told], others: Sequence[Told]) -> list[str]:
     return lines
 
 
-def _sizes(made: Made) -> list[str]:
+def _sizes(made: EditResult) -> list[str]:
     weights = made.patch.info.weights
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
     many = count_noun(len(weights), "weight")
@@ -134,7 +134,7 @@ def _sizes(made: Made) -> list[str]:
     return lines
 
 
-def _failures(bad: Sequence[Checked]) -> Table:
+def _failures(bad: Sequence[CheckOutcome]) -> Table:
     table = plain_table("id", "kind", "prompt", "expected", "unedited", "edited")
     for one in bad:
         without = f"not {', '.join(one.check.wrong)}" if one.check.wrong else ""
@@ -151,9 +151,9 @@ def _of(flags: Any) -> str:
     return f"{sum(listed)} of {len(listed)}"
 
 
-def _value(number: Number) -> str:
+def _value(number: Proportion) -> str:
     return "-" if number.value is None else f"{number.value:.3f}"
 
 
-def _said(said: Said) -> dict[str, Any]:
+def _said(said: Completion) -> dict[str, Any]:
     return {"text": said.text, "logprobs": list(said.logprobs)}

@@ -13,7 +13,7 @@ from ke_core.plugin import to_json
 from ke_weights.patches.info import PatchInfo, WeightChange
 
 if TYPE_CHECKING:
-    from ke_weights.patches.compare import Comparison, OrderEffect
+    from ke_weights.patches.compare import OrderEffect, PatchComparison
 
 ROWS = 20
 KILO = 1000
@@ -41,7 +41,7 @@ def info_json(name: str, info: PatchInfo, size: int) -> dict[str, Any]:
     return {"id": name, "bytes": size, **to_json(info)}
 
 
-def diff_report(names: tuple[str, str], found: Comparison, orders: Sequence[OrderEffect] | None) -> Group:
+def diff_report(names: tuple[str, str], found: PatchComparison, orders: Sequence[OrderEffect] | None) -> Group:
     """Weights and facts in common; ``orders``: what the order of stacking changes, where a model was given."""
     parts: list[RenderableType] = [
         literal(f"{names[0]} and {names[1]}: {'the same base' if found.same_base else 'different bases: never both'}"),
@@ -60,7 +60,7 @@ def diff_report(names: tuple[str, str], found: Comparison, orders: Sequence[Orde
     return Group(*parts)
 
 
-def diff_json(found: Comparison, orders: Sequence[OrderEffect] | None) -> dict[str, Any]:
+def diff_json(found: PatchComparison, orders: Sequence[OrderEffect] | None) -> dict[str, Any]:
     """The same as JSON values."""
     return {**asdict(found), "orders": None if orders is None else [asdict(one) for one in orders]}
 

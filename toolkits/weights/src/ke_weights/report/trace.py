@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ke_core.app import count_noun, literal, plain_table, titled
-from ke_weights.trace.effects import LAST, LAST_SUBJECT, Effects, Line, Role
+from ke_weights.trace.effects import LAST, LAST_SUBJECT, EffectCurve, Effects, Role
 from ke_weights.tracing import Traced
 
 TITLES: Mapping[str, str] = {
@@ -56,7 +56,7 @@ def trace_page(traced: Traced) -> Group:
     )
 
 
-def heat_map(title: str, lines: Mapping[Role, Line]) -> Group:
+def heat_map(title: str, lines: Mapping[Role, EffectCurve]) -> Group:
     """A row for each token role, a mark for each layer (for several, if there are many); negative effects are blank."""
     blocks = len(next(iter(lines.values())).effect)
     step = -(-blocks // CELLS)
@@ -111,7 +111,7 @@ def _peaks(found: Effects) -> Table:
     return table
 
 
-def _peak(line: Line | None) -> str:
+def _peak(line: EffectCurve | None) -> str:
     if line is None:
         return ""
     return f"layer {line.best}: {line.effect[line.best]:.3f} +- {line.interval[line.best]:.3f}"

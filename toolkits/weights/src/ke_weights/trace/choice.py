@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ke_core.plugin import ModelFacts, Shape
-from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, single_settings, spread_settings
+from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, multi_layer_settings, single_layer_settings
 from ke_weights.trace.effects import standard_error
 from ke_weights.trace.suggestion import Suggestion
 
@@ -67,8 +67,8 @@ def _by_shape(shape: Shape, facts: int, why: str) -> Suggestion:
     """What editors take for an untraced model of this shape: published layers, else fractions of its depth."""
     known = ModelFacts(shape=shape, scale=lambda _layer: 0.0)
     one, many = (
-        single_settings(SingleLayerConfig(), known)["layer"],
-        spread_settings(MultiLayerConfig(), known)["layers"],
+        single_layer_settings(SingleLayerConfig(), known)["layer"],
+        multi_layer_settings(MultiLayerConfig(), known)["layers"],
     )
     reason = one.reason if one.reason == many.reason else f"{one.reason}; {many.reason}"
     return Suggestion(

@@ -18,7 +18,7 @@ NORMAL = 1.96  # of a standard error: half of a 95 % interval
 
 
 @frozen(kw_only=True)
-class Line:
+class EffectCurve:
     """Effect by layer, half the width of its 95 % interval, and how many rows were averaged."""
 
     effect: tuple[float, ...]
@@ -38,7 +38,7 @@ class Effects:
     facts: int
     high: float
     low: float
-    lines: Mapping[str, Mapping[Role, Line]]
+    lines: Mapping[str, Mapping[Role, EffectCurve]]
     at_subject: Mapping[str, NDArray[np.float64]] = field(repr=False)
     """By curve the effects at the subject's last token, [facts, n]."""
 
@@ -96,10 +96,10 @@ def _by_role(fact: FactTrace, scores: Sequence[Sequence[float]]) -> dict[Role, l
     return {role: [effect[at] for at in positions] for role, positions in groups.items()}
 
 
-def _line(found: Sequence[NDArray[np.float64]]) -> Line:
+def _line(found: Sequence[NDArray[np.float64]]) -> EffectCurve:
     values = np.array(found)
     half = NORMAL * standard_error(values)
-    return Line(effect=tuple(values.mean(0).tolist()), interval=tuple(half.tolist()), count=len(values))
+    return EffectCurve(effect=tuple(values.mean(0).tolist()), interval=tuple(half.tolist()), count=len(values))
 
 
 def standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ FORMAT = "a JSON list of records with prompt, subject and attribute, as in ROME'
 
 
 @frozen(kw_only=True)
-class Fact:
+class TraceFact:
     """``prompt`` ends right before the object; ``attribute`` is the object."""
 
     id: str
@@ -32,15 +32,15 @@ class Fact:
 
 
 @frozen(kw_only=True)
-class Facts:
+class TraceFacts:
     """Facts in the order of the file ``name``, and the SHA-256 of its content."""
 
     name: str
-    facts: tuple[Fact, ...] = field(repr=False)
+    facts: tuple[TraceFact, ...] = field(repr=False)
     sha256: str
 
 
-def read_facts(path: Path) -> Facts:
+def read_facts(path: Path) -> TraceFacts:
     """The facts of ``path``. Raises BadData that names the file, the record and the field."""
     try:
         content = path.read_bytes()
@@ -51,10 +51,10 @@ def read_facts(path: Path) -> Facts:
     if not isinstance(raw, list) or not raw:
         raise BadData(f"facts {path} are not a list with something in it", hint=f"give {FORMAT}")
     facts = tuple(_fact(record, number, f"record {number} of {path}") for number, record in enumerate(raw, start=1))
-    return Facts(name=path.name, facts=facts, sha256=hashlib.sha256(content).hexdigest())
+    return TraceFacts(name=path.name, facts=facts, sha256=hashlib.sha256(content).hexdigest())
 
 
-def _fact(record: Any, number: int, where: str) -> Fact:
+def _fact(record: Any, number: int, where: str) -> TraceFact:
     if not isinstance(record, dict):
         raise BadData(f"{where} is not an object", hint=f"give {FORMAT}")
     for name in FIELDS:
@@ -68,12 +68,12 @@ def _fact(record: Any, number: int, where: str) -> Fact:
             f"{where}: subject {subject!r} is not in its prompt {prompt!r}",
             hint="the prompt must hold the subject letter for letter",
         )
-    return Fact(
+    return TraceFact(
         id=str(record.get("known_id", number)), prompt=prompt, subject=subject, attribute=record["attribute"].strip()
     )
 
 
-def tokens_of(tokenizer: Any, fact: Fact) -> tuple[tuple[int, ...], tuple[int, int]]:
+def tokens_of(tokenizer: Any, fact: TraceFact) -> tuple[tuple[int, ...], tuple[int, int]]:
     """Ids of the prompt as the model reads it (BOS included), and the subject's token range [b, e).
 
     A token belongs to the subject if it holds one of its letters, a space before it or not; the characters come

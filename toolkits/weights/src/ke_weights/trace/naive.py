@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
-from ke_weights.trace.runs import Prompt, Recording, embedding_of, part_of, probability
+from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, part_of, probability
 from ke_weights.trace.settings import Curve, Part
 
 
@@ -45,7 +45,7 @@ def restored(modules: ModuleMap, found: Recording, curve: Curve, token: int, lay
     return float(probability(logits[1:, -1], found.answer, modules.dtype).mean())
 
 
-def _clean(asked: Prompt, token: int) -> Callable[[Tensor], Tensor]:
+def _clean(asked: TracePrompt, token: int) -> Callable[[Tensor], Tensor]:
     """Give every corrupted row the clean row's value of the same pass."""
 
     def make(output: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ HEAD_ROWS = 64  # rows whose logits are held at a time
 
 
 @frozen(kw_only=True, eq=False)
-class Prompt:
+class TracePrompt:
     """Token ids, the subject's range [b, e) in them, and the noise that is added there, [samples, e - b, d]."""
 
     ids: tuple[int, ...]
@@ -49,9 +49,9 @@ class Prompt:
         return made
 
 
-def prompt(ids: Sequence[int], subject: tuple[int, int], noise: Noise, samples: int, width: int) -> Prompt:
+def prompt(ids: Sequence[int], subject: tuple[int, int], noise: Noise, samples: int, width: int) -> TracePrompt:
     """A prompt with its noise drawn; ``width`` is that of the embeddings."""
-    return Prompt(ids=tuple(ids), subject=subject, noise=noise.draw(samples, subject[1] - subject[0], width))
+    return TracePrompt(ids=tuple(ids), subject=subject, noise=noise.draw(samples, subject[1] - subject[0], width))
 
 
 @frozen(kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class Recording:
     probability in the clean and, on average, in the corrupted rows. ``cache``: keys and values of the corrupted rows.
     """
 
-    prompt: Prompt
+    prompt: TracePrompt
     entering: tuple[Tensor, ...]
     outputs: dict[Part, tuple[Tensor, ...]]
     answer: int
@@ -91,7 +91,7 @@ def clean_answer(modules: ModuleMap, ids: Sequence[int]) -> tuple[int, float]:
     return _top(logits, modules.dtype)
 
 
-def record(modules: ModuleMap, asked: Prompt) -> Recording:
+def record(modules: ModuleMap, asked: TracePrompt) -> Recording:
     """Run the clean row and its corrupted copies together, and keep what every block reads and writes."""
     ids = asked.rows(modules.device)
     entering: list[Tensor] = []

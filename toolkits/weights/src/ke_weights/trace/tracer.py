@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.subject import target_ids
-from ke_weights.trace.facts import Fact, tokens_of
+from ke_weights.trace.facts import TraceFact, tokens_of
 from ke_weights.trace.naive import naive
 from ke_weights.trace.noise import Noise, settled
 from ke_weights.trace.runs import Recording, clean_answer, embedding_of, prompt, record
@@ -46,7 +46,7 @@ class Tracer:
         noise = settled(settings.noise, settings.seed, modules, model.tokenizer, subjects)
         return cls(model, settings, modules, noise, settings.exact)
 
-    def trace(self, fact: Fact) -> FactTrace:
+    def trace(self, fact: TraceFact) -> FactTrace:
         """One fact, traced, or skipped with the reason."""
         tokenizer = self.model.tokenizer
         ids, subject = tokens_of(tokenizer, fact)
@@ -82,7 +82,7 @@ class Tracer:
             return {curve.name: naive(self.modules, found, curve, positions, window) for curve in curves}
         return {curve.name: table for curve, table in sweep(self.modules, found, curves, positions, window).items()}
 
-    def _unknown(self, fact: Fact, answer: int, high: float) -> str:
+    def _unknown(self, fact: TraceFact, answer: int, high: float) -> str:
         """Why the model does not count as knowing the fact; empty if it does."""
         if self.settings.filter == "published":
             return "" if self.model.tokenizer.decode([answer]).strip() == fact.attribute else OTHERWISE
@@ -90,7 +90,7 @@ class Tracer:
             return OTHERWISE
         return "" if high >= SURE else UNSURE
 
-    def _skipped(self, fact: Fact, answer: str, high: float, reason: str) -> FactTrace:
+    def _skipped(self, fact: TraceFact, answer: str, high: float, reason: str) -> FactTrace:
         return FactTrace(
             **_named(fact),
             answer=answer,
@@ -100,7 +100,7 @@ class Tracer:
         )
 
 
-def _named(fact: Fact) -> dict[str, Any]:
+def _named(fact: TraceFact) -> dict[str, Any]:
     return {"known_id": fact.id, "subject": fact.subject, "prompt": fact.prompt, "attribute": fact.attribute}
 
 

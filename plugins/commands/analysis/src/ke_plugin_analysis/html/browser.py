@@ -39,7 +39,7 @@ MEASURED = "measured"
 
 
 @frozen(kw_only=True)
-class Browsed:
+class BrowsedRun:
     """A run as the browser sees it. ``same``: names its benchmark, so that runs over the same cases meet.
 
     ``edited_form``: how it asked for the fact of an edit that was made.
@@ -52,7 +52,7 @@ class Browsed:
     material: RunDataset
 
 
-def browser(runs: Sequence[Browsed]) -> Json:
+def browser(runs: Sequence[BrowsedRun]) -> Json:
     """``{runs, texts, facts, cases, missing}``; every text in it has been made safe to look at (no hidden marks).
 
     ``missing``: for each run whose benchmark is not at hand the reason: its answers stand without their questions.
@@ -103,7 +103,7 @@ class _Asking:
     edited: bool
 
 
-def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
+def _listed(runs: Sequence[BrowsedRun]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
     """The cases that any run has answered, in the order of the benchmark."""
     known = next((run.material for run in runs if run.material.dataset is not None), RunDataset())
     answered = dict.fromkeys(name for run in runs for name in run.answers)
@@ -115,7 +115,7 @@ def _listed(runs: Sequence[Browsed]) -> Iterator[tuple[str, Case | None, Dataset
         yield name, None, None
 
 
-def _case(one: _Case, runs: Sequence[Browsed], texts: _Texts, facts: dict[str, str]) -> Json:
+def _case(one: _Case, runs: Sequence[BrowsedRun], texts: _Texts, facts: dict[str, str]) -> Json:
     own = [(number, run, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
     queries = _queries(one.case) if one.case is not None else {}
     places = dict.fromkeys(place for _number, _run, answered in own for place in answered.replies)
@@ -176,7 +176,7 @@ def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     return made
 
 
-def _asking(one: _Case, run: Browsed, answered: AnsweredCase) -> _Asking:
+def _asking(one: _Case, run: BrowsedRun, answered: AnsweredCase) -> _Asking:
     return _Asking(dataset=one.dataset, form=run.edited_form, edited=answered.edited)
 
 

@@ -31,7 +31,7 @@ from ke_core.app import (
     slice_grids,
     without_model,
 )
-from ke_plugin_analysis.html.browser import Browsed, browser
+from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.panels import galleries
 from ke_plugin_analysis.html.svg import draw, key
 
@@ -39,7 +39,7 @@ UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 """What could end a script element or a line of JavaScript, as JSON may write it instead."""
 
 
-def html_page(runs: Sequence[Reported], browsed: Sequence[Browsed], *, slices: bool = True) -> str:
+def html_page(runs: Sequence[Reported], browsed: Sequence[BrowsedRun], *, slices: bool = True) -> str:
     """The page. ``browsed``: the runs' cases, one for each of ``runs``; ``slices``: with the breakdowns by tag."""
     cases = browser(browsed)
     missing = cases.pop("missing")

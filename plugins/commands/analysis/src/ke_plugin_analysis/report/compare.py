@@ -25,8 +25,8 @@ from ke_core.app import (
     without_model,
 )
 from ke_core.plugin import SHARE, to_json
-from ke_plugin_analysis.common import InAll
-from ke_plugin_analysis.comparing import Change, Compared, Comparison
+from ke_plugin_analysis.common import SharedScores
+from ke_plugin_analysis.comparing import ChangedAnswer, ComparedRun, RunComparison
 from ke_plugin_analysis.pairs import Difference
 from ke_plugin_analysis.verdicts import VERDICTS
 
@@ -38,7 +38,7 @@ NOTES = (
 )
 
 
-def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
+def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
     """Everything for people; ``cases``: with every query that is right in one run alone."""
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
     if warned := agreement_warning(found.judge):
@@ -57,7 +57,7 @@ def comparison_page(found: Comparison, *, cases: bool = False) -> Group:
     return Group(*parts)
 
 
-def comparison_json(found: Comparison) -> dict[str, Any]:
+def comparison_json(found: RunComparison) -> dict[str, Any]:
     """The same, every metric and aspect of it, as JSON values."""
     return {
         "judge": to_json(found.judge),
@@ -72,15 +72,15 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
             {
                 "run": run.path,
                 "differences": [{**to_json(one), "difference": one.difference} for one in table],
-                "changed": to_json(list(changes), list[Change]),
+                "changed": to_json(list(changes), list[ChangedAnswer]),
             }
             for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
         ],
-        "on_queries_of_all": to_json(list(found.in_all), list[InAll]),
+        "on_queries_of_all": to_json(list(found.in_all), list[SharedScores]),
     }
 
 
-def _legend(found: Comparison) -> Iterator[str]:
+def _legend(found: RunComparison) -> Iterator[str]:
     for place, run in enumerate(found.runs):
         model = "no model" if without_model(run.spec) else run.spec.model.id
         own = ", given each question's own edits" if run.spec.own_edits else ""
@@ -89,7 +89,7 @@ def _legend(found: Comparison) -> Iterator[str]:
     yield f"judge: {component_words(found.judge)}"
 
 
-def _open(runs: Sequence[Compared]) -> Iterator[str]:
+def _open(runs: Sequence[ComparedRun]) -> Iterator[str]:
     for place, run in enumerate(runs):
         if run.open:
             yield (
@@ -98,7 +98,7 @@ def _open(runs: Sequence[Compared]) -> Iterator[str]:
             )
 
 
-def _table(found: Comparison, table: Sequence[Difference], name: str) -> Group:
+def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Group:
     drawn = plain_table("", "asked as", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
     for column in drawn.columns[2:]:
         column.justify, column.no_wrap = "right", True
@@ -118,7 +118,7 @@ def _table(found: Comparison, table: Sequence[Difference], name: str) -> Group:
     return titled(f"{name} against A: shares in %", drawn)
 
 
-def _in_all(found: Comparison, made: InAll) -> Group:
+def _in_all(found: RunComparison, made: SharedScores) -> Group:
     """A row a run, over the same queries in each; n, the same in every row, stands in the heading."""
     names = {score.aspect: score.n for score in made.scores[0] if score.n}
     columns = {aspect: word for aspect, word in found.specs[made.metric].columns.items() if aspect in names}
@@ -137,11 +137,11 @@ def _in_all(found: Comparison, made: InAll) -> Group:
     )
 
 
-def _nothing_in_all(made: InAll) -> str:
+def _nothing_in_all(made: SharedScores) -> str:
     return f"{made.metric}: no query has a value in every run (each run by itself: {_own(made)})"
 
 
-def _own(made: InAll) -> str:
+def _own(made: SharedScores) -> str:
     return ", ".join(f"{_name(place)} {own:,}" for place, own in enumerate(made.own))
 
 
@@ -151,7 +151,7 @@ def _shown(one: Difference) -> bool:
     return one.phase == "after" or not same
 
 
-def _heading(found: Comparison, one: Difference) -> str | None:
+def _heading(found: RunComparison, one: Difference) -> str | None:
     """What a row is called; None for what the metric itself shows in no table.
 
     Tables may share a heading, since each has a title; here there is one table, and the aspect's own name tells.
@@ -183,12 +183,12 @@ def _p(p: float) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _holm(found: Comparison) -> Iterator[str]:
+def _holm(found: RunComparison) -> Iterator[str]:
     if len(found.differences) > 1:
         yield f"p is corrected for {len(found.differences)} comparisons with A (Holm)"
 
 
-def _changed(changes: Sequence[Change], name: str) -> str:
+def _changed(changes: Sequence[ChangedAnswer], name: str) -> str:
     told = []
     for where, some in (
         ("A", [one for one in changes if not one.gained]),
@@ -199,7 +199,7 @@ def _changed(changes: Sequence[Change], name: str) -> str:
     return f"{name} against A: {'; '.join(told)}"
 
 
-def _listed(changes: Sequence[Change]) -> Iterator[str]:
+def _listed(changes: Sequence[ChangedAnswer]) -> Iterator[str]:
     for one in changes:
         styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
         verdicts = " -> ".join(verdict.value for verdict in one.verdicts)

@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ke_core.app import component_words, count_noun, literal, one_line, plain_table, titled
-from ke_plugin_analysis.labelling import LABELS, Sheet
-from ke_plugin_analysis.sorting import Sorted
+from ke_plugin_analysis.annotating import LABELS, LabelSheet
+from ke_plugin_analysis.sorting import LabelComparison
 
 
-def labels_page(found: Sheet) -> Group:
+def labels_page(found: LabelSheet) -> Group:
     """Everything for people."""
     judge = found.judge.name
     table = plain_table("by hand", *(f"{judge}: {label}" for label in LABELS))
@@ -38,7 +38,7 @@ def labels_page(found: Sheet) -> Group:
     return Group(*parts)
 
 
-def _sorted(found: Sorted) -> Iterator[RenderableType]:
+def _sorted(found: LabelComparison) -> Iterator[RenderableType]:
     """What was sorted by hand: the shares, and what the metric made of the same answers."""
     name = found.sorting.name
     table = plain_table("by hand", "%", "95 % interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))

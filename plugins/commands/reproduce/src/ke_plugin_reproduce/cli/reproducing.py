@@ -13,8 +13,8 @@ from ke_plugin_reproduce.cells import Cell, Result
 from ke_plugin_reproduce.cli.sweeping import plan_page
 from ke_plugin_reproduce.reading import read, tables
 from ke_plugin_reproduce.report import as_json, drawn, markdown
-from ke_plugin_reproduce.requests import Means
-from ke_plugin_reproduce.running import Runs, cell, planned
+from ke_plugin_reproduce.requests import Resources
+from ke_plugin_reproduce.running import RequiredRuns, cell, planned
 from ke_plugin_reproduce.table import Reproduction
 
 
@@ -44,7 +44,7 @@ def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, An
     """Run, print each table as soon as its runs are made, and write it beside them."""
     means, failed = _means(given), False
     with progress(err()) as shown:
-        runs = Runs(catalog=app.catalog, means=means, root=root, progress=shown)
+        runs = RequiredRuns(catalog=app.catalog, means=means, root=root, progress=shown)
         for plan in planned(tables, app.catalog, means):
             failed |= runs.make(plan.needs(), told=_tell)
             filled = runs.filled(plan)
@@ -56,9 +56,9 @@ def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, An
     return FAILED if failed else DONE
 
 
-def _means(given: Mapping[str, Any]) -> Means:
+def _means(given: Mapping[str, Any]) -> Resources:
     judge = given["judge_model"]
-    return Means(
+    return Resources(
         models=tuple(model_choice({**given, "model": name}) for name in given["models"]),
         judge_model=model_choice({**given, "model": judge}) if judge else None,
         limit=given["limit"],

@@ -11,7 +11,7 @@ from ke_core.app import App
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
-    from ke_plugin_reproduce.sweep import Planned
+    from ke_plugin_reproduce.sweep import PlannedCell
 
 
 @click.command("sweep")
@@ -41,7 +41,7 @@ def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: 
     from ke_plugin_reproduce.cli.sweeping import plan, plan_page, run_planned  # noqa: PLC0415  as above
 
     root = out or Path("runs") / file.stem
-    made: list[Planned] = plan(app, file, root, data_dir)
+    made: list[PlannedCell] = plan(app, file, root, data_dir)
     if dry_run:
         stdout().print(plan_page(app, made, root))
         return 0

@@ -31,7 +31,7 @@ from ke_plugin_reproduce.cells import Cell, CellRunner, Result
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
 from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
 from ke_plugin_reproduce.summary import write_summary
-from ke_plugin_reproduce.sweep import Planned, cells_of, planned
+from ke_plugin_reproduce.sweep import PlannedCell, cells_of, planned
 from ke_plugin_reproduce.sweep_file import read_sweep
 
 UNKNOWN = "?"
@@ -39,7 +39,7 @@ REASON = 100  # characters of an error in a table
 GIB = 1 << 30
 
 
-def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[Planned]:
+def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[PlannedCell]:
     """Every cell, resolved. Raises KEErrors: of the file, or of its cells where not one of them can be run."""
     sweep = read_sweep(file)
     if data_dir is not None:
@@ -51,7 +51,7 @@ def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[Planne
     return made
 
 
-def plan_page(app: App, made: Sequence[Planned], root: Path) -> Group:
+def plan_page(app: App, made: Sequence[PlannedCell], root: Path) -> Group:
     """What each cell would do, and what it would take by the records of earlier runs."""
     table = plain_table("cell", "cases", "edits", "asked\nunedited", "asked\nedited", "model\ncalls", "time")
     for column in table.columns[1:]:
@@ -97,7 +97,7 @@ class _Totals:
         self.timed += seconds is not None
         self.seconds += seconds or 0.0
 
-    def lines(self, made: Sequence[Planned]) -> Iterator[str]:
+    def lines(self, made: Sequence[PlannedCell]) -> Iterator[str]:
         """The sums, and what they do not hold."""
         done, wrong = sum(each.done for each in made), sum(each.found is None for each in made)
         yield (
@@ -114,7 +114,7 @@ class _Totals:
             yield "no earlier run of these editors, datasets and models is on record: how long it takes nobody can say"
 
 
-def run_planned(app: App, made: Sequence[Planned], root: Path) -> int:
+def run_planned(app: App, made: Sequence[PlannedCell], root: Path) -> int:
     """Run what can be run, show it, write the summary, print the ranks. 1 if a cell failed or has failed replies."""
     console = err()
     board = Board.of(made, root)
@@ -146,7 +146,7 @@ class Board:
     lines: Console | None = None
 
     @classmethod
-    def of(cls, made: Sequence[Planned], root: Path) -> Board:
+    def of(cls, made: Sequence[PlannedCell], root: Path) -> Board:
         """Before the first is run; those that cannot be are failed already."""
         board = cls([each.cell for each in made], root, frozenset(each.cell.name for each in made if each.done))
         for each in made:

@@ -36,12 +36,12 @@ KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hid
                    "logits_to_keep", "cache_position"})  # fmt: skip
 
 
-class Unfit(Exception):
+class UnsupportedAttention(Exception):
     """This model's attention asks for something the shared form does not compute."""
 
 
 @define(eq=False)
-class Shared:
+class SharedPrefix:
     """What one forward pass attends to: ``layers`` of prefix keys and values, each [kv heads, P, d].
 
     ``mask`` is True where a row's query may see one of its own keys: [B, 1, 1, Q, S]; None if it sees them all.
@@ -52,11 +52,11 @@ class Shared:
     calls: int = 0
 
 
-_active: ContextVar[Shared | None] = ContextVar("shared prefix", default=None)
+_active: ContextVar[SharedPrefix | None] = ContextVar("shared prefix", default=None)
 
 
 @uninterruptible_context
-def active(shared: Shared) -> Iterator[Shared]:
+def active(shared: SharedPrefix) -> Iterator[SharedPrefix]:
     """Forward passes inside attend to this prefix."""
     token = _active.set(shared)
     try:
@@ -95,7 +95,7 @@ def attend(
     shared = _active.get()
     strange = sorted(name for name, given in extra.items() if given is not None and name not in KNOWN)
     if shared is None or attention_mask is not None or dropout or strange:
-        raise Unfit(f"attention called with {strange or 'a mask, dropout or no prefix'}")
+        raise UnsupportedAttention(f"attention called with {strange or 'a mask, dropout or no prefix'}")
     shared.calls += 1
     batch, heads, length, width = query.shape
     kv_heads = key.shape[1]
@@ -124,7 +124,7 @@ def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
 
 
 def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
-    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries. ``mask`` as in ``Shared``, for these queries."""
+    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries; ``mask`` as in ``SharedPrefix``."""
     scores = _scores(query, key, softcap)
     if mask is not None:
         spread = scores.view(*scores.shape[:2], -1, *mask.shape[-2:])

@@ -8,22 +8,22 @@ from collections.abc import Iterable, Sequence
 from attrs import define, field
 from torch import Tensor
 
-from ke_plugin_hf.decoding.forward import Forward, Prefix, State
-from ke_plugin_hf.decoding.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
-from ke_plugin_hf.decoding.readings import Reading, Readings
-from ke_plugin_hf.decoding.sampling import Chooser, NotFinite, choose
+from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
+from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
 
 
 @define(eq=False)
-class Row:
+class DecodingRow:
     """One request on its way: its prompt's tokens, how it chooses, what it has written."""
 
     ids: Sequence[int]
-    chooser: Chooser
+    chooser: Sampler
     written: Continuation
     error: Exception | None = field(default=None, init=False)
-    known: Reading | None = field(default=None, init=False)
+    known: PrefillState | None = field(default=None, init=False)
 
     @property
     def so_far(self) -> list[int]:
@@ -35,9 +35,9 @@ class Row:
         """Its tokens when it ends at the latest."""
         return len(self.ids) + self.written.request.max_tokens
 
-    def goes_on(self, token: int | NotFinite) -> bool:
+    def goes_on(self, token: int | NonFiniteLogits) -> bool:
         """Take in the next token, or that there is none; whether another is wanted."""
-        if isinstance(token, NotFinite):
+        if isinstance(token, NonFiniteLogits):
             self.error = token
             return False
         return not self.written.add(token)
@@ -52,13 +52,13 @@ class Decoder:
 
     forward: Forward
     prefix: Prefix
-    size: BatchSize
+    size: RowBatchSize
     row_bytes: RowBytes
-    readings: Readings
-    _active: list[Row] = field(factory=list, init=False)
-    _state: State | None = field(default=None, init=False)
+    readings: PrefillCache
+    _active: list[DecodingRow] = field(factory=list, init=False)
+    _state: DecodingState | None = field(default=None, init=False)
 
-    def run(self, rows: Iterable[Row]) -> None:
+    def run(self, rows: Iterable[DecodingRow]) -> None:
         """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
         # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
         waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
@@ -80,17 +80,17 @@ class Decoder:
                 let_go(error)
                 waiting.extendleft(reversed(again))
 
-    def _joining(self, waiting: Sequence[Row]) -> int:
+    def _joining(self, waiting: Sequence[DecodingRow]) -> int:
         """How many to admit: joining copies every cache, so not before as many as are running find room."""
         if not waiting:
             return 0
         room = self.size.fit(map(self._bytes, waiting), [self._bytes(row) for row in self._active])
         return room if room == len(waiting) or room >= len(self._active) else 0
 
-    def _bytes(self, row: Row) -> int:
+    def _bytes(self, row: DecodingRow) -> int:
         return self.row_bytes.of(row.longest)
 
-    def _given_up(self, new: Sequence[Row], error: Exception) -> list[Row]:
+    def _given_up(self, new: Sequence[DecodingRow], error: Exception) -> list[DecodingRow]:
         """Those of the rows tried together that are to be read again, with what they have written, fewer at a time."""
         tried = [*self._active, *(row for row in new if row not in self._active)]
         self._active, self._state = [], None
@@ -104,7 +104,7 @@ class Decoder:
             row.error = error
         return []
 
-    def _admit(self, new: Sequence[Row]) -> None:
+    def _admit(self, new: Sequence[DecodingRow]) -> None:
         """Read what ``new`` have so far, longest first, and let them join the rows on their way."""
         new = sorted(new, key=self._unread, reverse=True)
         while new:
@@ -112,7 +112,7 @@ class Decoder:
             self._read(new[:some])
             new = new[some:]
 
-    def _read(self, new: Sequence[Row]) -> None:
+    def _read(self, new: Sequence[DecodingRow]) -> None:
         """One pass. A function of its own, so that nothing of it but what the rows keep takes memory in the next."""
         fed = [row.so_far[len(self.prefix.ids) :] for row in new]
         known = [row.known.layers if row.known else () for row in new]
@@ -128,7 +128,7 @@ class Decoder:
             self._state.join(state)
         self._active += [new[at] for at in left]
 
-    def _unread(self, row: Row) -> int:
+    def _unread(self, row: DecodingRow) -> int:
         known = row.known.layers[0][0].shape[-2] if row.known else 0
         return len(row.so_far) - len(self.prefix.ids) - known
 
@@ -148,16 +148,16 @@ class Decoder:
         else:
             self._state = None
 
-    def _remember(self, state: State, left: set[int]) -> None:
+    def _remember(self, state: DecodingState, left: set[int]) -> None:
         """Keep what the rows that ended have read: all but their last token. Those that came to a stop may go on."""
         for at, row in enumerate(self._active):
             if at not in left and row.written.finish == "stop":
                 ids = tuple(row.so_far[:-1])
-                reading = Reading(ids=ids, first=len(self.prefix.ids), layers=state.own(at))
+                reading = PrefillState(ids=ids, first=len(self.prefix.ids), layers=state.own(at))
                 self.readings.keep(reading, instead=row.known.ids if row.known else None)
 
     @staticmethod
-    def _write(rows: Sequence[Row], logits: Tensor) -> list[int]:
+    def _write(rows: Sequence[DecodingRow], logits: Tensor) -> list[int]:
         """Give each row its next token; the places of those that go on. One that gets none ends with an ``error``."""
         chosen = zip(rows, choose([row.chooser for row in rows], logits), strict=True)
         return [at for at, (row, token) in enumerate(chosen) if row.goes_on(token)]

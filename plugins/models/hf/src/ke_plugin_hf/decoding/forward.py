@@ -44,7 +44,7 @@ NO_PREFIX = Prefix(ids=(), layers=())
 
 
 @define(kw_only=True, eq=False)
-class State:
+class DecodingState:
     """Rows in the middle of their text. ``starts``: first column of the cache that is a token, [B].
 
     ``positions``: the position of the next token, [B]. Both int64, on the device of the embeddings.
@@ -77,7 +77,7 @@ class State:
             at = index.to(layer.keys.device)
             layer.keys, layer.values = layer.keys[at, :, spare:], layer.values[at, :, spare:]
 
-    def join(self, other: State) -> None:
+    def join(self, other: DecodingState) -> None:
         """Take in the rows of ``other``, below ours; the shorter cache is padded on its left."""
         columns = max(self.columns, other.columns)
         self.starts = torch.cat(
@@ -126,7 +126,7 @@ class Forward:
 
     def prefill(
         self, prefix: Prefix, rows: Sequence[Sequence[int]], keep: int = 1, known: Sequence[Layers] = ()
-    ) -> tuple[Tensor, State]:
+    ) -> tuple[Tensor, DecodingState]:
         """Read ``rows``, the tokens after ``prefix``, together.
 
         ``known``, where the prefix is shared: keys and values of the first tokens of each row, () for none. All rows
@@ -149,18 +149,18 @@ class Forward:
         columns = length + max(used)
         starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
         ends = torch.tensor([len(prefix.ids) + len(row) for row in rows], device=self.device)
-        state = State(prefix=prefix, cache=cache, starts=starts, positions=ends)
+        state = DecodingState(prefix=prefix, cache=cache, starts=starts, positions=ends)
         positions = (ends[:, None] - length + torch.arange(length, device=self.device)).clamp_(min=0)
         return self._feed(state, torch.tensor(fed, device=self.device), positions, keep), state
 
-    def step(self, state: State, tokens: Sequence[int]) -> Tensor:
+    def step(self, state: DecodingState, tokens: Sequence[int]) -> Tensor:
         """Feed one more token a row; logits [B, vocabulary]."""
         fed = torch.tensor(tokens, device=self.device)[:, None]
         logits = self._feed(state, fed, state.positions[:, None], 1)
         state.positions = state.positions + 1
         return logits[:, -1]
 
-    def _feed(self, state: State, fed: Tensor, positions: Tensor, keep: int) -> Tensor:
+    def _feed(self, state: DecodingState, fed: Tensor, positions: Tensor, keep: int) -> Tensor:
         length = fed.shape[1]
         before = state.columns if state.cache.layers else 0
         column = torch.arange(before + length, device=fed.device)
@@ -170,11 +170,13 @@ class Forward:
         sees: Tensor | None = None
         if length > 1 or bool(state.starts.any()):
             sees = (column >= state.starts[:, None, None, None, None]) & (column <= column[before:, None])
-        shared = attention.Shared(layers=state.prefix.layers, mask=sees)
+        shared = attention.SharedPrefix(layers=state.prefix.layers, mask=sees)
         with attention.switched(self._configs), attention.active(shared):
             logits = self._call(fed, positions, state.cache, None, keep)
         if shared.calls != len(state.cache.layers):
-            raise attention.Unfit(f"{shared.calls} of {len(state.cache.layers)} layers called the attention function")
+            raise attention.UnsupportedAttention(
+                f"{shared.calls} of {len(state.cache.layers)} layers called the attention function"
+            )
         return logits
 
     def _call(self, fed: Tensor, positions: Tensor, cache: Any, mask: Tensor | None, keep: int) -> Tensor:

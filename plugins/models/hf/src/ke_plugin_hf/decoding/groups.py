@@ -12,7 +12,7 @@ ALONE = 256  # what one more batch costs, in tokens: its decode steps run fewer 
 
 
 @frozen(kw_only=True)
-class Group:
+class PrefixGroup:
     """Rows, by their place in what was given, whose first ``prefix`` tokens are the same."""
 
     rows: tuple[int, ...]
@@ -25,7 +25,7 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
-def grouped(rows: Sequence[Sequence[int]]) -> list[Group]:
+def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     """Split ``rows`` (the part of each that may be shared) into groups, each with its common prefix.
 
     In sorted order the prefix of a range is the least of the lengths that neighbours share. A range is cut at its
@@ -34,7 +34,7 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[Group]:
     """
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))
     shared = [common(rows[one], rows[other]) for one, other in pairwise(order)]
-    done: list[Group] = []
+    done: list[PrefixGroup] = []
     open_ranges = [(0, len(order))] if order else []
     while open_ranges:
         begin, end = open_ranges.pop()
@@ -48,7 +48,7 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[Group]:
             else:
                 left.extend(order[first:last])
         if left:
-            done.append(Group(rows=tuple(left), prefix=least if least >= SHORTEST and len(left) > 1 else 0))
+            done.append(PrefixGroup(rows=tuple(left), prefix=least if least >= SHORTEST and len(left) > 1 else 0))
     return sorted(done, key=lambda group: min(group.rows))
 
 

@@ -40,14 +40,14 @@ def let_go(error: BaseException) -> None:
         torch.cuda.empty_cache()
 
 
-class Keeper(Protocol):
+class TensorCache(Protocol):
     """Somebody who keeps tensors between calls, to save time alone."""
 
     def release(self) -> bool:
         """Give them up; whether there were any."""
 
 
-KEEPERS: WeakSet[Keeper] = WeakSet()
+KEEPERS: WeakSet[TensorCache] = WeakSet()
 """Every one that is still held by somebody."""
 
 
@@ -92,7 +92,7 @@ class RowBytes:
 
 
 @define
-class BatchSize:
+class RowBatchSize:
     """The number of rows to run together, of which each takes as much as the largest: caches are padded to the longest.
 
     ``limit``: bytes, the most that is known not to fail; None until something failed. ``last``: the most rows that were

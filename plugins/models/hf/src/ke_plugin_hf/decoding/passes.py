@@ -12,7 +12,7 @@ from ke_core.plugin import ForwardCalls
 
 
 @define
-class Counter:
+class ForwardCounter:
     """The count so far. A pass that does not go through every layer is one too."""
 
     passes: int = 0
@@ -28,4 +28,4 @@ class Counter:
         return ForwardCalls(passes=self.passes, tokens=self.tokens)
 
 
-COUNTER = Counter()
+COUNTER = ForwardCounter()

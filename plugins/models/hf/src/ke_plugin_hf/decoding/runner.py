@@ -8,18 +8,18 @@ from typing import Any
 from attrs import define, evolve, field
 
 from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelUnavailable, Score, Scored
-from ke_plugin_hf.decoding.alone import each_alone, generate_alone, score_alone
-from ke_plugin_hf.decoding.decoding import Decoder, Row
+from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
-from ke_plugin_hf.decoding.groups import SHORTEST, Group, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, BatchSize, RowBytes, let_go, out_of_memory
+from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, let_go, out_of_memory
+from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
-from ke_plugin_hf.decoding.readings import Readings
-from ke_plugin_hf.decoding.sampling import Chooser, NotFinite
-from ke_plugin_hf.decoding.scoring import Scoring, score_rows
+from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
+from ke_plugin_hf.decoding.scoring import ScoringRow, score_rows
 from ke_plugin_hf.decoding.text import Continuation
-from ke_plugin_hf.decoding.tokens import Coder
-from ke_plugin_hf.decoding.verify import Modes
+from ke_plugin_hf.decoding.tokens import PromptTokenizer
+from ke_plugin_hf.decoding.verify import Backends
 
 
 @define(eq=False)
@@ -27,17 +27,17 @@ class LocalRunner:
     """Runs requests on a module. ``digest`` names the weights as they are at the time of a call."""
 
     module: Any
-    coder: Coder
+    coder: PromptTokenizer
     eos: frozenset[int]
     context: int
     digest: Callable[[], str]
-    size: BatchSize
-    modes: Modes = field(init=False)
+    size: RowBatchSize
+    modes: Backends = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
-    readings: Readings = field(factory=Readings, init=False)
+    readings: PrefillCache = field(factory=PrefillCache, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.modes = Modes(self.module)
+        self.modes = Backends(self.module)
         KEEPERS.add(self)
 
     def release(self) -> bool:
@@ -64,7 +64,7 @@ class LocalRunner:
         distinct = list(dict.fromkeys(requests))
         coded = self.coder.prompts([request.prompt for request in distinct])
         results: dict[Generate, Generated | Exception] = {}
-        rows: dict[Generate, Row] = {}
+        rows: dict[Generate, DecodingRow] = {}
         for request, ids in zip(distinct, coded, strict=True):
             if len(ids) + request.max_tokens > self.context:
                 results[request] = self._overflow(len(ids), request.max_tokens)
@@ -80,22 +80,22 @@ class LocalRunner:
         """One result a request, in order; a continuation asked for twice is scored once."""
         self.size.begin()
         coded = self.coder.prompts([request.prompt for request in requests])
-        rows: dict[tuple[str, str], Scoring] = {}
+        rows: dict[tuple[str, str], ScoringRow] = {}
         shareable: dict[tuple[str, str], Sequence[int]] = {}
         for request, ids in zip(requests, coded, strict=True):
             for text in request.continuations:
                 after = self.coder.continuation(request.prompt, ids, text)
-                rows[request.prompt, text] = Scoring([*ids, *after], len(after))
+                rows[request.prompt, text] = ScoringRow([*ids, *after], len(after))
                 shareable[request.prompt, text] = ids[:-1]
         fitting = [key for key, row in rows.items() if row.count and len(row.ids) <= self.context]
         self._score([rows[key] for key in fitting], [shareable[key] for key in fitting])
         return [self._scored([rows[request.prompt, text] for text in request.continuations]) for request in requests]
 
-    def _row(self, request: Generate, ids: Sequence[int]) -> Row:
+    def _row(self, request: Generate, ids: Sequence[int]) -> DecodingRow:
         written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
-        return Row(ids, Chooser(request), written)
+        return DecodingRow(ids, Sampler(request), written)
 
-    def _decode(self, rows: Sequence[Row]) -> None:
+    def _decode(self, rows: Sequence[DecodingRow]) -> None:
         # The last token of a prompt is always read with its row: that is where the first new token is foretold.
         for group in grouped([row.ids[:-1] for row in rows]):
             some = [rows[at] for at in group.rows]
@@ -106,7 +106,7 @@ class LocalRunner:
                 continue
             Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
 
-    def _score(self, rows: Sequence[Scoring], shareable: Sequence[Sequence[int]]) -> None:
+    def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
         for group in grouped(shareable):
             some = [rows[at] for at in group.rows]
             longest = max(len(row.ids) for row in some)
@@ -116,7 +116,7 @@ class LocalRunner:
                 continue
             score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
 
-    def _ready(self, group: Group, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
+    def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
         digest = self.digest()
         alone = len(group.rows) == 1
@@ -157,8 +157,8 @@ class LocalRunner:
             logits=3 * 4 * int(config.vocab_size),
         )
 
-    def _generated(self, row: Row) -> Generated | Exception:
-        if isinstance(row.error, NotFinite):
+    def _generated(self, row: DecodingRow) -> Generated | Exception:
+        if isinstance(row.error, NonFiniteLogits):
             return row.error
         if row.error is not None:
             return self._too_big(len(row.ids), row.error)
@@ -171,7 +171,7 @@ class LocalRunner:
             tokens=len(row.written.tokens),
         )
 
-    def _scored(self, rows: Sequence[Scoring]) -> Scored | Exception:
+    def _scored(self, rows: Sequence[ScoringRow]) -> Scored | Exception:
         for row in rows:
             if len(row.ids) > self.context:
                 return self._overflow(len(row.ids) - row.count, row.count)

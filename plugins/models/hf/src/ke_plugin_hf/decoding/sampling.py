@@ -14,7 +14,7 @@ from ke_plugin_hf.decoding.float64 import double
 HALF_RANGE = "where float16 is the cause, whose numbers end at 65504, load the model in bfloat16 or float32"
 
 
-class NotFinite(KEError):
+class NonFiniteLogits(KEError):
     """What a model says of the next token is no number: whatever it would write from there means nothing."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class NotFinite(KEError):
 
 
 @define(eq=False)
-class Chooser:
+class Sampler:
     """Chooses for one row. A sampled row depends on its request's seed alone (None counts as 0)."""
 
     request: Generate
@@ -48,14 +48,14 @@ class Chooser:
         return at if ids is None else int(ids[at])
 
 
-def choose(choosers: Sequence[Chooser], logits: Tensor) -> Iterator[int | NotFinite]:
+def choose(choosers: Sequence[Sampler], logits: Tensor) -> Iterator[int | NonFiniteLogits]:
     """The next token of every row, or that it has none; ``logits`` [B, vocabulary].
 
     One by one: where memory runs out, a row whose turn did not come has drawn no random number.
     """
     for chooser, token, row in zip(choosers, _likeliest(logits), logits, strict=True):
         if token is None:
-            yield NotFinite()
+            yield NonFiniteLogits()
         else:
             yield token if chooser.greedy else chooser.draw(row)
 

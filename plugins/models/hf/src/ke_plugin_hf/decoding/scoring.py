@@ -9,11 +9,11 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import Forward, Prefix
-from ke_plugin_hf.decoding.memory import BatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
 
 
 @define(eq=False)
-class Scoring:
+class ScoringRow:
     """A continuation to be scored: ``ids`` of prompt and continuation, the last ``count`` of which are scored."""
 
     ids: Sequence[int]
@@ -30,13 +30,15 @@ class Scoring:
         self.logprob = float(scored.gather(1, wanted[:, None]).sum())
 
 
-def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: RowBytes, rows: Sequence[Scoring]) -> None:
+def score_rows(
+    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow]
+) -> None:
     """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
 
     The last token is foretold, never read: rows that differ in it alone are one pass.
     """
     begin = len(prefix.ids)
-    same: dict[tuple[int, ...], list[Scoring]] = {}
+    same: dict[tuple[int, ...], list[ScoringRow]] = {}
     for row in sorted(rows, key=lambda row: len(row.ids), reverse=True):
         same.setdefault(tuple(row.ids[begin:-1]), []).append(row)
     waiting = list(same.items())
@@ -60,7 +62,7 @@ def score_rows(forward: Forward, prefix: Prefix, size: BatchSize, row_bytes: Row
         waiting = waiting[len(some) :]
 
 
-def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[Scoring]]], keep: int) -> None:
+def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:
     """One pass. A function of its own, so that nothing of it takes memory during the next, or while one is retried."""
     logits = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)[0]  # the cache is not needed
     for (_fed, alike), its in zip(some, logits, strict=True):

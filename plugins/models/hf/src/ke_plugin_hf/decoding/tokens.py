@@ -18,7 +18,7 @@ LINE = "\n"  # seldom one token with what follows it
 
 
 @define(eq=False)
-class Coder:
+class PromptTokenizer:
     """A tokenizer, and how prompts are put: as they stand, or as one user turn of the chat template.
 
     Plain prompts get the special tokens that the tokenizer puts before a text by default (none, or a beginning-of-text

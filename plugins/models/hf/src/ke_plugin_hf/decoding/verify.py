@@ -27,7 +27,7 @@ HALF, NOISE, MOST = 0.1, 4.0, 0.4
 
 
 @define(eq=False)
-class Modes:
+class Backends:
     """The ways of one model that hold. ``why``: for each way tried, empty if it holds, else what was wrong."""
 
     module: Any

@@ -1,0 +1,129 @@
+"""``ke annotate``: a sheet for labels by hand, and what comes back."""
+
+import csv
+import json
+
+import pytest
+
+from ke_core.app import measure_agreement
+
+
+@pytest.fixture
+def sheet(ke, evaluated, tmp_path):
+    """The rows of a sheet of all answers of a run that says Rome to everything, and a way to write them back."""
+    assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
+    with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write(path, rows, delimiter=","):
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def by_label(row):
+    return "right" if row["answer"] in row["right"].split(" / ") else "wrong"
+
+
+def test_a_sheet_shows_what_is_needed_and_no_verdict(sheet):
+    own = next(row for row in sheet if row["asked"] == "case 1, hop-1, after editing, direct")
+    assert (own["answer"], own["right"], own["right before the edit"]) == ("Rome", "Rome / Roma", "Paris")
+    assert {row["label"] for row in sheet} == {""}
+    assert "verdict" not in own
+    assert all(row["item"][0] == "q" for row in sheet)
+    before = next(row for row in sheet if row["asked"] == "case 1, multi-hop-1, before editing, direct")
+    assert (before["right"], before["right before the edit"]) == ("France", "Italy")  # right at that moment
+
+
+def test_labels_come_back_with_kappa_and_the_confusion(ke, sheet, tmp_path):
+    rows = [{**row, "label": by_label(row).upper()} for row in sheet]
+    wrong = next(row for row in rows if row["label"] == "RIGHT")
+    wrong["label"] = " stale "
+    rows[-1]["label"] = "" if rows[-1] is not wrong else rows[-1]["label"]
+    write(tmp_path / "back.csv", rows, ";")
+    status, out, _err = ke("annotate", "done", "--read", "back.csv")
+    assert status == 0
+    assert "1 row without a label" in out
+    assert "judged otherwise by hand: 1 answer" in out
+    assert "stale by hand, right by exact: 'Rome', right is Rome / Roma" in " ".join(out.split())
+    assert "kappa" in out
+
+
+def test_kappa_by_hand():
+    """20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: (0.7 - 0.5) / (1 - 0.5)."""
+    pairs = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
+    first, second = zip(*pairs, strict=True)
+    alone = measure_agreement(first, second, seed=0)
+    assert alone.kappa == pytest.approx(0.4)
+    together = measure_agreement(first, second, seed=0, units=[str(n // 10) for n in range(50)])
+    assert together.kappa == alone.kappa
+    assert together.interval.high - together.interval.low > alone.interval.high - alone.interval.low
+    assert measure_agreement(first, second, seed=0, units=["one"] * 50).interval is None
+
+
+def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, sheet, tmp_path):
+    assert len(sheet) > 10
+
+    def drawn(name, *more):
+        assert ke("annotate", "done", "--out", name, "--sample", "10", *more)[0] == 0
+        with (tmp_path / name).open(encoding="utf-8-sig", newline="") as stream:
+            return [row["item"] for row in csv.DictReader(stream)]
+
+    first = drawn("1.csv")
+    assert len(set(first)) == 10
+    assert first == drawn("2.csv")
+    assert first != drawn("3.csv", "--seed", "1")
+    asked = {row["item"]: row["asked"].split(", ")[2:] for row in sheet}
+    for kind in (["after editing", "direct"], ["before editing", "cot"]):
+        share = sum(asked[item] == kind for item in asked) / len(asked)
+        assert sum(asked[item] == kind for item in first) == pytest.approx(10 * share, abs=1.5)
+
+
+def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
+    ke("eval", "--dataset", "toy", "--model", "echo:1", "--editor", "sayer", "-o", "sayer.word==1+1", "--out", "evil")
+    ke("annotate", "evil", "--out", "evil.csv")
+    with (tmp_path / "evil.csv").open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert any("'=1+1" in row for row in rows)
+    assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"label": "rihgt"}, "back.csv, row 2: label 'rihgt' is none of right, wrong, stale, unsure"),
+        ({"item": "q0"}, "back.csv, row 2: item 'q0' is no answer of done"),
+    ],
+)
+def test_a_mistake_in_a_sheet_is_named_with_its_row(ke, sheet, tmp_path, change, says):
+    write(tmp_path / "back.csv", [sheet[0] | change, *sheet[1:]])
+    status, _out, err = ke("annotate", "done", "--read", "back.csv")
+    assert (status, says in err) == (2, True)
+
+
+def test_a_row_that_stands_twice_is_named(ke, sheet, tmp_path):
+    write(tmp_path / "back.csv", [sheet[0], sheet[0]])
+    assert "stands in row 2 already" in ke("annotate", "done", "--read", "back.csv")[2]
+
+
+def test_a_sheet_without_a_label_says_what_to_do(ke, sheet):
+    status, _out, err = ke("annotate", "done", "--read", "sheet.csv")
+    assert (status, "sheet.csv has no label yet" in err) == (2, True)
+
+
+def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
+    file = evaluated / "records.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if json.loads(line)["kind"] == "replied" and '"Rome"' in line)
+    lines[at] = lines[at].replace('"Rome"', '"Bonn"')
+    file.write_text("".join(lines))
+    assert "is no answer of done" in ke("annotate", "done", "--read", "sheet.csv")[2]
+
+
+def test_a_sheet_with_labels_is_not_written_over(ke, sheet):
+    status, _out, err = ke("annotate", "done", "--out", "sheet.csv")
+    assert (status, "--force writes over it" in err) == (2, True)
+    assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0
+    assert ke("annotate", "done")[0] == ke("annotate", "done", "--read", "x", "--out", "y")[0] == 2

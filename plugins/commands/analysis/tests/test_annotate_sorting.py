@@ -1,0 +1,132 @@
+"""``ke annotate`` with metrics that sort answers: manual labels, and agreement with the metric's own labels."""
+
+import csv
+
+import pytest
+from attrs import field, frozen
+
+from ke_core.plugin import MetricSpec, Value, Verdict, hookimpl
+
+LABELS = ("old", "mute", "noise")
+RIGHT = "no error: the answer is right"
+
+
+@frozen(kw_only=True)
+class Options:
+    word: str = field(default="Rome", metadata={"help": "what is called old"})
+
+
+class Kinds:
+    """Wrong answers of the edited model: old where they are that word, else noise."""
+
+    def __init__(self, config):
+        self.word = config.word
+
+    def values(self, record):
+        for (phase, style, query), outcome in record.outcomes.items():
+            if phase == "before":
+                continue
+            right = outcome.judgement.verdict is Verdict.RIGHT
+            kind = "old" if outcome.reply.text == self.word else "noise"
+            for label in LABELS:
+                yield Value(
+                    aspect=label,
+                    value=None if right else float(label == kind),
+                    style=style,
+                    unit=record.case.id,
+                    tags={"query": query},
+                    skipped_because=RIGHT if right else "",
+                )
+
+
+class Sorts:
+    @hookimpl
+    def ke_metrics(self):
+        return [MetricSpec(name="kinds", summary="sorts", config=Options, build=Kinds, labels=LABELS)]
+
+
+@pytest.fixture
+def sheet(ke, plugins, evaluated, tmp_path):
+    """Rows of all answers of a run that says Rome to everything."""
+    plugins.register(Sorts(), "sorts")
+    assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
+    with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.fixture
+def read(ke, tmp_path):
+    def read_back(rows, *more):
+        with (tmp_path / "back.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+        status, out, err = ke("annotate", "done", "--read", "back.csv", *more)
+        return status, " ".join(out.split()), err
+
+    return read_back
+
+
+def labelled(rows, kinds):
+    """All rows labelled as the judge does, and the wrong answers after editing sorted by hand, in turn."""
+    kinds = iter(kinds)
+    for row in rows:
+        right = row["answer"] in row["right"].split(" / ")
+        kind = "" if right or "before editing" in row["asked"] else next(kinds, "")
+        yield {**row, "label": "right" if right else "wrong", "kinds": kind}
+
+
+def test_the_sheet_has_an_empty_column_of_a_metric_that_sorts(sheet):
+    assert list(sheet[0])[:3] == ["item", "label", "kinds"]
+    assert {row["kinds"] for row in sheet} == {""}
+
+
+def test_shares_and_agreement_come_back(sheet, read):
+    """Of 10 sorted answers 7 are old by hand; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
+    status, out, err = read(list(labelled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
+    assert (status, err) == (0, "")
+    assert "kinds (word=Rome): 10 answers sorted by hand" in out
+    for row in ("old 70.0", "mute 10.0", "noise 20.0"):
+        assert row in out
+    assert "kinds: kappa 0.00" in out
+    assert "(n 10), 7 of 10 alike" in out
+    assert "into nothing" not in out
+
+
+def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
+    """With another word everything is noise: all ten say so, and kappa has no chance to be undefined but here."""
+    rows = list(labelled(sheet, ["noise"] * 10))
+    assert (
+        "kinds: kappa undefined, every label is the same (n 10), 10 of 10 alike" in read(rows, "-o", "kinds.word=x")[1]
+    )
+    assert "noise 100.0 15.8-100.0 10" in read(rows)[1]  # ten answers of two cases: 0.025 ** (1 / 2)
+
+
+def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
+    rows = list(labelled(sheet, ["old"]))
+    right = next(row for row in rows if row["label"] == "right" and "after editing" in row["asked"])
+    before = next(row for row in rows if "before editing" in row["asked"])
+    right["kinds"] = before["kinds"] = "noise"
+    status, out, _err = read(rows)
+    assert status == 0
+    assert "3 answers sorted by hand" in out
+    assert f"kinds sorts 1 of them into nothing: {RIGHT}" in out
+    assert "kinds sorts 1 of them into nothing: the metric does not look at such answers" in out
+
+
+def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet, read):
+    rows = list(labelled(sheet, []))
+    assert "sorted by hand" not in read(rows)[1]
+    for row in rows:
+        del row["kinds"]
+    assert (read(rows)[0], "sorted by hand" in read(rows)[1]) == (0, False)
+
+
+def test_mistakes_are_named_with_their_row(sheet, read, ke):
+    rows = list(labelled(sheet, []))
+    wrong = [{**rows[0], "kinds": "oldest"}, *rows[1:]]
+    assert "back.csv, row 2: kinds 'oldest' is none of old, mute, noise" in read(wrong)[2]
+    alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]
+    assert "back.csv, row 2: kinds is 'old' and there is no label" in read(alone)[2]
+    assert "-o belongs to --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
+    assert read(rows, "-o", "kinds.wrod=x")[0] == read(rows, "-o", "sayer.word=x")[0] == 2

@@ -1,0 +1,235 @@
+"""The active edits, and how a file holds them: one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Self
+
+from attrs import define, field, frozen
+
+from ke_core.app import SourceLine, edit_from, given_fields, normalize_statement, parse_lines, read_rows
+from ke_core.plugin import BadData, Edit, KEError, SourcedEdit
+from ke_plugin_serve.wire import DEEPEST, nesting
+
+LONGEST = 2000  # characters of a statement: a fact, not a page
+
+
+class Contradiction(KEError):
+    """Two edits that cannot both be active."""
+
+
+class UnknownEdit(KEError):
+    """An edit that is not active."""
+
+
+@frozen(kw_only=True)
+class ServedEdit:
+    """An edit, and its fields as they were given: that is how they are written again."""
+
+    sourced: SourcedEdit
+    raw: Mapping[str, Any]
+
+    @property
+    def edit(self) -> Edit:
+        """The edit itself."""
+        return self.sourced.edit
+
+    @cached_property
+    def about(self) -> tuple[str, str] | None:
+        """What two edits have in common that say different things of one subject; None for a bare statement."""
+        cloze = self.edit.cloze
+        return (cloze.template.strip(), cloze.subject) if cloze else None
+
+    @cached_property
+    def said(self) -> str:
+        """What an edit says, however it was given: no two active edits say the same."""
+        return normalize_statement(self.edit.statement)
+
+    def fields(self) -> dict[str, Any]:
+        """As they were given, with source and date, so that what is read again has not come from there today."""
+        given = given_fields(self.raw)
+        own = {"source": self.sourced.source, "date": self.sourced.date}
+        return {**self.raw, **{name: value for name, value in own.items() if name not in given}}
+
+    def shown(self) -> dict[str, str]:
+        """As ``GET /edits`` lists it."""
+        return {
+            "id": self.edit.id,
+            "statement": self.edit.statement,
+            "source": self.sourced.source,
+            "date": self.sourced.date,
+        }
+
+
+@frozen(kw_only=True)
+class EditChange:
+    """Edits to add, edits to remove, and the ids of those that were to be added but are active already (``known``)."""
+
+    add: tuple[ServedEdit, ...] = ()
+    remove: tuple[ServedEdit, ...] = ()
+    known: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.remove)
+
+    def undone(self) -> EditChange:
+        """The way back."""
+        return EditChange(add=self.remove, remove=self.add)
+
+
+@define
+class ActiveEdits:
+    """The active edits by id, in the order they came. One thread at a time may change them."""
+
+    edits: dict[str, ServedEdit] = field(factory=dict)
+
+    @classmethod
+    def of(cls, kept: Iterable[ServedEdit]) -> Self:
+        """Raises Contradiction for two edits of one id that differ, or of one prompt with two objects."""
+        bank = cls()
+        bank.make(bank.addition(tuple(kept)))
+        return bank
+
+    def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> EditChange:
+        """What adding ``kept`` takes; what is said already is known. ``replace``: what says otherwise of the same goes.
+
+        Raises Contradiction where one says otherwise, or under the same id, and is not to be replaced.
+        """
+        force = _Force(self.edits.values())
+        fresh: dict[str, ServedEdit] = {}
+        known: list[str] = []
+        gone: dict[str, ServedEdit] = {}
+        for one in kept:
+            clashes = force.clashes(one)
+            others = [old for old in clashes if old.said != one.said]
+            if clashes and not others:
+                known.append(clashes[0].edit.id)
+                continue
+            for old in others:
+                _may_replace(old, one, replace=replace and old.edit.id not in fresh)
+            for old in clashes:
+                force.leave(old)
+                if fresh.pop(old.edit.id, None) is None:
+                    gone[old.edit.id] = old
+            fresh[one.edit.id] = one
+            force.enter(one)
+        return EditChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
+
+    def removal(self, names: Sequence[str]) -> EditChange:
+        """What taking off takes, by id or by statement. Raises UnknownEdit, and then nothing is taken off."""
+        by_statement = {one.said: one for one in self.edits.values()}
+        found: dict[str, ServedEdit] = {}
+        for name in names:
+            one = self.edits.get(name) or by_statement.get(normalize_statement(name))
+            if one is None:
+                raise UnknownEdit(f"no active edit is called {name[:80]!r}", hint="ke serve edits list shows them")
+            found[one.edit.id] = one
+        return EditChange(remove=tuple(found.values()))
+
+    def make(self, change: EditChange) -> None:
+        """Put the change on the list, which is replaced whole: another thread may be reading it."""
+        gone = {one.edit.id for one in change.remove}
+        kept = {name: one for name, one in self.edits.items() if name not in gone}
+        self.edits = kept | {one.edit.id: one for one in change.add}
+
+    def __len__(self) -> int:
+        return len(self.edits)
+
+
+KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
+"""What only one of the active edits may have."""
+
+
+class _Force:
+    """Active edits by each of the keys."""
+
+    def __init__(self, kept: Collection[ServedEdit]) -> None:
+        self._held: list[dict[object, ServedEdit]] = [{key(one): one for one in kept} for key in KEYS]
+
+    def enter(self, one: ServedEdit) -> None:
+        """Add an edit."""
+        for key, held in zip(KEYS, self._held, strict=True):
+            held[key(one)] = one
+
+    def leave(self, one: ServedEdit) -> None:
+        """Remove an edit."""
+        for key, held in zip(KEYS, self._held, strict=True):
+            held.pop(key(one), None)
+
+    def clashes(self, one: ServedEdit) -> list[ServedEdit]:
+        """Return the active edits, each once, that have a key of ``one``; None is no key."""
+        keys = [key(one) for key in KEYS]
+        found = [held[key] for key, held in zip(keys, self._held, strict=True) if key is not None and key in held]
+        return list({old.edit.id: old for old in found}.values())
+
+
+def _may_replace(old: ServedEdit, new: ServedEdit, *, replace: bool) -> None:
+    if not replace:
+        raise Contradiction(
+            f"{new.edit.statement!r} contradicts the edit {old.edit.id}: {old.edit.statement!r}",
+            hint="remove that one first, or add with replace",
+        )
+
+
+def kept_from(raw: Mapping[str, Any], place: SourceLine) -> ServedEdit:
+    """Return the edit in a record of an edit file or a request. Raises BadData if the state file could not hold it."""
+    sourced = edit_from(raw, place)
+    if len(sourced.edit.statement) > LONGEST:
+        raise place.wrong("statement", f"is longer than {LONGEST} characters")
+    kept = ServedEdit(sourced=sourced, raw=raw)
+    for name, value in raw.items():
+        if what := _unwritable(value):
+            raise place.wrong(name, what, hint="leave it out: edits are saved as JSON in UTF-8")
+    _check_readable(kept, place)
+    return kept
+
+
+def _unwritable(value: object) -> str:
+    """Return why ``value`` cannot be saved; empty if it can."""
+    if nesting(value) > DEEPEST:
+        return f"is nested more than {DEEPEST} levels deep"
+    try:
+        _line(value)
+    except ValueError as error:
+        return "holds half a character" if isinstance(error, UnicodeError) else "holds a number that is not finite"
+    return ""
+
+
+def _check_readable(kept: ServedEdit, place: SourceLine) -> None:
+    """Read the line that will be saved, as a restart does. Raises BadData if the result is another edit."""
+    ((raw, _place),) = parse_lines(_line(kept.fields()).decode(), of=str(place))
+    again = edit_from(raw, place)
+    if again != kept.sourced:
+        raise BadData(f"{place} would be read as another edit after a restart: {again.edit.statement[:80]!r}")
+
+
+def fields_of(sourced: SourcedEdit) -> dict[str, str]:
+    """The fields that make an edit with a cloze: what a sentence and its subject amount to."""
+    cloze = sourced.edit.cloze
+    assert cloze is not None
+    return {"prompt": cloze.template, "subject": cloze.subject, "target_new": sourced.target}
+
+
+# --- the file ---------------------------------------------------------------------------------------------
+
+
+def read_bank(path: Path) -> ActiveEdits:
+    """Read the edits in a file: JSON lines, one JSON list, or CSV. Raises BadData."""
+    try:
+        return ActiveEdits.of(kept_from(raw, place) for raw, place in read_rows(path))
+    except Contradiction as error:
+        raise BadData(f"{path}: {error.message}", hint="leave one of them out") from error
+
+
+def lines_of(bank: ActiveEdits) -> bytes:
+    """Return the active edits as JSON lines."""
+    return b"".join(_line(one.fields()) for one in bank.edits.values())
+
+
+def _line(value: object) -> bytes:
+    """Raises ValueError for what is no JSON in UTF-8."""
+    return f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n".encode()

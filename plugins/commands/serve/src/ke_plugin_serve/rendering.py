@@ -1,0 +1,188 @@
+"""A request of OpenAI's API, checked, as questions to the edited model.
+
+``/v1/chat/completions``: the question is the last message, which must be the user's. What stands before it (the
+system's words, earlier turns) is context: it comes first in the prompt, and a memory is searched with the question
+alone. An editor with prompts of its own (``mello``) sees the question only.
+
+``/v1/completions``: the question is the prompt, as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from attrs import frozen
+
+from ke_core.plugin import Decoding, EditorSpec, Form, Parse, Prompt, Question, digest
+from ke_plugin_serve.wire import BadRequest, flag, listed, number, refuse, text, whole, words
+
+MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200
+ROLES: Mapping[str, str] = {"system": "", "developer": "", "user": "User: ", "assistant": "Assistant: "}
+USER, ASSISTANT = ROLES["user"], ROLES["assistant"]
+WHOLE = Parse(until="")
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,), "best_of": (1,), "echo": (False,), "suffix": ("",), "top_p": (1, 1.0),
+    "logprobs": (False,), "top_logprobs": (0,), "logit_bias": ({},), "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0), "tools": ([],), "functions": ([],), "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"), "response_format": ({"type": "text"},), "modalities": (["text"],),
+    "audio": (), "prediction": (), "web_search_options": (), "reasoning_effort": ("none",),
+    "min_p": (0, 0.0), "repetition_penalty": (1, 1.0), "length_penalty": (1, 1.0), "min_tokens": (0,),
+    "ignore_eos": (False,), "use_beam_search": (False,), "stop_token_ids": ([],), "bad_words": ([],),
+    "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (), "structured_outputs": (),
+}  # fmt: skip
+"""Fields that would change the answer, and that we cannot honour: null and these values ask for nothing."""
+LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top_k", "stop", "seed")
+
+
+@frozen(kw_only=True)
+class ChatFormat:
+    """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``aside``: fields that the editor
+    leaves aside. ``most`` tokens an answer may have, ``usual`` where nobody says.
+    """
+
+    model: str
+    turns: bool
+    aside: tuple[str, ...]
+    most: int
+    usual: int
+
+
+@frozen(kw_only=True)
+class RenderedRequest:
+    """What is asked, and the whole prompt."""
+
+    said: str
+    prompt: str
+
+
+@frozen(kw_only=True)
+class CompletionRequest:
+    """A request. ``unused``: what it asks of the decoding that the editor does in its own way."""
+
+    questions: tuple[Question, ...]
+    stream: bool
+    usage: bool
+    unused: tuple[str, ...] = ()
+
+
+def left_aside(spec: EditorSpec) -> tuple[str, ...]:
+    """The fields that an editor with prompts of its own leaves aside, as it decodes in its own way."""
+    if not spec.own_prompt:
+        return ()
+    return DECODING if spec.asked_length else (*LENGTH, *DECODING)
+
+
+def chat(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
+    """A request to ``/v1/chat/completions``. Raises BadRequest."""
+    turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
+    if turns[-1][0] != "user":
+        refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
+    said = turns[-1][1]
+    alone = manner.turns and len(turns) == 1
+    lines = [f"{ROLES[role]}{content}" for role, content in turns]
+    prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
+    put = RenderedRequest(said=said, prompt=prompt)
+    return _asked(raw, manner, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
+
+
+def plain(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
+    """A request to ``/v1/completions``. Raises BadRequest."""
+    given = raw.get("prompt")
+    several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
+    if any(isinstance(one, int | list) for one in several):
+        refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
+    put = [RenderedRequest(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
+    return _asked(raw, manner, put, form="cloze", stops=())
+
+
+def _asked(
+    raw: Mapping[str, Any], manner: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
+) -> CompletionRequest:
+    """Everything that both kinds of request have in common."""
+    _model(raw.get("model"), manner.model)
+    for name, harmless in NEUTRAL.items():
+        value = raw.get(name)
+        if value is not None and not any(value == one and type(value) is type(one) for one in harmless):
+            refuse(name, "is not supported here: leave it out", code="unsupported_parameter")
+    decoding = Decoding(
+        max_tokens=_tokens(raw, manner),
+        stop=(*_stops(raw), *stops),
+        temperature=number(raw, "temperature", 0, 2) or 0.0,
+        top_k=max(0, whole(raw, "top_k", -1, 2**31 - 1) or 0),  # some say -1 for "all", some 0
+    )
+    seed = whole(raw, "seed", -(2**63), 2**63 - 1)
+    stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
+    if not isinstance(options, dict):
+        refuse("stream_options", "must be an object", code="invalid_type")
+    questions = tuple(
+        Question(
+            id=f"{uuid4().hex if seed is None else f'seed {seed}/{digest([one.prompt])}'}/{number_}",
+            case="serve",
+            query="",
+            texts=(one.said,),
+            form=form,
+            prompt=Prompt(text=one.prompt, decoding=decoding, parse=WHOLE),
+        )
+        for number_, one in enumerate(put)
+    )
+    unused = tuple(name for name in manner.aside if raw.get(name) is not None)
+    return CompletionRequest(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
+
+
+def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
+    """Role and text of each. The last must have one; what is blank before it (a system prompt left empty, a turn that
+    only called a tool) says nothing, and is left out.
+    """
+    *context, last = [_turn(message, f"messages[{place}]") for place, message in enumerate(messages)]
+    question = text(last[1], f"messages[{len(context)}].content")
+    said = [(role, content) for role, content in context if content is not None and content.strip()]
+    return [*said, (last[0], question)]
+
+
+def _turn(message: object, where: str) -> tuple[str, str | None]:
+    """Role and text, null where none is given; of a list of parts, the texts."""
+    if not isinstance(message, dict):
+        refuse(where, "must be an object", code="invalid_type")
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or role not in ROLES:
+        refuse(f"{where}.role", f"must be one of {', '.join(ROLES)}")
+    if isinstance(content, list):
+        content = "\n".join(_parts(content, f"{where}.content"))
+    return role, None if content is None else words(content, f"{where}.content")
+
+
+def _parts(content: list[Any], where: str) -> list[str]:
+    """The texts of a message in parts, without the blank ones."""
+    parts = listed(content, where, MESSAGES) if content else []
+    if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
+        refuse(where, "has parts that are not text", code="unsupported_parameter")
+    texts = [words(part.get("text"), where) for part in parts]
+    return [one for one in texts if one.strip()]
+
+
+def _model(given: object, served: str) -> None:
+    if given is None:
+        return
+    if text(given, "model") != served:
+        raise BadRequest(
+            f"no model {given!s:.80} here: {served} is served", status=404, param="model", code="model_not_found"
+        )
+
+
+def _tokens(raw: Mapping[str, Any], manner: ChatFormat) -> int:
+    """Both spellings; a limit above the server's is refused, not cut in silence."""
+    named = [whole(raw, name, 1, manner.most) for name in ("max_completion_tokens", "max_tokens")]
+    return next((limit for limit in named if limit is not None), min(manner.usual, manner.most))
+
+
+def _stops(raw: Mapping[str, Any]) -> tuple[str, ...]:
+    given = raw.get("stop")
+    if given is None or given == []:
+        return ()
+    stops = tuple(listed(given if isinstance(given, list) else [given], "stop", STOPS))
+    for stop in stops:
+        if not isinstance(stop, str) or not 0 < len(stop) <= STOP_LENGTH:
+            refuse("stop", f"must be texts of 1 to {STOP_LENGTH} characters")
+    return stops

@@ -1,0 +1,158 @@
+"""From names and options to an edited model that can be served."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.app import Catalog, ModelChoice, Options, open_session, refuse_weightless, reject_unused, resolve_component
+from ke_core.plugin import (
+    BadConfig,
+    Edit,
+    Edited,
+    Editor,
+    EditorSpec,
+    Progress,
+    RemoteModel,
+    Session,
+    UnsupportedEdit,
+    find_model,
+)
+from ke_plugin_serve.active_edits import ActiveEdits
+from ke_plugin_serve.state import StateFile, first_edits, held
+
+TRIES, PUT_OFF = 2, 20.0
+"""How often a request to a model behind a server is tried, and for how many seconds in all it may be put off."""
+
+
+@frozen(kw_only=True)
+class ServeRequest:
+    """The options of ``ke serve``. ``edits`` is only read. ``state`` is the server's own file."""
+
+    editor: str
+    model: ModelChoice
+    options: Options = field(factory=dict)
+    edits: Path | None = None
+    state: Path | None = None
+    seed: int = 0
+
+
+@frozen(kw_only=True)
+class ServedModel:
+    """An edited model, its active edits, and the state file that changes are saved to, if there is one.
+
+    ``notice``: a line for the user if the edits come from the state file. ``turns``: the model puts a prompt as a turn
+    of a chat. A chat endpoint (``openai:``) is told to go on with a text. ``own_edits``: the editor declares that
+    it reads ``own`` of a question, which names every edit.
+    """
+
+    session: Session[Any]
+    spec: EditorSpec
+    editor: Editor
+    edited: Edited
+    bank: ActiveEdits
+    state: StateFile | None
+    turns: bool
+    notice: str = ""
+    own_edits: bool = False
+
+    def keep(self) -> None:
+        """Save the active edits. Raises KEError."""
+        if self.state is not None:
+            self.state.write(self.bank)
+
+
+@contextmanager
+def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[ServedModel]:
+    """Load the model, make the edits, and hold both for as long as the context is open.
+
+    Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
+    model without any, edits that the editor cannot make (each with its reason).
+    """
+    spec = catalog.spec("editor", request.editor)
+    assert isinstance(spec, EditorSpec)
+    reject_unused(request.options, [spec])
+    own = {**spec.served, **request.options.get(spec.prefix, {})}
+    chosen = resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
+    if not spec.needs_model:
+        raise BadConfig(f"editor {spec.name} answers without a model: there is nothing to serve")
+    if gold := spec.oracle(chosen.config):
+        raise BadConfig(
+            f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
+            hint=f"ke show editor {spec.name} lists its options",
+        )
+    path = _state_file(request)
+    with held(path, request.edits) if path else nullcontext() as state:
+        bank, notice = first_edits(state, request.edits)
+        editor: Editor = chosen.build()
+        source_spec, how = find_model(request.model.reference, request.model.how, catalog)
+        model = request.model.load(catalog, progress)
+        refuse_weightless(spec, model)
+        if isinstance(model, RemoteModel):
+            model.limit_retries(attempts=TRIES, seconds=PUT_OFF)
+        # what people ask a server stays in memory: no completion is kept on disk
+        session = open_session(
+            model, catalog=catalog, seed=request.seed, progress=progress, material={}, remember=False
+        )
+        edits = [one.edit for one in bank.edits.values()]
+        editor.check(session, ())  # raises for a model that it cannot edit at all
+        check(editor, session, edits, name=spec.name)
+        with edited_model(spec, editor, session, edits) as edited:
+            yield ServedModel(
+                session=session,
+                spec=spec,
+                editor=editor,
+                edited=edited,
+                bank=bank,
+                state=state,
+                notice=notice,
+                turns=how.chat and not source_spec.remote,
+                own_edits=spec.given_own_edits(chosen.config),
+            )
+
+
+def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
+    """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
+    refused = editor.check(session, edits) if edits else {}
+    if refused:
+        said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
+        raise UnsupportedEdit(
+            f"{name} cannot make {len(refused)} of {len(edits)} edits",
+            details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
+            hint="mend or leave out these edits; nothing was done",
+        )
+
+
+@contextmanager
+def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
+    """The edits made: together, or one on top of another where the editor takes one at a time."""
+    with ExitStack() as stack:
+        groups = [[edit] for edit in edits] if spec.one_at_a_time and edits else [list(edits)]
+        for group in session.progress.track(groups, "edits"):
+            edited = stack.enter_context(editor.edit(session, group))
+        session.model.state()  # reads the weights afresh: the key of every answer from here on
+        yield edited
+
+
+def _state_file(request: ServeRequest) -> Path | None:
+    """Return ``--state``, or a file next to ``--edits``. Raises BadConfig where that would overwrite the input.
+
+    Links are resolved: two names of one file share one lock, and saving replaces the file, not the link.
+    """
+    edits = Path(os.path.realpath(request.edits)) if request.edits else None
+    if request.state is None:
+        return edits.with_name(f"{edits.name}.state.jsonl") if edits else None
+    path = Path(os.path.realpath(request.state))
+    if path == edits:
+        raise BadConfig(
+            f"--edits and --state are the same file: {path}",
+            hint="leave --state out: changes then go to a file next to --edits, which is only read",
+        )
+    if path.suffix.lower() == ".csv":
+        raise BadConfig(f"the state file is JSON lines, not CSV: {path}", hint="name it --state FILE.jsonl")
+    return path

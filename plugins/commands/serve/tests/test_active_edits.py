@@ -1,0 +1,93 @@
+"""Which edits are in force after a list of others: each fact once, nothing said twice differently."""
+
+from __future__ import annotations
+
+import pytest
+
+from ke_core.app import SourceLine
+from ke_plugin_serve.active_edits import ActiveEdits, Contradiction, kept_from
+
+HERE = SourceLine(file="a test")
+
+
+def capital(country, city, name=""):
+    return {"prompt": "The capital of {} is", "subject": country, "target_new": city, **({"id": name} if name else {})}
+
+
+def bare(statement, name=""):
+    return {"statement": statement, **({"id": name} if name else {})}
+
+
+def kept(*raw):
+    return [kept_from(one, HERE) for one in raw]
+
+
+def in_force(bank):
+    return {name: one.edit.statement for name, one in bank.edits.items()}
+
+
+def after(before, more, *, replace=False):
+    bank = ActiveEdits.of(kept(*before))
+    change = bank.addition(kept(*more), replace=replace)
+    bank.make(change)
+    return in_force(bank), change.known
+
+
+def test_a_reused_id_replaces_its_own_edit_and_the_one_about_the_same():
+    before = [capital("Peru", "Lima", "a"), capital("Chile", "Arica", "b")]
+    with pytest.raises(Contradiction, match="edit a"):
+        after(before, [capital("Chile", "Cusco", "a")])
+    assert after(before, [capital("Chile", "Cusco", "a")], replace=True)[0] == {"a": "The capital of Chile is Cusco"}
+
+
+@pytest.mark.parametrize(
+    "again", [capital("Peru", "Cusco", "d"), capital("Peru", "Cusco"), bare("{}.", "d"), bare("{}")]
+)
+@pytest.mark.parametrize("first", [capital("Peru", "Cusco", "c"), bare("{} .", "c")])
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_fact_in_force_is_known_whatever_its_id_and_form(first, again, replace):
+    fact = "The capital of Peru is Cusco"
+    first, again = (
+        one | {"statement": one["statement"].format(fact)} if "statement" in one else one for one in (first, again)
+    )
+    assert after([first], [again], replace=replace) == ({"c": fact}, ("c",))
+    assert len(after([], [first, again])[0]) == 1
+
+
+def test_an_edit_replaced_in_the_same_request_contradicts_nothing():
+    before = [capital("Peru", "Lima", "a")]
+    more = [capital("Chile", "Arica", "a"), capital("Peru", "Cusco", "c")]
+    assert after(before, more, replace=True)[0] == {
+        "a": "The capital of Chile is Arica",
+        "c": "The capital of Peru is Cusco",
+    }
+    with pytest.raises(Contradiction):
+        after(before, more)
+
+
+def test_what_is_replaced_can_come_back_in_the_same_request_under_another_id():
+    more = [capital("Chile", "Arica", "a"), capital("Peru", "Lima", "z")]
+    assert after([capital("Peru", "Lima", "a")], more, replace=True)[0] == {
+        "a": "The capital of Chile is Arica",
+        "z": "The capital of Peru is Lima",
+    }
+
+
+def test_two_edits_of_one_request_that_differ_contradict_even_with_replace():
+    for more in ([capital("Peru", "Lima"), capital("Peru", "Cusco")], [bare("x", "1"), bare("y", "1")]):
+        with pytest.raises(Contradiction):
+            after([], more, replace=True)
+
+
+def test_an_edit_that_says_what_a_bare_statement_says_still_contradicts_the_third():
+    before = [bare("The capital of Peru is Puno", "x"), capital("Peru", "Cusco", "y")]
+    with pytest.raises(Contradiction, match="contradicts the edit y"):
+        after(before, [capital("Peru", "Puno", "n")])
+    assert after(before, [capital("Peru", "Puno", "n")], replace=True)[0] == {"n": "The capital of Peru is Puno"}
+
+
+@pytest.mark.parametrize("end", ["", ".", "  "])
+def test_a_fact_is_removed_by_its_words_full_stop_or_not(end):
+    bank = ActiveEdits.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
+    bank.make(bank.removal([f"The capital of the USA is  Washington D.C.{end}"]))
+    assert list(in_force(bank).values()) == ["Water is dry"]

@@ -1,0 +1,78 @@
+"""One row at a time, for models that no batch of ours holds for (recurrent ones, say): transformers' own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+
+from ke_core.plugin import uninterruptible_context
+from ke_plugin_hf.decoding.decoding import DecodingRow
+from ke_plugin_hf.decoding.memory import let_go, out_of_memory
+from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
+from ke_plugin_hf.decoding.scoring import ScoringRow
+
+OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
+
+
+def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
+    """Run the rows one after another; one for which memory does not suffice gets an ``error``."""
+    for row in rows:
+        try:
+            run(row)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            let_go(error)
+            row.error = error
+
+
+def generate_alone(module: Any, row: DecodingRow) -> None:
+    """Fill in what ``row`` writes, or its ``error`` where the model has nothing to say."""
+    device = module.get_input_embeddings().weight.device
+
+    def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
+        (token,) = choose([row.chooser], scores)
+        if isinstance(token, NonFiniteLogits):
+            row.error = token
+            return scores
+        only = torch.full_like(scores, float("-inf"))
+        only[0, token] = 0.0
+        return only
+
+    def ended(ids: Tensor, _scores: Tensor, **_extra: Any) -> Tensor:
+        over = row.error is not None or row.written.add(int(ids[0, -1]))
+        return torch.tensor([over], device=ids.device)
+
+    fed = torch.tensor([list(row.ids)], device=device)
+    with _without_habits(module):
+        module.generate(
+            input_ids=fed,
+            attention_mask=torch.ones_like(fed),
+            # The loop's own end is out of reach: rows end where ``Continuation`` says so.
+            generation_config=GenerationConfig(
+                max_new_tokens=row.written.request.max_tokens + 1, do_sample=False, pad_token_id=0
+            ),
+            logits_processor=LogitsProcessorList([chosen]),
+            stopping_criteria=StoppingCriteriaList([ended]),
+        )
+
+
+@uninterruptible_context
+def _without_habits(module: Any) -> Iterator[None]:
+    """Without the model's own penalties, suppressed tokens and the like, which stand in for all that is not given."""
+    own, module.generation_config = module.generation_config, GenerationConfig()
+    try:
+        yield
+    finally:
+        module.generation_config = own
+
+
+def score_alone(module: Any, row: ScoringRow) -> None:
+    """Fill in what ``row`` is worth."""
+    device = module.get_input_embeddings().weight.device
+    with torch.no_grad():
+        row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])

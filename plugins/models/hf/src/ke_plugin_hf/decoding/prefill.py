@@ -1,0 +1,93 @@
+"""What rows had read when they ended, so that a prompt that goes on from one of them is read from there.
+
+A method that loops puts its question again with every call, longer by what was written and what was looked up: read
+from its beginning each time, a question of c calls costs c (c + 1) / 2 turns in place of c.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections.abc import Sequence
+
+from attrs import define, field, frozen
+
+from ke_plugin_hf.decoding.forward import Layers
+from ke_plugin_hf.decoding.groups import SHORTEST, common
+
+
+@frozen(kw_only=True, eq=False)
+class PrefillState:
+    """Keys and values, each [kv heads, T, d], of the T tokens of ``ids`` from number ``first`` on."""
+
+    ids: tuple[int, ...]
+    first: int
+    layers: Layers
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it takes."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
+
+
+@define(eq=False)
+class PrefillCache:
+    """Those of one model, as its weights are now; the oldest leave when all take more than ``room`` bytes."""
+
+    room: int = field(default=0, init=False)
+    _digest: str = field(default="", init=False)
+    _kept: dict[tuple[int, ...], PrefillState] = field(factory=dict, init=False)
+    _order: list[tuple[int, ...]] = field(factory=list, init=False)
+    _bytes: int = field(default=0, init=False)
+
+    def begin(self, digest: str, room: int) -> None:
+        """Weights are ``digest`` from now on: what others read is of no use."""
+        if digest != self._digest:
+            self.clear()
+        self._digest, self.room = digest, room
+        self._shrink()
+
+    def longest(self, ids: Sequence[int], first: int) -> PrefillState | None:
+        """The one that begins as ``ids`` does for the longest, cut to that; None if it spares next to nothing.
+
+        Tokens before ``first`` count for nothing: their keys and values are at hand.
+        """
+        wanted = tuple(ids)
+        at = bisect(self._order, wanted)  # whatever begins like it stands beside it
+        best = max(self._order[max(at - 1, 0) : at + 1], key=lambda other: common(other, wanted), default=())
+        length = common(best, wanted)
+        if length - first < SHORTEST or self._kept[best].first > first:
+            return None
+        found = self._kept[best] = self._kept.pop(best)  # the youngest again
+        columns = slice(first - found.first, length - found.first)
+        return PrefillState(
+            ids=best, first=first, layers=tuple((k[:, columns], v[:, columns]) for k, v in found.layers)
+        )
+
+    def keep(self, reading: PrefillState, instead: tuple[int, ...] | None = None) -> None:
+        """Take one in; ``instead`` is the one that it was read on from."""
+        for ids in (instead, reading.ids):
+            if ids in self._kept:
+                self._drop(ids)
+        if reading.nbytes > self.room:
+            return
+        self._kept[reading.ids] = reading
+        self._bytes += reading.nbytes
+        insort(self._order, reading.ids)
+        self._shrink()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """Give the memory back."""
+        self._kept.clear()
+        self._order.clear()
+        self._bytes = 0
+
+    def _shrink(self) -> None:
+        while self._bytes > self.room:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, ids: tuple[int, ...]) -> None:
+        self._bytes -= self._kept.pop(ids).nbytes
+        del self._order[bisect(self._order, ids) - 1]

@@ -1,0 +1,144 @@
+"""Checks of an installed plugin: its entry point and names in this process, its contracts in another one.
+
+``ke_testing.check`` runs the contracts in a process of its own, because they need pytest and the test kit. It prints
+one result a line.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from attrs import frozen
+
+from ke_core.app import CORE_DISTRIBUTION, KINDS, Installed, Plugins, declares_core, directory_entries, registered_specs
+from ke_core.plugin import BadConfig, PluginBroken, Spec, UnknownComponent, loads
+
+Brought = tuple[str, Spec[Any]]
+"""A kind, and what is offered of it."""
+LAST = 2000  # characters of what a process said before it died
+
+
+@frozen(kw_only=True)
+class CheckResult:
+    """Result of one check. A check that failed says what was ``found``, ``where``, and what to ``do`` about it."""
+
+    check: str
+    outcome: Literal["passed", "failed", "skipped"] = "passed"
+    found: str = ""
+    where: str = ""
+    do: str = ""
+
+
+def brings(plugins: Plugins) -> dict[str, list[Brought]]:
+    """Return what each plugin registers, taken names included. A plugin whose hook fails registers nothing."""
+    found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
+    for kind, expected in KINDS.items():
+        for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
+            found[name] += [(kind, spec) for spec in specs]
+    return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
+
+
+def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
+    """Find an installed plugin by its name or by a component. ``ke-plugin-`` may be omitted. Raises KEErrors."""
+    for called in (name, f"ke-plugin-{name}"):
+        if called in plugins.installed:
+            return plugins.installed[called]
+    owners = [plugin for plugin, offers in brought.items() if any(spec.name == name for _, spec in offers)]
+    if len(owners) == 1:
+        return plugins.installed[owners[0]]
+    if owners:
+        raise BadConfig(f"{name} is brought by several plugins", hint=f"say which: {', '.join(owners)}")
+    raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists what is")
+
+
+def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
+    """Check a plugin without running its components."""
+    plugin = plugins.installed[name]
+    yield _result("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
+    if plugin.broken:
+        return
+    yield _result(
+        "nothing is printed while it is loaded",
+        f"it prints {plugin.printed.strip().splitlines()[0]!r}" if plugin.printed.strip() else "",
+        "take the print out of the module, or put it into a function that is called later",
+    )
+    yield _result(
+        "it uses nothing that a later ke-core will not have",
+        "; ".join(plugin.deprecated),
+        "use what the warning names instead; until that version both work",
+    )
+    yield _result(
+        "it says for which versions of ke-core it was built",
+        "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION) else "none is declared",
+        'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',
+    )
+    yield _result(
+        "its entry point is called like its distribution",
+        "" if plugin.distribution in ("", name) else f"it is {name} of {plugin.distribution}",
+        f"[project.entry-points.ke] of pyproject.toml: {plugin.distribution} = {plugin.module!r}",
+    )
+    yield _result(
+        "it offers something",
+        "" if brought[name] or _has_other_hooks(plugins, name) else "no hook returns anything",
+        "implement a hook, such as ke_editors, and mark it with @hookimpl",
+    )
+    for kind, spec in brought[name]:
+        yield _result(
+            f"no other plugin has a {kind} called {spec.name}",
+            _taken(brought, plugin, kind, spec.name),
+            "give it another name in its spec",
+        )
+
+
+def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, CheckResult]]:
+    """Run a component's contract. Yield each result with the number of checks. Raises PluginBroken, BadConfig."""
+    if find_spec("pytest") is None:
+        raise BadConfig("the contracts need pytest, which is not installed", hint="pip install pytest")
+    command = [sys.executable, "-m", "ke_testing.check", kind, spec.name, json.dumps(dict(options))]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, encoding="utf-8") as process:
+            assert process.stdout is not None
+            total = 0
+            for line in process.stdout:
+                found = loads(line)
+                if "checks" in found:
+                    total = found["checks"]
+                else:
+                    yield total, CheckResult(**found)
+        said.seek(0)
+        if process.returncode:
+            raise PluginBroken(
+                f"the contract of {kind} {spec.name} ended with status {process.returncode}: {_end(said.read())}",
+                hint=f"run it by itself: {' '.join(command[1:4])} '{{}}'",
+            )
+
+
+def _result(check: str, wrong: str, do: str) -> CheckResult:
+    return CheckResult(check=check, outcome="failed", found=wrong, do=do) if wrong else CheckResult(check=check)
+
+
+def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: str, name: str) -> str:
+    """Return which other distribution has that name, or an empty text."""
+    for other, offers in brought.items():
+        if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
+            return f"{other} offers it too"
+    for entry in directory_entries(kind):
+        if entry.name == name and entry.distribution != plugin.distribution:
+            return f"{entry.distribution} is known for it"
+    return ""
+
+
+def _has_other_hooks(plugins: Plugins, name: str) -> bool:
+    """Return whether a plugin implements a hook that registers no component, such as ``ke_commands``."""
+    callers = plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or []
+    return any(caller.name not in {f"ke_{kind}s" for kind in KINDS} for caller in callers)
+
+
+def _end(text: str) -> str:
+    return " ".join(text[-LAST:].split()[-40:]) or "it said nothing"

@@ -1,0 +1,58 @@
+"""What a model says where a fact is asked: its own words, and how probable given ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session
+
+TOKENS = 12
+"""Tokens of an answer: a name."""
+
+
+@frozen(kw_only=True)
+class PromptWithObjects:
+    """A prompt, and the objects whose log-probability after it is wanted."""
+
+    id: str
+    prompt: str
+    objects: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Completion:
+    """``text``: the greedy continuation, one line. ``logprobs``: natural, summed over tokens, one an object."""
+
+    text: str
+    logprobs: tuple[float, ...] = ()
+    tokens: tuple[int, ...] = ()
+
+    def begins_with(self, names: Sequence[str]) -> bool:
+        """Whether the text begins with one of ``names``: case and spaces aside, and up to the end of a word."""
+        text = _plain(self.text)
+        return any(text.startswith(name) and not text[len(name) :][:1].isalnum() for name in map(_plain, names) if name)
+
+
+def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
+    """What the session's model says now, by id. Raises EditFailed where it cannot be asked."""
+    found: dict[str, Completion] = {}
+    for name, result in session.engine.run({one.id: _asked(one) for one in prompts}).items():
+        if isinstance(result, Failure):
+            raise EditFailed(f"the model cannot be asked {name!r}: {result.message}")
+        found[name] = result
+    return found
+
+
+def _asked(one: PromptWithObjects) -> Procedure[Completion]:
+    written: Generated = yield Generate(prompt=one.prompt, max_tokens=TOKENS, stop=("\n",))
+    if not one.objects:
+        return Completion(text=written.text.strip())
+    scored: Scored = yield Score(prompt=one.prompt, continuations=tuple(f" {name}" for name in one.objects))
+    return Completion(text=written.text.strip(), logprobs=scored.logprobs, tokens=scored.tokens)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).lstrip("\"' ")

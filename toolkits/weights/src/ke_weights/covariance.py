@@ -1,0 +1,207 @@
+"""Second moments of keys, C = E[k k^T]: how much an update would disturb what the weights already map.
+
+Uncentred, over all tokens of a text corpus, the first of each document included (MEMIT section 4.2; ROME
+section 3.1). All layers in one pass (``gram``), kept on disk (``moment_files``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import define, evolve, field, frozen
+from torch import Tensor
+
+from ke_core.plugin import EditFailed, Session, is_intact, locked
+from ke_plugin_hf.decoding.float64 import double, home
+from ke_weights import covariance_files as moment_files
+from ke_weights.corpus import Corpus, read_corpus
+from ke_weights.covariance_files import CovarianceOrigin
+from ke_weights.gram import gram_sums, passes
+from ke_weights.modules import ModuleMap
+from ke_weights.solve import cholesky
+from ke_weights.subject import encode
+
+CPU = torch.device("cpu")
+PER_DIMENSION = 2  # tokens a dimension below which C is as good as singular
+ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
+
+
+@define(eq=False, slots=False)
+class KeyCovariance:
+    """C of one layer, float32 [f, f], over ``tokens`` tokens.
+
+    It is worked with on the layer's ``device``, one layer at a time, and kept in the processor's memory: five layers'
+    matrices and factors would take from the model what it needs.
+    """
+
+    matrix: Tensor
+    tokens: int
+    device: torch.device = CPU
+    _factor: Tensor | None = field(default=None, init=False, repr=False)
+
+    def double(self) -> Tensor:
+        """C in float64, where it is worked with."""
+        return double(self.matrix.to(self.device))
+
+    @property
+    def factor(self) -> Tensor:
+        """Lower Cholesky factor of C, float64 [f, f], made at first use. Raises EditFailed for a singular C."""
+        if self._factor is None:
+            self._factor = cholesky(self.double(), "the second moment").to(CPU)
+        return self._factor.to(home(self.device))
+
+
+@frozen(kw_only=True)
+class CovarianceSettings:
+    """``corpus`` is what ``read_corpus`` takes; ``tokens`` how many of its tokens, in order;
+    ``document_length`` the longest document, in tokens.
+    """
+
+    corpus: str
+    tokens: int
+    document_length: int
+
+
+class CovarianceCache:
+    """Second moments, found again in memory, then on disk, by all that determines them (pitfall E7)."""
+
+    def __init__(self, settings: CovarianceSettings) -> None:
+        self.settings = settings
+        self._known: dict[Path, KeyCovariance] = {}
+        self._corpus: Corpus | None = None
+
+    @property
+    def corpus(self) -> Corpus:
+        """The text, read at first use."""
+        if self._corpus is None:
+            self._corpus = read_corpus(self.settings.corpus)
+        return self._corpus
+
+    def of(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, KeyCovariance]:
+        """The moment of each of ``layers``; those not known yet are taken in one pass."""
+        paths = self.paths(session, modules, layers)
+        wanted = set(paths.values())
+        self._known = {path: moment for path, moment in self._known.items() if path in wanted}  # of one model at a time
+        unknown = {layer: path for layer, path in paths.items() if path not in self._known}
+        self.take(session, modules, [*unknown])
+        for layer, path in unknown.items():
+            matrix, tokens = moment_files.load(path)
+            self._known[path] = KeyCovariance(matrix, tokens, modules.layers[layer].matrix.device)
+        return {layer: self._known[path] for layer, path in paths.items()}
+
+    def paths(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Path]:
+        """Where the moment of each of ``layers`` lies, there or not. Raises KEError for a layer that does not exist."""
+        modules.check_layers(tuple(layers))
+        return {layer: _path(session, self._origin(session, modules, layer)) for layer in layers}
+
+    def missing(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> list[int]:
+        """Return those of ``layers`` that have no file, or a damaged one, which the user is told."""
+        paths = self.paths(session, modules, layers) if layers else {}
+        return [layer for layer, path in paths.items() if not is_intact(path)]
+
+    def take(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> None:
+        """Put on disk those of ``layers`` that are missing: in one pass, or as few as memory allows.
+
+        Killed, it goes on where it was when it is called again. Raises EditFailed as ``rows`` does.
+        """
+        missing = self.missing(session, modules, layers)
+        if not missing:
+            return
+        with ExitStack() as held:
+            # Processes that share a run want the same; locked in one order, so that no two wait for one another.
+            for path in sorted(self.paths(session, modules, missing).values()):
+                held.enter_context(locked(path.with_suffix(".lock")))
+            if missing := self.missing(session, modules, missing):
+                self._take(session, modules, missing)
+
+    def _take(self, session: Session[Any], modules: ModuleMap, missing: Sequence[int]) -> None:
+        rows = self.rows(session, modules)
+        count = sum(len(row) for row in rows)
+        for group in passes(modules, missing):
+            origins = {layer: self._origin(session, modules, layer) for layer in group}
+            files = {layer: _path(session, origin) for layer, origin in origins.items()}
+            begun = {layer: path.with_suffix(moment_files.PARTIAL) for layer, path in files.items()}
+            sums = gram_sums(modules, rows, begun, session.progress)
+            for layer, path in files.items():
+                matrix = _finite(sums.pop(layer).div_(count).to(modules.dtype), layer, begun[layer])
+                told = evolve(
+                    origins[layer], tokens=count, date=f"{datetime.now(UTC):%Y-%m-%d}", ke_version=version("ke-core")
+                )
+                moment_files.save(path, matrix, told)
+                begun[layer].unlink(missing_ok=True)
+
+    def rows(self, session: Session[Any], modules: ModuleMap) -> list[tuple[int, ...]]:
+        """Ids of the text, a row a document.
+
+        Raises EditFailed for fewer tokens than twice the length of a key: such a C is singular or nearly so, and its
+        inverse ruins the model without an error.
+        """
+        found = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
+        count = sum(len(row) for row in found)
+        if count < PER_DIMENSION * modules.inner:
+            raise EditFailed(
+                f"second moments of {modules.inner} dimensions from {count} tokens are singular",
+                hint=f"give a corpus, and tokens, of {PER_DIMENSION * modules.inner} tokens or more, "
+                "better ten times that",
+            )
+        return found
+
+    def _origin(self, session: Session[Any], modules: ModuleMap, layer: int) -> CovarianceOrigin:
+        return CovarianceOrigin(
+            model_id=session.model.id,
+            model_digest=session.model.plain.digest,
+            module=modules.layers[layer].projection_name,
+            layer=layer,
+            corpus=self.corpus.name,
+            corpus_sha256=self.corpus.sha256,
+            tokens_asked=self.settings.tokens,
+            document_length=min(self.settings.document_length, session.model.context),
+            dtype=str(modules.dtype),
+        )
+
+
+def has_few_tokens(tokens: int, size: int) -> str:
+    """A warning where C [size, size] is the mean over few tokens; empty where they are enough."""
+    if tokens >= ENOUGH * size:
+        return ""
+    return (
+        f"{tokens:,} tokens are few for second moments of {size:,} dimensions, {tokens / size:.1f} each: "
+        f"{ENOUGH} each, {ENOUGH * size:,}, are better"
+    )
+
+
+def token_rows(
+    tokenizer: Any, documents: Sequence[str], settings: CovarianceSettings, context: int
+) -> list[tuple[int, ...]]:
+    """Ids of documents in order, each cut at its longest, until ``settings.tokens`` are reached exactly."""
+    longest = min(settings.document_length, context)
+    rows: list[tuple[int, ...]] = []
+    left = settings.tokens
+    for document in documents:
+        row = tuple(encode(tokenizer, document)[0][: min(longest, left)])
+        if row:
+            rows.append(row)
+        left -= len(row)
+        if left <= 0:
+            break
+    return rows
+
+
+def _path(session: Session[Any], origin: CovarianceOrigin) -> Path:
+    return session.artifacts.path(moment_files.KIND, origin.key, moment_files.SUFFIX)
+
+
+def _finite(matrix: Tensor, layer: int, begun: Path) -> Tensor:
+    """``matrix``, unless it holds NaN; then the sum so far is of no use either."""
+    if bool(torch.isfinite(matrix).all()):
+        return matrix
+    begun.unlink(missing_ok=True)
+    raise EditFailed(
+        f"second moments of layer {layer} hold NaN or infinity", hint="load the model with --dtype float32"
+    )

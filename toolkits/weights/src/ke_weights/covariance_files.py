@@ -1,0 +1,140 @@
+"""Second moments on disk: one safetensors file a layer, which says itself where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from attrs import asdict, frozen
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ke_core.plugin import KEY, BadData, damage, digest, loads, uninterruptible, write_tensors
+
+KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
+TENSOR = "moment"
+AGAIN = "delete it: the next editor, or ke stats compute, makes it again"
+NUMBERS = frozenset({"layer", "tokens", "tokens_asked", "document_length"})
+
+
+@frozen(kw_only=True)
+class CovarianceOrigin:
+    """What a statistic was made of. ``tokens`` were seen of the ``tokens_asked``, which a corpus may not have.
+
+    ``first_token`` is what becomes of a document's first, often BOS: published code keeps it.
+    """
+
+    model_id: str
+    model_digest: str
+    module: str
+    layer: int
+    corpus: str
+    corpus_sha256: str
+    tokens_asked: int
+    document_length: int
+    dtype: str
+    first_token: str = "kept"  # noqa: S105  no secret
+    tokens: int = 0
+    date: str = ""
+    ke_version: str = ""
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """All that determines the numbers, and nothing else (pitfall E7)."""
+        return {
+            "model": self.model_digest,
+            "module": self.module,
+            "corpus": self.corpus_sha256,
+            "tokens": self.tokens_asked,
+            "document_length": self.document_length,
+            "dtype": self.dtype,
+            "first_token": self.first_token,
+        }
+
+    @classmethod
+    def read(cls, metadata: dict[str, str], path: Path) -> Self:
+        """From the strings in a file. Raises BadData for a file that does not say it all."""
+        try:
+            given: dict[str, Any] = {
+                name: int(told) if name in NUMBERS else told for name, told in metadata.items() if name != KEY
+            }
+            return cls(**given)
+        except (TypeError, ValueError) as error:
+            raise BadData(f"{path} does not say where it comes from", hint=AGAIN) from error
+
+
+@frozen(kw_only=True)
+class StoredCovariance:
+    """A statistic on disk; ``origin`` is the reason where it cannot be read."""
+
+    path: Path
+    origin: CovarianceOrigin | BadData
+    size: int
+
+
+def save(path: Path, matrix: Tensor, origin: CovarianceOrigin) -> None:
+    """Write C, [f, f], whole or not at all."""
+    told = {name: str(value) for name, value in asdict(origin).items()}
+    write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, told, save_file)
+
+
+@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
+def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
+    """C, [f, f], and how many tokens it is the mean over. Raises BadData for a damaged file."""
+    try:
+        if wrong := damage(path):
+            raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
+        with safe_open(path, framework="pt") as found:
+            # A copy: what safetensors gives is a view of the file, and dies with the process if the file shrinks.
+            return found.get_tensor(TENSOR).to(device, copy=True), int(found.metadata()["tokens"])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, error) from error
+
+
+def origin_of(path: Path) -> CovarianceOrigin:
+    """What the file says about itself. Raises BadData for one that is damaged or does not say it."""
+    try:
+        with safe_open(path, framework="pt") as found:
+            return CovarianceOrigin.read(found.metadata() or {}, path)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(path, error) from error
+
+
+def stored(folder: Path) -> Iterator[StoredCovariance]:
+    """Every statistic in ``folder``, in the order of models, corpora and layers; unreadable ones last."""
+    found = []
+    for path in folder.glob(f"*{SUFFIX}"):
+        try:
+            origin: CovarianceOrigin | BadData = origin_of(path)
+        except BadData as error:
+            origin = error
+        found.append(StoredCovariance(path=path, origin=origin, size=path.stat().st_size))
+    yield from sorted(found, key=_order)
+
+
+def disagreement(path: Path, origin: CovarianceOrigin) -> str:
+    """How a file's own words, its key file and its name differ; empty if they do not."""
+    beside = path.with_name(f"{path.stem}.key.json")
+    try:
+        key = loads(beside.read_bytes())
+    except (OSError, ValueError):
+        return f"its key file {beside.name} cannot be read"
+    if key != origin.key:
+        names = sorted(name for name in {*key, *origin.key} if key.get(name) != origin.key.get(name))
+        return f"its metadata and its key file differ in {', '.join(names)}"
+    return "" if digest(key)[:32] == path.stem else "its name is not the hash of its key"
+
+
+def _order(one: StoredCovariance) -> tuple[Any, ...]:
+    if isinstance(one.origin, BadData):
+        return (1, str(one.path))
+    made = one.origin
+    return (0, made.model_id, made.model_digest, made.corpus, made.tokens_asked, made.document_length, made.layer)
+
+
+def _damaged(path: Path, error: Exception) -> BadData:
+    why = " ".join(str(error).split()) or type(error).__name__
+    return BadData(f"{path} cannot be read as second moments: {why}", hint=AGAIN)

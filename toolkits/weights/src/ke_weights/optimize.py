@@ -1,0 +1,269 @@
+"""The target z of each edit: what block L must say at the subject's last token (MEMIT section 4.2, equation 16).
+
+z = h + delta, where delta minimises, over templates x_j and with all weights frozen,
+
+    mean_j -log P(target | x_j + prompt)  +  kl * KL(P_now || P_before | "subject is a")  +  decay * |delta| / |h|^2
+
+the KL term at the subject's last token. Edits are optimised together, and do not touch one another: their
+losses are summed (a mean would change each edit's gradient when others leave), and each edit leaves when its
+own loss is below the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from attrs import define, frozen
+from torch import Tensor
+
+from ke_core.plugin import EditFailed
+from ke_weights.hooks import frozen_module
+from ke_weights.keys import mlp_states
+from ke_weights.modules import ModuleMap
+from ke_weights.rewrites import Rewrite
+from ke_weights.subject import SubjectTokens, locate, target_ids
+from ke_weights.tail import Tail, open_tail
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
+ESSENCE = " is a"
+
+
+@frozen(kw_only=True)
+class TargetSettings:
+    """``steps`` evaluations of the loss, so at most ``steps - 1`` updates; ``clamp`` bounds |delta| / |h|.
+
+    ``layer`` is the block, ``site`` which of its outputs h is: the block's own (MEMIT), or its MLP's (ROME section
+    3.1). A residual block adds the MLP's output to the stream, so delta moves the same states either way; what
+    differs is h, and with it the clamp, the decay and z.
+    """
+
+    layer: int
+    site: Literal["block", "mlp"] = "block"
+    steps: int
+    lr: float
+    kl: float
+    weight_decay: float
+    clamp: float
+    stop_loss: float = 0.05
+
+
+@frozen(kw_only=True, eq=False)
+class OptimizedTarget:
+    """``z`` [d] at the optimised site; ``change`` is |delta| / |h|.
+
+    ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats.
+    """
+
+    z: Tensor
+    steps: int
+    loss: float
+    nll: float
+    kl: float
+    change: float
+
+
+@frozen(kw_only=True)
+class TargetRows:
+    """One edit's rows: one per template with all but the last target token, and the row of the KL term."""
+
+    rewrite: Rewrite
+    rows: tuple[SubjectTokens, ...]
+    essence: SubjectTokens
+    target: tuple[int, ...]
+
+    @property
+    def suffix(self) -> int:
+        """Tokens from the subject's last to the end of the longest row."""
+        return max(len(row.ids) - row.index for row in self.rows)
+
+
+def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
+    """Tokenise one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
+    target = target_ids(tokenizer, rewrite.prompt, rewrite.target)
+    essence = locate(tokenizer, rewrite.subject + ESSENCE, (0, len(rewrite.subject)))
+    return TargetRows(
+        rewrite=rewrite,
+        rows=tuple(rewrite.row(tokenizer, template).plus(target) for template in templates),
+        essence=essence.to_subject,  # what is asked at the subject's last token cannot depend on what follows
+        target=target,
+    )
+
+
+def optimize_targets(
+    modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings
+) -> list[OptimizedTarget]:
+    """The targets of ``plans``, in order, optimised together. Raises EditFailed, which names the edit."""
+    with frozen_module(modules.module), torch.enable_grad():
+        return _Optimisation(modules, plans, settings).run()
+
+
+@define(eq=False)
+class _Rows:
+    """Rows that go on from the offset at block L: ``per_edit`` of each edit, its offset in column ``column`` [rows]."""
+
+    tail: Tail
+    column: Tensor
+    per_edit: int
+
+    @classmethod
+    def open(cls, modules: ModuleMap, rows: Sequence[SubjectTokens], per_edit: int, layer: int) -> _Rows:
+        """All edits' rows, edit by edit."""
+        tail = open_tail(modules, rows, layer)
+        index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
+        return cls(tail, index - tail.start.to(index.device), per_edit)
+
+    def run(self, delta: Tensor) -> Tensor:
+        """The last block's output with each edit's offset of ``delta`` [E, d] in its rows; differentiable."""
+        hidden = self.tail.hidden
+        offset = torch.zeros(hidden.shape, dtype=delta.dtype, device=hidden.device)
+        every = torch.arange(len(hidden), device=hidden.device)
+        offset = offset.index_put((every, self.column), delta.repeat_interleave(self.per_edit, dim=0))
+        return self.tail.run((hidden.to(offset.dtype) + offset).to(hidden.dtype))
+
+    def of(self, edits: Tensor) -> Tensor:
+        """Which rows are those of ``edits``."""
+        return (edits[:, None] * self.per_edit + torch.arange(self.per_edit, device=edits.device)).flatten()
+
+    def keep(self, edits: Tensor) -> _Rows:
+        """Only the rows of ``edits``."""
+        rows = self.of(edits)
+        return _Rows(self.tail.keep(rows), self.column[rows], self.per_edit)
+
+
+@define(eq=False)
+class _Scored:
+    """Which positions of the tail's columns are scored, and for which edit: parallel arrays of length M."""
+
+    row: Tensor
+    column: Tensor
+    token: Tensor
+    weight: Tensor
+    edit: Tensor
+
+    def of(self, edits: Tensor, rows: Tensor) -> _Scored:
+        """Only those of ``edits``, whose rows are ``rows``, counted anew."""
+        keep = torch.isin(self.edit, edits)
+        row = torch.searchsorted(rows, self.row[keep])
+        return _Scored(
+            row, self.column[keep], self.token[keep], self.weight[keep], torch.searchsorted(edits, self.edit[keep])
+        )
+
+
+class _Optimisation:
+    """The state of the edits that are still being optimised; ``live`` are their places in the result."""
+
+    def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
+        self.modules, self.plans, self.settings = modules, plans, settings
+        rows = [row for made in plans for row in made.rows]
+        self.prompts = _Rows.open(modules, rows, len(plans[0].rows), settings.layer)
+        # They end where the offset is: behind the prompts, each would be padded to the longest of those.
+        self.essences = _Rows.open(modules, [made.essence for made in plans], 1, settings.layer)
+        self.device = self.prompts.column.device
+        self.scored = self._positions()
+        self.live = torch.arange(len(plans), device=self.device)
+        bare = self.live * self.prompts.per_edit
+        self.clean = self.prompts.tail.hidden[bare, self.prompts.column[bare]].to(modules.dtype)
+        if settings.site == "mlp":
+            self.clean = mlp_states(modules, [rows[at].to_subject for at in bare.tolist()], settings.layer)
+        self.size = self.clean.norm(dim=1)
+        self.delta = torch.zeros_like(self.clean, requires_grad=True)
+        self.mean, self.square = torch.zeros_like(self.clean), torch.zeros_like(self.clean)
+        self.before: Tensor | None = None  # log P of the unedited model at the KL position, [E, V]
+        self.done: dict[int, OptimizedTarget] = {}
+
+    def run(self) -> list[OptimizedTarget]:
+        """Loss, stop test, last-step test, gradient, step, clamp: in this order, as published."""
+        for step in range(self.settings.steps):
+            nll, kl, loss = self._losses()
+            self._check(loss, step)
+            stop = (loss < self.settings.stop_loss) | (step == self.settings.steps - 1)
+            self._finish(stop, step, torch.stack([loss, nll, kl], dim=1).detach())
+            if bool(stop.all()):
+                break
+            (gradient,) = torch.autograd.grad(loss[~stop].sum(), self.delta)
+            self._leave(~stop)
+            self._adam(gradient[~stop], step + 1)
+        return [self.done[place] for place in range(len(self.plans))]
+
+    def _losses(self) -> tuple[Tensor, Tensor, Tensor]:
+        """NLL, weighted KL and total of each live edit, [E]."""
+        count = len(self.live)
+        top, last = self.prompts.run(self.delta), self.essences.run(self.delta)
+        every = torch.arange(count, device=last.device)
+        states = [
+            top[self.scored.row.to(top.device), self.scored.column.to(top.device)],
+            last[every, self.essences.column.to(last.device)],
+        ]
+        logs = self.modules.logits(torch.cat(states)).log_softmax(-1).to(self.device)
+        scored, now = logs[:-count], logs[-count:]
+        if self.before is None:
+            self.before = now.detach()
+        chosen = scored.gather(1, self.scored.token[:, None])[:, 0]
+        nll = torch.zeros(count, dtype=logs.dtype, device=self.device)
+        nll = nll.index_add(0, self.scored.edit, -chosen * self.scored.weight)
+        kl = self.settings.kl * (now.exp() * (now - self.before)).sum(-1)
+        decay = self.settings.weight_decay * self.delta.norm(dim=1) / self.size**2
+        return nll, kl, nll + kl + decay
+
+    def _adam(self, gradient: Tensor, step: int) -> None:
+        """One step of Adam, then back into the ball |delta| <= clamp |h|."""
+        self.mean = BETA1 * self.mean + (1 - BETA1) * gradient
+        self.square = BETA2 * self.square + (1 - BETA2) * gradient**2
+        scale = (self.square.sqrt() / (1 - BETA2**step) ** 0.5) + EPSILON
+        delta = self.delta.detach() - self.settings.lr / (1 - BETA1**step) * self.mean / scale
+        limit = self.settings.clamp * self.size
+        norm = delta.norm(dim=1)
+        delta = torch.where((norm > limit)[:, None], delta * (limit / norm)[:, None], delta)
+        self.delta = delta.requires_grad_()
+
+    def _finish(self, stop: Tensor, step: int, losses: Tensor) -> None:
+        z = (self.clean + self.delta).detach()
+        change = (self.delta.detach().norm(dim=1) / self.size).tolist()
+        for at in stop.nonzero()[:, 0].tolist():
+            loss, nll, kl = losses[at].tolist()
+            self.done[int(self.live[at])] = OptimizedTarget(
+                z=z[at].clone(), steps=step, loss=loss, nll=nll, kl=kl, change=change[at]
+            )
+
+    def _leave(self, stay: Tensor) -> None:
+        """Drop the edits that are done from every array, Adam's included."""
+        if bool(stay.all()):
+            return
+        edits = stay.nonzero()[:, 0]
+        self.scored = self.scored.of(edits, self.prompts.of(edits))
+        self.prompts, self.essences = self.prompts.keep(edits), self.essences.keep(edits)
+        self.live = self.live[edits]
+        self.clean, self.size, self.delta = self.clean[edits], self.size[edits], self.delta[edits]
+        self.mean, self.square = self.mean[edits], self.square[edits]
+        assert self.before is not None
+        self.before = self.before[edits]
+
+    def _check(self, loss: Tensor, step: int) -> None:
+        bad = (~loss.isfinite()).nonzero()[:, 0].tolist()
+        if bad:
+            name = self.plans[int(self.live[bad[0]])].rewrite.id
+            raise EditFailed(
+                f"the loss of edit {name!r} is not finite at step {step} of its optimisation",
+                hint="lower the learning rate, or load the model with --dtype float32",
+            )
+
+    def _positions(self) -> _Scored:
+        """Where the target's tokens are predicted: the last prompt token and the target tokens before them."""
+        found: list[tuple[int, int, int, float, int]] = []
+        starts = self.prompts.tail.start.tolist()
+        for edit, made in enumerate(self.plans):
+            share = 1.0 / (len(made.rows) * len(made.target))
+            for number, row in enumerate(made.rows):
+                at = edit * self.prompts.per_edit + number
+                begin = len(row.ids) - len(made.target) - starts[at]
+                found += [(at, begin + j, token, share, edit) for j, token in enumerate(made.target)]
+        rows, columns, tokens, weights, edits = zip(*found, strict=True)
+        return _Scored(
+            row=torch.tensor(rows, device=self.device),
+            column=torch.tensor(columns, device=self.device),
+            token=torch.tensor(tokens, device=self.device),
+            weight=torch.tensor(weights, dtype=self.modules.dtype, device=self.device),
+            edit=torch.tensor(edits, device=self.device),
+        )

@@ -1,0 +1,153 @@
+"""The optimisation of a target, as plain as it can be said: what faster ways of doing it are tested against.
+
+One edit, one row at a time, full forward passes, all logits, explicit loops, torch's own Adam. Nothing is shared
+with ``ke_weights``: not the search for modules (the caller names the module), not the look-up of the subject
+(the rule of the text up to its end), not the arithmetic. For a model in float64 it is a float64 reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from attrs import define, field, frozen
+from torch import Tensor, nn
+
+
+class ReferenceSettings(Protocol):
+    """What ``TargetSettings`` has, and any other object with these."""
+
+    steps: int
+    lr: float
+    kl: float
+    weight_decay: float
+    clamp: float
+    stop_loss: float
+
+
+class ReferenceEdit(Protocol):
+    """What ``Rewrite`` has: ``span`` are the subject's characters in ``prompt``."""
+
+    prompt: str
+    span: tuple[int, int]
+    target: str
+
+
+@frozen(kw_only=True, eq=False)
+class ReferenceTarget:
+    """``path``: z [d] before each update and after the last. ``losses``, ``nlls`` and ``kls`` (unweighted) are those
+    of the path's points, in nats; ``clean`` [d] is the state that z started from.
+    """
+
+    path: tuple[Tensor, ...]
+    clean: Tensor
+    losses: tuple[float, ...]
+    nlls: tuple[float, ...]
+    kls: tuple[float, ...]
+
+    @property
+    def z(self) -> Tensor:
+        """Where the path ends."""
+        return self.path[-1]
+
+    @property
+    def steps(self) -> int:
+        """Updates made."""
+        return len(self.path) - 1
+
+
+@frozen
+class _Line:
+    """Ids of one row, the index of its subject's last token, and where its target's first token is predicted."""
+
+    ids: list[int]
+    index: int
+    predicts: int
+
+
+@define(eq=False)
+class ReferenceOptimizer:
+    """Optimises targets at the output of ``site``: a block for MEMIT, the MLP of a block for ROME.
+
+    ``swapped_kl`` takes KL(before || now) instead of KL(now || before): the mistake, to show that it matters.
+    """
+
+    module: Any
+    tokenizer: Any
+    site: nn.Module
+    swapped_kl: bool = field(default=False, kw_only=True)
+
+    def target(self, edit: ReferenceEdit, templates: Sequence[str], settings: ReferenceSettings) -> ReferenceTarget:
+        """The target of one edit; ``templates[0]`` is the bare one, each ends in ``{}``."""
+        wanted: list[int] = self.tokenizer(f" {edit.target}", add_special_tokens=False)["input_ids"]
+        lines = [self._line(edit, template, wanted) for template in templates]
+        subject = edit.prompt[slice(*edit.span)]
+        essence, at = self.ids(f"{subject} is a"), len(self.ids(subject)) - 1
+        _logs, clean = self.run(lines[0].ids, lines[0].index, None)
+        before = self.run(essence, at, None)[0][at].detach()
+        delta = torch.zeros_like(clean, requires_grad=True)
+        adam = torch.optim.Adam([delta], lr=settings.lr)
+        path: list[Tensor] = []
+        seen: list[tuple[float, float, float]] = []
+        for step in range(settings.steps):
+            nll = torch.zeros((), dtype=clean.dtype)
+            for line in lines:
+                logs, _ = self.run(line.ids, line.index, delta)
+                each = [logs[line.predicts + number, token] for number, token in enumerate(wanted)]
+                nll = nll - torch.stack(each).mean() / len(lines)
+            now = self.run(essence, at, delta)[0][at]
+            kl = (before.exp() * (before - now)).sum() if self.swapped_kl else (now.exp() * (now - before)).sum()
+            loss = nll + settings.kl * kl + settings.weight_decay * delta.norm() / clean.norm() ** 2
+            path.append((clean + delta).detach())
+            seen.append((float(loss.detach()), float(nll.detach()), float(kl.detach())))
+            if loss < settings.stop_loss or step == settings.steps - 1:
+                break
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            with torch.no_grad():
+                limit = settings.clamp * clean.norm()
+                if delta.norm() > limit:
+                    delta *= limit / delta.norm()
+        losses, nlls, kls = zip(*seen, strict=True)
+        return ReferenceTarget(path=tuple(path), clean=clean, losses=losses, nlls=nlls, kls=kls)
+
+    def ids(self, text: str) -> list[int]:
+        """Ids as the tokenizer gives them, less what it puts at the end: more text follows."""
+        found: list[int] = self.tokenizer(text)["input_ids"]
+        alone: list[int] = self.tokenizer("")["input_ids"]
+        while found and alone and found[-1] == alone[-1] == self.tokenizer.eos_token_id:
+            found = found[:-1]
+        return found
+
+    def run(self, ids: list[int], index: int, delta: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Log-probabilities [T, V] with delta added at ``index``, and the site's clean output there, [d]."""
+        clean: list[Tensor] = []
+
+        def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
+            states = output[0] if isinstance(output, tuple) else output
+            flat = states.reshape(len(ids), -1)  # OPT's MLP sees no rows
+            precise = torch.promote_types(states.dtype, torch.float32)
+            clean.append(flat[index].detach().to(precise).clone())
+            if delta is None:
+                return output
+            offset = torch.zeros_like(flat, dtype=precise).index_put(
+                (torch.tensor([index], device=flat.device),), delta[None]
+            )
+            moved = (flat.to(precise) + offset).to(states.dtype).reshape(states.shape)
+            return (moved, *output[1:]) if isinstance(output, tuple) else moved
+
+        handle = self.site.register_forward_hook(hook)
+        try:
+            given = torch.tensor([ids], device=self.module.get_input_embeddings().weight.device)
+            logits = self.module(input_ids=given).logits[0]
+        finally:
+            handle.remove()
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1), clean[0]
+
+    def _line(self, edit: ReferenceEdit, template: str, wanted: list[int]) -> _Line:
+        left = template.index("{}")
+        text = template[:left] + edit.prompt
+        ids = self.ids(text)
+        return _Line(ids + wanted[:-1], len(self.ids(text[: left + edit.span[1]])) - 1, len(ids) - 1)

@@ -1,0 +1,153 @@
+"""Keys, values, states and second moments, as plain as they can be said: what editors' updates are tested against.
+
+One text at a time, whole passes, explicit loops. Nothing is shared with ``ke_weights`` but the text of the
+corpus: places in the model are named here, the subject's end is found by the rule of the text up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import define, field
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ke_core.plugin import Edit
+from ke_weights.corpus import read_corpus
+from ke_weights.testing.reference import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
+
+PLACES = {
+    "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
+    "gptj": ("transformer.h.{}", "mlp", "fc_out"),
+    "gptneox": ("gpt_neox.layers.{}", "mlp", "dense_4h_to_h"),
+    "llama": ("model.layers.{}", "mlp", "down_proj"),
+    "qwen2": ("model.layers.{}", "mlp", "down_proj"),
+}
+"""A block, and the way from it to the edited map, by family."""
+TRANSPOSED = ("gpt2",)
+"""Families that store the map as [f, d]."""
+ISLANDS = ("gptj", "llama", "qwen2")
+"""Families that compute parts (norms, rotary angles) in float32 whatever their type, so that numbers agree to that."""
+
+
+@define
+class _Wish:
+    """An edit as ``ReferenceOptimizer`` sees it."""
+
+    prompt: str
+    span: tuple[int, int]
+    target: str
+
+
+@define(eq=False)
+class ReferenceModel:
+    """Reads a tiny model of a family in ``PLACES``; ``templates`` are those of the edit, the bare one first."""
+
+    model: Any
+    family: str
+    templates: Sequence[str] = ("{}",)
+    names: tuple[str, str, str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.names = PLACES[self.family]
+
+    def weight(self, layer: int) -> Tensor:
+        """W of ``layer`` as a map, [d, f], a copy."""
+        stored: Tensor = self._projection(layer).weight.detach().clone()
+        return stored.T if self.family in TRANSPOSED else stored
+
+    def add(self, layer: int, update: Tensor) -> None:
+        """Change W of ``layer`` by ``update`` [d, f] for good."""
+        self._projection(layer).weight.data.add_(update.T if self.family in TRANSPOSED else update)
+
+    def change(self, layer: int, before: Tensor) -> Tensor:
+        """By how much W of ``layer`` differs from ``before``, [d, f]."""
+        return self.weight(layer) - before
+
+    def key(self, edit: Edit, layer: int) -> Tensor:
+        """Input of the edited projection at the subject of the bare prompt, [f]."""
+        return self._read(edit, "{}", self._projection(layer), inputs=True)
+
+    def keys(self, edit: Edit, layer: int) -> Tensor:
+        """That behind each template, [templates, f]."""
+        return torch.stack([self._read(edit, one, self._projection(layer), inputs=True) for one in self.templates])
+
+    def grouped_key(self, edit: Edit, layer: int) -> Tensor:
+        """MEMIT's average: half the bare prompt's key, half the mean of the others', [f]."""
+        every = self.keys(edit, layer)
+        return every[0] / 2 + every[1:].mean(0) / 2
+
+    def value(self, edit: Edit, layer: int) -> Tensor:
+        """What the edited projection says at the subject of the bare prompt, [d]."""
+        return self._read(edit, "{}", self._projection(layer), inputs=False)
+
+    def state(self, edit: Edit, layer: int) -> Tensor:
+        """What the block says there, [d]."""
+        return self._read(edit, "{}", self._block(layer), inputs=False)
+
+    def project(self, layer: int, key: Tensor) -> Tensor:
+        """W k + b of ``layer`` as it is now, [d]."""
+        bias = self._projection(layer).bias
+        value = self.weight(layer) @ key
+        return value if bias is None else value + bias.detach()
+
+    def target(self, edit: Edit, layer: int, settings: ReferenceSettings, *, mlp: bool) -> ReferenceTarget:
+        """The target of ``edit`` at the output of the MLP (ROME), or of the block."""
+        assert edit.cloze is not None
+        assert edit.after is not None
+        site = self._projection(layer) if mlp else self._block(layer)
+        wish = _Wish(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
+        return ReferenceOptimizer(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
+
+    def moment(self, layer: int, tokens: int, longest: int) -> Tensor:
+        """C of ``layer``, [f, f]: the mean of k k^T over the first ``tokens`` of the default corpus."""
+        total, left = torch.zeros(()), tokens
+        for document in read_corpus().documents:
+            ids = self.model.encode(document)[: min(longest, left)]
+            left -= len(ids)
+            keys = self._run(ids, self._projection(layer), inputs=True)
+            total = total + keys.T @ keys
+            if left == 0:
+                break
+        return total / tokens
+
+    def _read(self, edit: Edit, template: str, at: Any, *, inputs: bool) -> Tensor:
+        assert edit.cloze is not None
+        left = template.index("{}")
+        text = template[:left] + edit.cloze.prompt
+        index = len(self.model.encode(text[: left + edit.cloze.span[1]])) - 1
+        return self._run(self.model.encode(text), at, inputs=inputs)[index]
+
+    def _run(self, ids: list[int], at: Any, *, inputs: bool) -> Tensor:
+        seen: list[Tensor] = []
+
+        def hook(_module: Any, args: Any, output: Any) -> None:
+            found = args[0] if inputs else output[0] if isinstance(output, tuple) else output
+            seen.append(found.detach().reshape(len(ids), -1))
+
+        handle = at.register_forward_hook(hook)
+        with torch.no_grad():
+            self.model.module(input_ids=torch.tensor([ids]))
+        handle.remove()
+        return seen[0]
+
+    def _block(self, layer: int) -> Any:
+        return self.model.module.get_submodule(self.names[0].format(layer))
+
+    def _projection(self, layer: int) -> Any:
+        return self._block(layer).get_submodule(".".join(self.names[1:]))
+
+
+def target_of(root: Path) -> Tensor:
+    """The z of the one edit whose target lies under ``root``, [d]."""
+    (path,) = (root / "targets").glob("*.safetensors")
+    found: Tensor = load_file(path)["z"]
+    return found
+
+
+def off(one: Tensor, other: Tensor) -> float:
+    """Relative difference, by norms."""
+    return float((one - other).norm() / other.norm())
