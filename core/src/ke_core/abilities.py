@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ke_core.data.results import Reply
@@ -19,6 +20,18 @@ class SupportsConcurrentSolve(Edited, Protocol):
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """The way to answer one ask."""
+        ...
+
+
+@runtime_checkable
+class SupportsSave(Edited, Protocol):
+    """An edited model that can be saved and loaded again by the ``load`` of its editor's specification.
+
+    It takes further edits with ``change(add=...)``, so that one file holds the edits of a whole sequence.
+    """
+
+    def save(self, path: Path) -> None:
+        """Write everything that the editor added to the model to the file ``path``."""
         ...
 
 

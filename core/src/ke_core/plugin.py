@@ -2,7 +2,7 @@
 
 import pluggy
 
-from ke_core.abilities import HasDependencies, SupportsConcurrentSolve
+from ke_core.abilities import HasDependencies, SupportsConcurrentSolve, SupportsSave
 from ke_core.checksums import (
     KEY,
     damage,
@@ -312,6 +312,7 @@ __all__ = [
     "Step",
     "SubQuestion",
     "SupportsConcurrentSolve",
+    "SupportsSave",
     "Trace",
     "TrainStep",
     "Trainer",

@@ -34,6 +34,7 @@ from ke_core.run.log import log_losses, phase
 from ke_core.run.loop import UNEDITED_BATCH, Runner
 from ke_core.run.plan import Group, Stage, groups, stages
 from ke_core.run.recorder import Recorder
+from ke_core.run.saved_state import SavedState
 from ke_core.run.sequential import ask_in_sequence
 from ke_core.run.share import Share
 from ke_core.run.spending import FREE, Prices, since_last
@@ -93,7 +94,7 @@ def _ask(loop: Runner, to_do: Sequence[Group], in_order: Sequence[Stage], folder
     with phase(folder, "edited model", model) as taken:
         try:
             if in_order:
-                ask_in_sequence(loop, in_order)
+                ask_in_sequence(loop, in_order, SavedState.of(folder, job, world().rank))
             else:
                 ask_groups(loop, [group for group in to_do if loop.share.takes(group)])
         finally:

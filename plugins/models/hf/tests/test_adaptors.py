@@ -1,5 +1,7 @@
 """Adaptors: what the forward function is told, what enters the digest, and what is left afterwards."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 from attrs import evolve
@@ -230,7 +232,7 @@ def test_nested_adaptors_are_taken_off_one_by_one():
     model = tiny_model()
     with unchanged(model), model.adapt(LAYER["llama"], at_last_prompt, vector()):
         inner = model.digest
-        with unchanged(model), pytest.raises(ZeroDivisionError), model.adapt(BLOCK, by_role, vector(seed=4)):
+        with unchanged(model), suppress(ZeroDivisionError), model.adapt(BLOCK, by_role, vector(seed=4)):
             assert model.digest != inner
             raise ZeroDivisionError
 
