@@ -21,6 +21,7 @@ BLOCK = "model.layers.1"
 LONG = "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo. The capital of"
 PROMPTS = ["Who is", f"{LONG} Peru is", "Steve Jobs is affiliated with the religion of", f"{LONG} Chile is"]
 SEEN = []
+MARK = {"mark": torch.zeros(1, dtype=torch.float32)}
 
 
 def at_last_prompt(call, state):
@@ -107,7 +108,7 @@ def test_each_position_has_one_role_and_each_row_one_last_prompt_token():
     SEEN.clear()
     model = tiny_model()
     model.generate(asked(1))  # tries how the model can be run
-    with model.adapt(LAYER["llama"], record, {}):
+    with model.adapt(LAYER["llama"], record, MARK):
         model.generate(asked(3))
     first, *later = SEEN
     lengths = sorted((len(model.encode(prompt)) for prompt in PROMPTS), reverse=True)
@@ -126,7 +127,7 @@ def test_right_padding_is_recognized_in_a_call_of_the_module():
     SEEN.clear()
     model = tiny_model()
     ids, mask = torch.ones((2, 5), dtype=torch.int64), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    with model.adapt(LAYER["llama"], record, {}), prompt_lengths([2, 3]):
+    with model.adapt(LAYER["llama"], record, MARK), prompt_lengths([2, 3]):
         model.module(input_ids=ids, attention_mask=mask)
     (call,) = SEEN
     assert call.last_prompt.tolist() == [1, 2]
@@ -138,7 +139,7 @@ def test_the_librarys_own_loop_reads_the_prompt_once_and_then_answers():
     SEEN.clear()
     model = tiny_model()
     ids = torch.tensor([model.encode(PROMPTS[0])])
-    with model.adapt(BLOCK, record, {}):
+    with model.adapt(BLOCK, record, MARK):
         model.module.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, pad_token_id=0)
     first, *later = SEEN
     assert first.last_prompt.tolist() == [ids.shape[1] - 1]
@@ -173,7 +174,7 @@ def test_how_the_model_can_be_run_is_tried_without_adaptors():
 def test_an_adaptor_that_does_nothing_changes_no_logit():
     model = tiny_model()
     before = model.score(scored())
-    with model.adapt(LAYER["llama"], nothing, {}):
+    with model.adapt(LAYER["llama"], nothing, MARK):
         for one, other in zip(model.score(scored()), before, strict=True):
             assert one.logprobs == pytest.approx(other.logprobs, rel=1e-5)
 
@@ -182,9 +183,9 @@ def test_the_digest_names_layer_function_and_state():
     model = tiny_model()
     base, digests = model.digest, []
     for layer, forward, state in (
-        (LAYER["llama"], nothing, {}),
-        (BLOCK, nothing, {}),
-        (LAYER["llama"], at_last_prompt, {}),
+        (LAYER["llama"], nothing, MARK),
+        (BLOCK, nothing, MARK),
+        (LAYER["llama"], at_last_prompt, MARK),
         (LAYER["llama"], at_last_prompt, vector()),
         (LAYER["llama"], at_last_prompt, vector(seed=2)),
         (LAYER["llama"], at_last_prompt, {"other": vector()["vector"]}),
@@ -195,6 +196,20 @@ def test_the_digest_names_layer_function_and_state():
             assert model.plain.digest == tiny_model_with(layer, forward, state)
         assert model.digest == base
     assert len({base, *digests}) == len(digests) + 1
+
+
+def test_an_adaptor_without_a_state_is_inactive():
+    SEEN.clear()
+    model = tiny_model()
+    base = model.digest
+    with model.adapt(BLOCK, record, {}) as adaptor:
+        model.generate(asked(2))
+        assert (model.digest, model.adaptors, SEEN) == (base, (), [])
+        adaptor.replace_state(MARK)
+        model.generate(asked(2))
+        assert model.digest != base
+        assert model.adaptors == (adaptor,)
+        assert SEEN
 
 
 def tiny_model_with(layer, forward, state):
@@ -223,7 +238,7 @@ def test_the_plain_model_of_a_chat_model_is_adapted_too():
     model.tokenizer.chat_template = "{{ messages[0]['content'] }}"
     chat = type(model)(id="chat", module=model.module, tokenizer=model.tokenizer, chat=True)
     before = chat.plain.digest
-    with chat.adapt(LAYER["llama"], nothing, {}):
+    with chat.adapt(LAYER["llama"], nothing, MARK):
         assert chat.plain.digest != before
     assert chat.plain.digest == before
 
@@ -260,20 +275,20 @@ def held(call, state, *, scale=2.0):
 def test_a_function_that_holds_values_is_refused_in_words():
     model, scale = tiny_model(), 2.0
     with pytest.raises(EditFailed, match="holds scale") as caught:
-        model.adapt(LAYER["llama"], lambda call, state: call.output * scale, {})
+        model.adapt(LAYER["llama"], lambda call, state: call.output * scale, MARK)
     assert "as tensors in the state" in caught.value.hint
     with pytest.raises(EditFailed, match="holds scale"):
-        model.adapt(LAYER["llama"], held, {})
+        model.adapt(LAYER["llama"], held, MARK)
     with pytest.raises(EditFailed, match="not a plain function"):
-        model.adapt(LAYER["llama"], vector()["vector"].add, {})
+        model.adapt(LAYER["llama"], vector()["vector"].add, MARK)
 
 
 @pytest.mark.parametrize(
     ("layer", "forward", "state", "why"),
     [
-        ("model.layers.9", nothing, {}, "the model has no layer 'model.layers.9'"),
+        ("model.layers.9", nothing, MARK, "the model has no layer 'model.layers.9'"),
         (BLOCK, nothing, {"radius": 1.0}, "the state 'radius' .* is no tensor: float"),
-        (BLOCK, wrong_shape, {}, r"returned torch.float32 \(1, 1, 64\) for an output of torch.float32 \(1, "),
+        (BLOCK, wrong_shape, MARK, r"returned torch.float32 \(1, 1, 64\) for an output of torch.float32 \(1, "),
     ],
 )
 def test_what_cannot_be_adapted_is_said_in_one_line(layer, forward, state, why):

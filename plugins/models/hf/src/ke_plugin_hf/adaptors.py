@@ -91,6 +91,7 @@ def without_adaptors() -> Iterator[None]:
 class Adaptor(UninterruptibleContext["Adaptor"]):
     """A function added to the layer called ``layer`` for as long as the context is open; made by ``model.adapt``.
 
+    With an empty state it is inactive: the function is not called, and the digest is that of the model without it.
     ``others``: the open adaptors of the same model, in order of opening.
     """
 
@@ -142,7 +143,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
         self._pass = None if _suspended.get() else _pass_of(args, kwargs, _prompts.get())
 
     def _run(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        if _suspended.get():
+        if _suspended.get() or not self.state:
             return None
         inputs, before = hidden_in(args, kwargs), first(output)
         roles = self._pass or _whole_prompts(before)
@@ -255,9 +256,14 @@ def _check_state(layer: str, state: State) -> None:
             )
 
 
+def active(adaptors: Sequence[Adaptor]) -> list[Adaptor]:
+    """Those that have a state."""
+    return [adaptor for adaptor in adaptors if adaptor.state]
+
+
 def state_tensors(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, Tensor]]:
     """Every tensor of the open adaptors, by a name that says where it is."""
-    for number, adaptor in enumerate(adaptors):
+    for number, adaptor in enumerate(active(adaptors)):
         for name in sorted(adaptor.state):
             yield f"adaptor {number} of {adaptor.layer}: {name}", adaptor.state[name]
 

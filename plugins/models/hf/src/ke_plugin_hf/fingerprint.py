@@ -15,7 +15,7 @@ import torch
 from attrs import define, field
 from torch import Tensor, nn
 
-from ke_plugin_hf.adaptors import Adaptor, state_tensors
+from ke_plugin_hf.adaptors import Adaptor, active, state_tensors
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 ROWS = 16  # rows at a time on the processor: half a megabyte stays in its cache
@@ -126,7 +126,7 @@ def fingerprint(
     for name, part in module.named_modules():
         own_forward = id(part.__dict__["forward"]) if "forward" in part.__dict__ else None
         marks[f"module {name}"] = (type(part).__qualname__, part.training, _hooks(part), own_forward)
-    for number, adaptor in enumerate(adaptors):
+    for number, adaptor in enumerate(active(adaptors)):
         marks[f"adaptor {number} of {adaptor.layer}"] = adaptor.source
     for name, tensor in state_tensors(adaptors):
         marks[name] = (str(tensor.dtype), tuple(tensor.shape), sums[name])
@@ -143,7 +143,7 @@ def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None, ada
     if sums is None:
         sums = Checksums().of(module, adaptors, fresh=True)
     text = hashlib.sha256()
-    for number, adaptor in enumerate(adaptors):
+    for number, adaptor in enumerate(active(adaptors)):
         text.update(f"adaptor {number} of {adaptor.layer}: {adaptor.source}\n".encode())
     for name, tensor in sorted((*_tensors(module), *state_tensors(adaptors)), key=lambda pair: pair[0]):
         text.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {sums[name]}\n".encode())

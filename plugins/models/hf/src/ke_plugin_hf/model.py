@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Scored,
     uninterruptible_context,
 )
-from ke_plugin_hf.adaptors import Adaptor, LayerForward
+from ke_plugin_hf.adaptors import Adaptor, LayerForward, active
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.memory import BatchSize, DeviceMeter
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -73,7 +73,7 @@ class HFModel:
             eos=ends,
             context=self.context,
             digest=lambda: self.digest,
-            adapted=lambda: bool(self._adaptors),
+            adapted=lambda: bool(self.adaptors),
             size=BatchSize(self.device),
         )
 
@@ -120,11 +120,16 @@ class HFModel:
         """A context in which ``forward`` changes the output of the module called ``layer``; no parameter changes.
 
         ``forward(call, state)`` is a function at the top of a module. It gets a ``LayerCall`` and the tensors of
-        ``state``, and returns the new output. The digest covers both. Raises EditFailed for an unknown layer and for a
-        function that holds values.
+        ``state``, and returns the new output. The digest covers both. With an empty state nothing is changed. Raises
+        EditFailed for an unknown layer and for a function that holds values.
         """
         self._runner.about_to_change()
         return Adaptor(self.module, layer, forward, state, self._adaptors)
+
+    @property
+    def adaptors(self) -> tuple[Adaptor, ...]:
+        """The active adaptors, in the order in which they were opened."""
+        return tuple(active(self._adaptors))
 
     @uninterruptible_context
     def chained(self) -> Iterator[Chain]:
