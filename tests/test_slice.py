@@ -16,7 +16,8 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import EvalRequest, ModelChoice, prepare, run_job
+from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.session import ModelChoice
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.runspec import Plan
 from ke_testing.examples import question

@@ -13,7 +13,8 @@ from ke_core.runner.evaluate import run_job
 from ke_core.runner.plan import Share, groups, stages
 from ke_core.runner.world import World, expect, started
 from ke_core.spec.errors import BadConfig, BadRun, ProcessLost
-from ke_core.spec.queries import Case, Entity, Gold, Probe, Query
+from ke_core.spec.facts import Entity
+from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_core.spec.records import Batch, Probed, Replied, Usage
 from ke_core.spec.results import Answer, Failure
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec

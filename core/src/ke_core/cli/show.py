@@ -85,7 +85,8 @@ def _told(value: object) -> str:
 def _description(kind: str, offer: Registration) -> list[RenderableType]:
     spec, plugin = offer.spec, offer.plugin
     origin = f"from {plugin.distribution or plugin.name} {plugin.version}".rstrip()
-    shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{kind}, {origin}")]
+    what = spec.editor_kind if isinstance(spec, EditorSpec) else kind
+    shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{what}, {origin}")]
     shown += [literal(line) for line in _traits(spec)]
     if kind != "model":  # how a model is loaded is said by ke eval's own options
         shown += ["", _options(spec)]
@@ -109,8 +110,10 @@ def _traits(spec: Spec[Any]) -> list[str]:
     match spec:
         case EditorSpec():
             traits = {
-                "changes the model's weights": spec.needs_weights,
-                "leaves the weights alone": not spec.needs_weights,
+                "changes the model's weights": spec.editor_kind == "weight editor",
+                "adds state to the forward pass and leaves the weights unchanged": spec.adaptor,
+                "leaves the model unchanged": spec.editor_kind == "memory editor",
+                "its edited models can be saved and loaded": spec.load is not None,
                 "takes one edit at a time": spec.one_at_a_time,
                 "can hide edits from a case": spec.masks,
                 "asks with prompts of its own": spec.own_prompt,

@@ -14,7 +14,7 @@ from ke_core.runner.job import Job
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import UnsupportedChange, WeightsNotRestored
 from ke_core.spec.facts import Edit
-from ke_core.spec.protocols import Edited, Editor, LanguageModel, Session
+from ke_core.spec.protocols import Edited, Editor, LanguageModel, Session, SupportsSave
 from ke_core.spec.records import Batch
 from ke_core.spec.results import Details, ForwardCalls, Peak
 
@@ -49,6 +49,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
     joint: bool
     opens: bool = True
     edited: Edited | None = field(default=None, init=False)
+    _contexts: int = field(default=0, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _chain: Any = field(default=None, init=False)
 
@@ -62,6 +63,17 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
     def of(cls, job: Job) -> Self:
         """With the editor of a run."""
         return cls(session=job.session, editor=job.editor, joint=job.spec.joint, opens=job.editor_spec.needs_weights)
+
+    def restore(self, edited: Edited, opened: ExitStack) -> None:
+        """Continue with an edited model that was saved, and close what was ``opened`` for it at the end."""
+        self._stack.push(opened.pop_all())
+        self.edited = edited
+        self._contexts += 1
+
+    @property
+    def saveable(self) -> SupportsSave | None:
+        """The edited model, if it can be saved and holds every edit made so far."""
+        return self.edited if self._contexts == 1 and isinstance(self.edited, SupportsSave) else None
 
     def make(self, edits: Iterable[Edit]) -> Details:
         """Make ``edits``; what the editor wants on record. Raises EditFailed, and what was there before stays."""
@@ -117,6 +129,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         if self._chain is not None:
             self._chain.keep()
         self.edited = group.edited
+        self._contexts += group.contexts
 
     def _end(self, error: BaseException | None) -> bool | None:
         return self._stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
@@ -132,12 +145,14 @@ class _Group:
     edited: Edited | None
     stack: ExitStack = field(factory=ExitStack)
     added: list[str] = field(factory=list)
+    contexts: int = 0
 
     def make(self, edits: Sequence[Edit]) -> Details:
         """Make these on top of the others; what the editor wants on record."""
         maker = self.maker
         if self.edited is None or not _changed(self.edited, edits):
             self.edited = self.stack.enter_context(maker.editor.edit(maker.session, edits))
+            self.contexts += 1
         elif self.edited is maker.edited:
             self.added += [edit.id for edit in edits]
         maker.settle()

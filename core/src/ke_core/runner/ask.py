@@ -30,6 +30,7 @@ from ke_core.runner.loop import UNEDITED_BATCH, Runner
 from ke_core.runner.plan import Group, Share, Stage, groups, stages
 from ke_core.runner.recorder import Recorder
 from ke_core.runner.requests import RequestBuilder
+from ke_core.runner.saved_state import SavedState
 from ke_core.runner.sequential import ask_in_sequence
 from ke_core.runner.usage import FREE, Prices, since_last
 from ke_core.runner.world import world
@@ -91,7 +92,7 @@ def _ask(loop: Runner, to_do: Sequence[Group], in_order: Sequence[Stage], folder
     with phase(folder, "edited model", model) as taken:
         try:
             if in_order:
-                ask_in_sequence(loop, in_order)
+                ask_in_sequence(loop, in_order, SavedState.of(folder, job, world().rank))
             else:
                 ask_groups(loop, [group for group in to_do if loop.share.takes(group)])
         finally:

@@ -315,6 +315,18 @@ class SupportsConcurrentSolve(Edited, Protocol):
 
 
 @runtime_checkable
+class SupportsSave(Edited, Protocol):
+    """An edited model that can be saved and loaded again by the ``load`` of its editor's specification.
+
+    It takes further edits with ``change(add=...)``, so that one file holds the edits of a whole sequence.
+    """
+
+    def save(self, path: Path) -> None:
+        """Write everything that the editor added to the model to the file ``path``."""
+        ...
+
+
+@runtime_checkable
 class HasDependencies(Protocol):
     """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
 

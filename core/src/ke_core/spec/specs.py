@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen, has, validators
 
-from ke_core.spec.protocols import Ask, Dataset, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Trainer
+from ke_core.spec.protocols import (
+    Ask,
+    Dataset,
+    Edited,
+    Editor,
+    Judge,
+    LanguageModel,
+    Metric,
+    ModelMetric,
+    Progress,
+    Session,
+    Trainer,
+)
 from ke_core.spec.queries import Form
 from ke_core.spec.requests import Encoder
 from ke_core.spec.results import no_percentage
@@ -62,6 +76,9 @@ class TrainerSpec:
     needs_model: bool = True
 
 
+EditorKind = Literal["weight editor", "adaptor", "memory editor"]
+
+
 @frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
     """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
@@ -77,6 +94,9 @@ class EditorSpec(Spec[Editor]):
     have to find them.
     ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
     ``ke serve``, where no benchmark case says which facts a question needs.
+    ``adaptor``: it opens the model and leaves the parameters unchanged: its edits are the state of
+    ``session.model.adapt()``. ``load``: from a built editor, a session and a file that ``Edited.save`` has written to
+    the same edited model.
     """
 
     needs_weights: bool = False
@@ -92,6 +112,19 @@ class EditorSpec(Spec[Editor]):
     trainer: TrainerSpec | None = None
     served: Mapping[str, str] = field(factory=dict)
     uses_own_edits: bool | Callable[[Any], bool] = False
+    adaptor: bool = False
+    load: Callable[[Any, Session[Any], Path], AbstractContextManager[Edited]] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.adaptor and not self.needs_weights:
+            raise TypeError(f"editor {self.name} is an adaptor, which opens the model: set needs_weights=True")
+
+    @property
+    def editor_kind(self) -> EditorKind:
+        """How it changes what the model answers."""
+        if self.adaptor:
+            return "adaptor"
+        return "weight editor" if self.needs_weights else "memory editor"
 
     def given_own_edits(self, config: Any) -> bool:
         """Whether, with ``config``, each request names the edits of its own case."""
@@ -269,6 +302,7 @@ __all__ = [
     "NAME_PATTERN",
     "DatasetSpec",
     "Defaults",
+    "EditorKind",
     "EditorSpec",
     "EncoderRequest",
     "EncoderSpec",

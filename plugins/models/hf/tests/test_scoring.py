@@ -54,10 +54,10 @@ def test_out_of_memory_halves_the_batch_of_scores_too(monkeypatch):
     model.score(requests[:1])
     original = Forward.prefill
 
-    def cramped(self, prefix, rows, keep=1):
+    def cramped(self, prefix, rows, **more):
         if len(rows) > 2:
             raise MemoryError
-        return original(self, prefix, rows, keep)
+        return original(self, prefix, rows, **more)
 
     monkeypatch.setattr(Forward, "prefill", cramped)
     for one, other in zip(model.score(requests), whole, strict=True):
@@ -77,11 +77,11 @@ def test_a_pass_leaves_nothing_in_memory_for_the_next_or_for_its_retries(monkeyp
     whole = model.score(requests)
     original, made = Forward.prefill, []
 
-    def watched(self, prefix, rows, keep=1, **more):
+    def watched(self, prefix, rows, **more):
         assert not [one for one in made if one() is not None]
         if len(rows) > 3 and made:
             raise MemoryError
-        logits, state = original(self, prefix, rows, keep, **more)
+        logits, state = original(self, prefix, rows, **more)
         made.extend(ref(one) for one in (logits, state))
         return logits, state
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ke_core.plugin import UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_plugin_hf.adaptors import first, hidden_in
 from ke_plugin_hf.decoding.passes import COUNTER
 
 
@@ -73,22 +74,6 @@ class Hooks(UninterruptibleContext["Hooks"]):
         self._handles.append(register())
 
 
-def first(output: Any) -> Tensor:
-    """The hidden states of a module's output.
-
-    Blocks of some families return a tensor, of others a tuple. ``output[0]`` of a tensor would be its first
-    batch row: a silent error, so the two are told apart here and nowhere else.
-    """
-    found: Tensor = output if isinstance(output, Tensor) else output[0]
-    return found
-
-
-def hidden_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """The hidden states a block was called with."""
-    found: Tensor = args[0] if args else kwargs["hidden_states"]
-    return found
-
-
 def forward(module: nn.Module, ids: Tensor, mask: Tensor, **more: Any) -> Any:
     """Run the whole model on token ids [rows, T] with mask [rows, T]; None if a hook ended the pass."""
     COUNTER.add(ids.numel())
@@ -127,3 +112,6 @@ def frozen_module(module: nn.Module) -> Iterator[None]:
             child.training = mode
         for parameter, grad in wanted.items():
             parameter.requires_grad = grad
+
+
+__all__ = ["Hooks", "Stopped", "default_dtype", "first", "forward", "frozen_module", "hidden_in"]

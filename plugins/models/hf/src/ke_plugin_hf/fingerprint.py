@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from attrs import define, field
 from torch import Tensor, nn
+
+from ke_plugin_hf.adaptors import Adaptor, active, state_tensors
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 ROWS = 16  # rows at a time on the processor: half a megabyte stays in its cache
@@ -77,11 +79,11 @@ class Checksums:
 
     _known: dict[str, tuple[tuple[int, int], Checksum]] = field(factory=dict, init=False)
 
-    def of(self, module: nn.Module, *, fresh: bool) -> dict[str, Checksum]:
-        """Checksum by name of every parameter and buffer."""
+    def of(self, module: nn.Module, adaptors: Sequence[Adaptor] = (), *, fresh: bool) -> dict[str, Checksum]:
+        """Checksum by name of every parameter and buffer, and of every tensor of the adaptors."""
         known = {} if fresh else self._known
         made: dict[str, tuple[tuple[int, int], Checksum]] = {}
-        for name, tensor in _tensors(module):
+        for name, tensor in (*_tensors(module), *state_tensors(adaptors)):
             stamp = (0 if tensor.is_meta else tensor.data_ptr(), tensor._version)  # noqa: SLF001  no public name
             old = (self._known if tensor.is_meta else known).get(name)  # nobody writes to what is not there
             if old is None or old[0] != stamp:
@@ -103,15 +105,18 @@ def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:
     return found
 
 
-def fingerprint(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -> dict[str, object]:
+def fingerprint(
+    module: nn.Module, sums: Mapping[str, Checksum] | None = None, adaptors: Sequence[Adaptor] = ()
+) -> dict[str, object]:
     """Marks by name: compare two with ``==``; a name whose marks differ says what was changed.
 
     ``parameter NAME`` and ``buffer NAME``: dtype, shape, whether it asks for gradients, checksum.
     ``scale NAME``: the same of what a quantised weight is decoded with.
     ``module NAME``: type, train mode, hooks, replaced ``forward``. ``attention``: the chosen implementation.
+    ``adaptor N of LAYER``: the function, and its state.
     """
     if sums is None:
-        sums = Checksums().of(module, fresh=True)
+        sums = Checksums().of(module, adaptors, fresh=True)
     marks: dict[str, object] = {}
     for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, tensor in named:
@@ -121,23 +126,31 @@ def fingerprint(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -
     for name, part in module.named_modules():
         own_forward = id(part.__dict__["forward"]) if "forward" in part.__dict__ else None
         marks[f"module {name}"] = (type(part).__qualname__, part.training, _hooks(part), own_forward)
+    for number, adaptor in enumerate(active(adaptors)):
+        marks[f"adaptor {number} of {adaptor.layer}"] = adaptor.source
+    for name, tensor in state_tensors(adaptors):
+        marks[name] = (str(tensor.dtype), tuple(tensor.shape), sums[name])
     marks["attention"] = getattr(getattr(module, "config", None), "_attn_implementation", None)
     return marks
 
 
-def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None) -> str:
-    """A name for what the model computes: the same in every process, for the same weights.
+def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None, adaptors: Sequence[Adaptor] = ()) -> str:
+    """Name what the model computes: equal in every process for equal weights and adaptors.
 
-    SHA-256 over names, dtypes, shapes and checksums. What a hook does cannot be told: with hooks that act on the
-    forward pass the name is good for this process and these hooks only.
+    SHA-256 over names, dtypes, shapes and checksums, and over the functions of adaptors. The effect of other hooks is
+    unknown: with hooks that act on the forward pass, the name is only valid in this process and for these hooks.
     """
     if sums is None:
-        sums = Checksums().of(module, fresh=True)
+        sums = Checksums().of(module, adaptors, fresh=True)
     text = hashlib.sha256()
-    for name, tensor in sorted(_tensors(module), key=lambda pair: pair[0]):
+    for number, adaptor in enumerate(active(adaptors)):
+        text.update(f"adaptor {number} of {adaptor.layer}: {adaptor.source}\n".encode())
+    for name, tensor in sorted((*_tensors(module), *state_tensors(adaptors)), key=lambda pair: pair[0]):
         text.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {sums[name]}\n".encode())
+    known = {hook for adaptor in adaptors for hook in adaptor.hooks}
     for name, part in module.named_modules():
-        acting = (*part._forward_hooks, *part._forward_pre_hooks)  # noqa: SLF001  no public name
+        registered = (*part._forward_hooks, *part._forward_pre_hooks)  # noqa: SLF001  no public name
+        acting = tuple(hook for hook in registered if hook not in known)
         replaced = id(part.__dict__["forward"]) if "forward" in part.__dict__ and not hasattr(part, "_hf_hook") else 0
         if acting or replaced:
             text.update(f"{name} {PROCESS} {acting} {replaced}\n".encode())

@@ -19,6 +19,7 @@ from ke_core.plugin import (
     Scored,
     uninterruptible_context,
 )
+from ke_plugin_hf.adaptors import Adaptor, LayerForward, active
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -44,6 +45,7 @@ class HFModel:
     chat: bool = False
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
+    _adaptors: list[Adaptor] = field(factory=list, init=False)
     _recorders: list[RecordedUpdates] = field(factory=list, init=False)
     _chain: PatchStack | None = field(default=None, init=False)
     _plain: HFModel | None = field(default=None, init=False)
@@ -71,6 +73,7 @@ class HFModel:
             eos=ends,
             context=self.context,
             digest=lambda: self.digest,
+            adapted=lambda: bool(self.adaptors),
             size=RowBatchSize(self.device),
         )
 
@@ -91,26 +94,42 @@ class HFModel:
             return self
         if self._plain is None:
             self._plain = HFModel(id=self.id, module=self.module, tokenizer=self.tokenizer)
-            self._plain._sums = self._sums  # noqa: SLF001  its own kind
+            self._plain._sums, self._plain._adaptors = self._sums, self._adaptors  # noqa: SLF001  its own kind
         return self._plain
 
     @property
     def digest(self) -> str:
-        """Names what the model computes now; only tensors written to since the last call are read again.
+        """Name what the model computes now; only tensors written to since the last call are read again.
 
-        Weights, and what stands around them: configuration, tokenizer, and whether prompts become chat turns.
+        It covers weights, open adaptors, configuration, tokenizer, and whether prompts become chat turns.
         """
-        weights = digest_of(self.module, self._sums.of(self.module, fresh=False))
+        sums = self._sums.of(self.module, self._adaptors, fresh=False)
+        weights = digest_of(self.module, sums, self._adaptors)
         return hashlib.sha256(f"{weights} {self._around}".encode()).hexdigest()[:32]
 
     def state(self) -> Mapping[str, object]:
         """Marks by name (``fingerprint``), with every weight read afresh; ``digest`` is right afterwards."""
-        return fingerprint(self.module, self._sums.of(self.module, fresh=True))
+        return fingerprint(self.module, self._sums.of(self.module, self._adaptors, fresh=True), self._adaptors)
 
     def patch(self) -> Patch:
         """A context that adds updates to weights and takes them back bit for bit."""
         self._runner.about_to_change()
         return Patch(self.module, tuple(self._recorders), self._chain)
+
+    def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
+        """A context in which ``forward`` changes the output of the module called ``layer``; no parameter changes.
+
+        ``forward(call, state)`` is a function at the top of a module. It gets a ``LayerCall`` and the tensors of
+        ``state``, and returns the new output. The digest covers both. With an empty state nothing is changed. Raises
+        EditFailed for an unknown layer and for a function that holds values.
+        """
+        self._runner.about_to_change()
+        return Adaptor(self.module, layer, forward, dict(state), self._adaptors)
+
+    @property
+    def adaptors(self) -> tuple[Adaptor, ...]:
+        """The active adaptors, in the order in which they were opened."""
+        return tuple(active(self._adaptors))
 
     @uninterruptible_context
     def chained(self) -> Iterator[PatchStack]:

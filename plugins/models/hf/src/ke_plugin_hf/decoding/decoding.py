@@ -116,7 +116,7 @@ class Decoder:
         """One pass. A function of its own, so that nothing of it but what the rows keep takes memory in the next."""
         fed = [row.so_far[len(self.prefix.ids) :] for row in new]
         known = [row.known.layers if row.known else () for row in new]
-        logits, state = self.forward.prefill(self.prefix, fed, known=known)
+        logits, state = self.forward.prefill(self.prefix, fed, known=known, prompts=[len(row.ids) for row in new])
         left = self._write(new, logits[:, -1])
         if not left:
             return

@@ -20,6 +20,7 @@ from attrs import define, field, frozen
 from torch import Tensor, nn
 from transformers import DynamicCache
 
+from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding import attention
 from ke_plugin_hf.decoding.cache import GrowingCache
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -47,13 +48,15 @@ NO_PREFIX = Prefix(ids=(), layers=())
 class DecodingState:
     """Rows in the middle of their text. ``starts``: first column of the cache that is a token, [B].
 
-    ``positions``: the position of the next token, [B]. Both int64, on the device of the embeddings.
+    ``positions``: the position of the next token, [B]. Both int64, on the device of the embeddings. ``prompts``: how
+    many tokens of each row are prompt.
     """
 
     prefix: Prefix
     cache: Any
     starts: Tensor
     positions: Tensor
+    prompts: list[int]
 
     @property
     def columns(self) -> int:
@@ -71,6 +74,7 @@ class DecodingState:
         """Drop every row but these."""
         index = torch.tensor(rows, device=self.starts.device)
         self.starts, self.positions = self.starts[index], self.positions[index]
+        self.prompts = [self.prompts[row] for row in rows]
         spare = int(self.starts.min())  # columns that are padding in every row left
         self.starts = self.starts - spare
         for layer in self.cache.layers:
@@ -84,6 +88,7 @@ class DecodingState:
             [state.starts + (columns - state.columns) for state in (self, other)],
         )
         self.positions = torch.cat([self.positions, other.positions])
+        self.prompts = [*self.prompts, *other.prompts]
         for mine, its in zip(self.cache.layers, other.cache.layers, strict=True):
             mine.keys = torch.cat([_padded(mine.keys, columns), _padded(its.keys, columns)])
             mine.values = torch.cat([_padded(mine.values, columns), _padded(its.values, columns)])
@@ -125,12 +130,18 @@ class Forward:
         return Prefix(ids=tuple(ids), layers=tuple((layer.keys[0], layer.values[0]) for layer in cache.layers))
 
     def prefill(
-        self, prefix: Prefix, rows: Sequence[Sequence[int]], keep: int = 1, known: Sequence[Layers] = ()
+        self,
+        prefix: Prefix,
+        rows: Sequence[Sequence[int]],
+        keep: int = 1,
+        known: Sequence[Layers] = (),
+        prompts: Sequence[int] = (),
     ) -> tuple[Tensor, DecodingState]:
         """Read ``rows``, the tokens after ``prefix``, together.
 
         ``known``, where the prefix is shared: keys and values of the first tokens of each row, () for none. All rows
         are fed as many tokens, so that no padding stands behind them: of a row with fewer to read some are read again.
+        ``prompts``: how many tokens of each row, prefix included, are prompt; all of them if it is left out.
 
         Returns logits [B, keep, vocabulary] of the last ``keep`` positions, in the model's dtype, and the state.
         """
@@ -141,15 +152,16 @@ class Forward:
             fed = [(0,) * (length - len(row)) + tuple(row[skip:]) for row, skip in zip(rows, used, strict=True)]
             cache = _beside(known, used)
         else:
-            whole = [(0,) * length + prefix.ids + tuple(row) for row in rows]
-            fed = [row[-length:] for row in whole]
+            filled = [(0,) * length + prefix.ids + tuple(row) for row in rows]
+            fed = [row[-length:] for row in filled]
             gaps = [length - len(row) for row in rows]  # filled with the prefix's last tokens
             cache = _beside([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
             used = [0] * len(rows)
         columns = length + max(used)
         starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
-        ends = torch.tensor([len(prefix.ids) + len(row) for row in rows], device=self.device)
-        state = DecodingState(prefix=prefix, cache=cache, starts=starts, positions=ends)
+        whole = [len(prefix.ids) + len(row) for row in rows]
+        ends = torch.tensor(whole, device=self.device)
+        state = DecodingState(prefix=prefix, cache=cache, starts=starts, positions=ends, prompts=list(prompts or whole))
         positions = (ends[:, None] - length + torch.arange(length, device=self.device)).clamp_(min=0)
         return self._feed(state, torch.tensor(fed, device=self.device), positions, keep), state
 
@@ -166,7 +178,8 @@ class Forward:
         column = torch.arange(before + length, device=fed.device)
         if self.mode != "shared":
             mask = (column >= state.starts[:, None]).to(torch.int64)
-            return self._call(fed, positions, state.cache, mask, keep)
+            with prompt_lengths(state.prompts):
+                return self._call(fed, positions, state.cache, mask, keep)
         sees: Tensor | None = None
         if length > 1 or bool(state.starts.any()):
             sees = (column >= state.starts[:, None, None, None, None]) & (column <= column[before:, None])

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ke_core.plugin import uninterruptible_context
+from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.memory import let_go, out_of_memory
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
@@ -48,7 +49,7 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
         return torch.tensor([over], device=ids.device)
 
     fed = torch.tensor([list(row.ids)], device=device)
-    with _without_habits(module):
+    with _without_habits(module), prompt_lengths([len(row.ids)]):
         module.generate(
             input_ids=fed,
             attention_mask=torch.ones_like(fed),
@@ -74,5 +75,5 @@ def _without_habits(module: Any) -> Iterator[None]:
 def score_alone(module: Any, row: ScoringRow) -> None:
     """Fill in what ``row`` is worth."""
     device = module.get_input_embeddings().weight.device
-    with torch.no_grad():
+    with torch.no_grad(), prompt_lengths([row.prompt]):
         row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])

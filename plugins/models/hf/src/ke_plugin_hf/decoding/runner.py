@@ -24,13 +24,18 @@ from ke_plugin_hf.decoding.verify import Backends
 
 @define(eq=False)
 class LocalRunner:
-    """Runs requests on a module. ``digest`` names the weights as they are at the time of a call."""
+    """Runs requests on a module. ``digest`` names what it computes at the time of a call.
+
+    ``adapted``: an adaptor is open. It may treat the tokens of a prompt and of an answer differently, so each row is
+    read whole, without the keys and values of other rows.
+    """
 
     module: Any
     coder: PromptTokenizer
     eos: frozenset[int]
     context: int
     digest: Callable[[], str]
+    adapted: Callable[[], bool]
     size: RowBatchSize
     modes: Backends = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
@@ -118,6 +123,8 @@ class LocalRunner:
 
     def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
+        if self.adapted():
+            return self._without_prefix(longest), NO_PREFIX
         digest = self.digest()
         alone = len(group.rows) == 1
         length = len(self.prefixes.longest(digest, ids).ids) if alone else group.prefix

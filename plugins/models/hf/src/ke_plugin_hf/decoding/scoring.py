@@ -21,6 +21,11 @@ class ScoringRow:
     logprob: float = field(default=0.0, init=False)
     error: Exception | None = field(default=None, init=False)
 
+    @property
+    def prompt(self) -> int:
+        """How many of the tokens are prompt."""
+        return len(self.ids) - self.count
+
     def take(self, logits: Tensor) -> None:
         """Read the sum off ``logits`` [at least count, vocabulary], which end where the last token is foretold."""
         if not self.count:
@@ -35,13 +40,13 @@ def score_rows(
 ) -> None:
     """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
 
-    The last token is foretold, never read: rows that differ in it alone are one pass.
+    The last token is predicted, never read: rows of one prompt that differ only in that token share a pass.
     """
     begin = len(prefix.ids)
-    same: dict[tuple[int, ...], list[ScoringRow]] = {}
+    same: dict[tuple[int, tuple[int, ...]], list[ScoringRow]] = {}
     for row in sorted(rows, key=lambda row: len(row.ids), reverse=True):
-        same.setdefault(tuple(row.ids[begin:-1]), []).append(row)
-    waiting = list(same.items())
+        same.setdefault((row.prompt, tuple(row.ids[begin:-1])), []).append(row)
+    waiting = [(fed, alike) for (_prompt, fed), alike in same.items()]
     while waiting:
         together = waiting[: first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)]
         longest = begin + len(together[0][0]) + 1
@@ -64,7 +69,8 @@ def score_rows(
 
 def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:
     """One pass. A function of its own, so that nothing of it takes memory during the next, or while one is retried."""
-    logits = forward.prefill(prefix, [fed for fed, _rows in some], keep=keep)[0]  # the cache is not needed
+    fed, prompts = [fed for fed, _rows in some], [rows[0].prompt for _fed, rows in some]
+    logits = forward.prefill(prefix, fed, keep=keep, prompts=prompts)[0]  # the cache is not needed
     for (_fed, alike), its in zip(some, logits, strict=True):
         for row in alike:
             row.take(its)

@@ -13,6 +13,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_core.plugin import ModelUnavailable
+from ke_plugin_hf.adaptors import without_adaptors
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.decoding.forward import Forward, Mode
@@ -45,7 +46,8 @@ class Backends:
                 continue
             if mode not in self.why:
                 self._ways[mode] = Forward(self.module, mode)
-                self.why[mode] = self._try(self._ways[mode])
+                with without_adaptors():  # whether a mode works depends on the model only
+                    self.why[mode] = self._try(self._ways[mode])
             if not self.why[mode]:
                 return self._ways[mode]
         return None

@@ -1,0 +1,305 @@
+"""Adaptors: what the forward function is told, what enters the digest, and what is left afterwards."""
+
+from contextlib import suppress
+
+import pytest
+import torch
+from attrs import evolve
+
+from ke_core.plugin import EditFailed, Generate, Score
+from ke_plugin_hf.adaptors import prompt_lengths
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
+from ke_testing.kit import unchanged
+
+LAYER = {
+    "llama": "model.layers.1.mlp.down_proj",
+    "gpt2": "transformer.h.1.mlp.c_proj",
+    "opt": "model.decoder.layers.1.fc2",
+}
+BLOCK = "model.layers.1"
+LONG = "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo. The capital of"
+PROMPTS = ["Who is", f"{LONG} Peru is", "Steve Jobs is affiliated with the religion of", f"{LONG} Chile is"]
+SEEN = []
+MARK = {"mark": torch.zeros(1, dtype=torch.float32)}
+
+
+def at_last_prompt(call, state):
+    """Add a vector to the last prompt token of each row."""
+    here = torch.zeros_like(call.prompt)
+    rows = torch.arange(len(here))[call.last_prompt >= 0]
+    here[rows, call.last_prompt[call.last_prompt >= 0]] = True
+    return torch.where(here[..., None], call.output + state["vector"].to(call.output.dtype), call.output)
+
+
+def by_role(call, state):
+    """Add one vector to prompts, another to answers, and noise to padding."""
+    moved = call.output + torch.where(call.prompt[..., None], state["vector"], -state["vector"])
+    return torch.where(call.padding[..., None], call.output * 100 + 7, moved)
+
+
+def nothing(call, state):
+    return call.output
+
+
+def record(call, state):
+    SEEN.append(call)
+    return call.output
+
+
+def wrong_shape(call, state):
+    return call.output[:, :1]
+
+
+def vector(size=64, seed=1, scale=3.0):
+    return {"vector": torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float32) * scale}
+
+
+def asked(tokens=12):
+    return [Generate(prompt=prompt, max_tokens=tokens) for prompt in PROMPTS]
+
+
+def scored():
+    return [Score(prompt=prompt, continuations=(" Rome", " Paris and Rome", " a")) for prompt in PROMPTS]
+
+
+@pytest.mark.parametrize("forward", [at_last_prompt, by_role])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
+def test_a_batch_gives_what_each_row_gives_alone(family, forward):
+    model, alone = tiny_model(family), tiny_model(family)
+    with model.adapt(LAYER[family], forward, vector()), alone.adapt(LAYER[family], forward, vector()):
+        texts = [one.text for one in model.generate(asked())]
+        assert texts == [alone.generate([one])[0].text for one in asked()]
+        together = [one.logprobs for one in model.score(scored())]
+        single = [alone.score([one])[0].logprobs for one in scored()]
+    torch.testing.assert_close(torch.tensor(together), torch.tensor(single), rtol=1e-4, atol=1e-4)
+    assert texts != [one.text for one in tiny_model(family).generate(asked())]
+
+
+@pytest.mark.parametrize("forward", [at_last_prompt, by_role])
+def test_decoding_with_a_cache_gives_what_whole_passes_give(forward):
+    model, prompt = tiny_model(), PROMPTS[2]
+    with model.adapt(LAYER["llama"], forward, vector()):
+        (found,) = model.generate([Generate(prompt=prompt, max_tokens=6)])
+        ids = model.encode(prompt)
+        length = len(ids)
+        for _ in range(6):
+            with torch.no_grad(), prompt_lengths([length]):
+                logits = model.module(input_ids=torch.tensor([ids]), use_cache=False).logits
+            ids.append(int(logits[0, -1].argmax()))
+    assert model.decode(ids[length:]) == found.text
+
+
+def test_a_likelihood_counts_the_continuation_as_answer():
+    """The same text, split at two places, has two last prompt tokens."""
+    model = tiny_model()
+    with model.adapt(LAYER["llama"], at_last_prompt, vector()):
+        short, long = model.score([
+            Score(prompt="The capital of", continuations=(" France is Paris",)),
+            Score(prompt="The capital of France is", continuations=(" Paris",)),
+        ])  # fmt: skip
+        again = model.score([Score(prompt="The capital of", continuations=(" France is Paris",))])[0]
+    assert short.logprobs == pytest.approx(again.logprobs, rel=1e-5)
+    base = model.score([Score(prompt="The capital of France is", continuations=(" Paris",))])[0]
+    assert long.logprobs != base.logprobs
+
+
+def test_each_position_has_one_role_and_each_row_one_last_prompt_token():
+    SEEN.clear()
+    model = tiny_model()
+    model.generate(asked(1))  # tries how the model can be run
+    with model.adapt(LAYER["llama"], record, MARK):
+        model.generate(asked(3))
+    first, *later = SEEN
+    lengths = sorted((len(model.encode(prompt)) for prompt in PROMPTS), reverse=True)
+    assert first.prompt.sum(1).tolist() == lengths
+    assert first.padding.sum(1).tolist() == [lengths[0] - length for length in lengths]
+    assert first.last_prompt.tolist() == [lengths[0] - 1] * len(PROMPTS)
+    assert len(later) == 2
+    for call in SEEN:
+        assert bool((call.padding.int() + call.prompt.int() + call.answer.int() == 1).all())
+    for call in later:
+        assert bool(call.answer.all())
+        assert call.last_prompt.tolist() == [-1] * len(call.answer)
+
+
+def test_right_padding_is_recognized_in_a_call_of_the_module():
+    SEEN.clear()
+    model = tiny_model()
+    ids, mask = torch.ones((2, 5), dtype=torch.int64), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    with model.adapt(LAYER["llama"], record, MARK), prompt_lengths([2, 3]):
+        model.module(input_ids=ids, attention_mask=mask)
+    (call,) = SEEN
+    assert call.last_prompt.tolist() == [1, 2]
+    assert call.answer.tolist() == [[False, False, True, True, True], [False] * 5]
+    assert call.padding.tolist() == [[False] * 5, [False, False, False, True, True]]
+
+
+def test_the_librarys_own_loop_reads_the_prompt_once_and_then_answers():
+    SEEN.clear()
+    model = tiny_model()
+    ids = torch.tensor([model.encode(PROMPTS[0])])
+    with model.adapt(BLOCK, record, MARK):
+        model.module.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, pad_token_id=0)
+    first, *later = SEEN
+    assert first.last_prompt.tolist() == [ids.shape[1] - 1]
+    assert all(call.last_prompt.tolist() == [-1] and bool(call.answer.all()) for call in later)
+
+
+def test_a_row_that_no_batch_fits_is_told_the_same_roles():
+    model, alone = tiny_model(), tiny_model()
+    alone._runner.modes.why = dict.fromkeys(("shared", "copied", "plain"), "tried in this test")
+    with model.adapt(LAYER["llama"], by_role, vector()), alone.adapt(LAYER["llama"], by_role, vector()):
+        assert [one.text for one in model.generate(asked())] == [one.text for one in alone.generate(asked())]
+        for one, other in zip(model.score(scored()), alone.score(scored()), strict=True):
+            assert one.logprobs == pytest.approx(other.logprobs, rel=1e-4, abs=1e-4)
+
+
+def test_texts_read_before_the_adaptor_was_opened_are_not_reused():
+    model, fresh = tiny_model(), tiny_model()
+    requests = [Generate(prompt=f"{LONG} {name} is", max_tokens=8) for name in ("Peru", "Chile", "Kenya")]
+    before = [one.text for one in model.generate(requests)]
+    with model.adapt(LAYER["llama"], by_role, vector()), fresh.adapt(LAYER["llama"], by_role, vector()):
+        assert [one.text for one in model.generate(requests)] == [one.text for one in fresh.generate(requests)]
+    assert [one.text for one in model.generate(requests)] == before
+
+
+def test_how_the_model_can_be_run_is_tried_without_adaptors():
+    model = tiny_model()
+    with model.adapt(LAYER["llama"], by_role, vector(scale=30.0)):
+        model.generate(asked())
+    assert model.ways == {"plain": ""}
+
+
+def test_an_adaptor_that_does_nothing_changes_no_logit():
+    model = tiny_model()
+    before = model.score(scored())
+    with model.adapt(LAYER["llama"], nothing, MARK):
+        for one, other in zip(model.score(scored()), before, strict=True):
+            assert one.logprobs == pytest.approx(other.logprobs, rel=1e-5)
+
+
+def test_the_digest_names_layer_function_and_state():
+    model = tiny_model()
+    base, digests = model.digest, []
+    for layer, forward, state in (
+        (LAYER["llama"], nothing, MARK),
+        (BLOCK, nothing, MARK),
+        (LAYER["llama"], at_last_prompt, MARK),
+        (LAYER["llama"], at_last_prompt, vector()),
+        (LAYER["llama"], at_last_prompt, vector(seed=2)),
+        (LAYER["llama"], at_last_prompt, {"other": vector()["vector"]}),
+        (LAYER["llama"], at_last_prompt, {"vector": vector()["vector"].double()}),
+    ):
+        with model.adapt(layer, forward, state):
+            digests.append(model.digest)
+            assert model.plain.digest == tiny_model_with(layer, forward, state)
+        assert model.digest == base
+    assert len({base, *digests}) == len(digests) + 1
+
+
+def test_an_adaptor_without_a_state_is_inactive():
+    SEEN.clear()
+    model = tiny_model()
+    base = model.digest
+    with model.adapt(BLOCK, record, {}) as adaptor:
+        model.generate(asked(2))
+        assert (model.digest, model.adaptors, SEEN) == (base, (), [])
+        adaptor.replace_state(MARK)
+        model.generate(asked(2))
+        assert model.digest != base
+        assert model.adaptors == (adaptor,)
+        assert SEEN
+
+
+def tiny_model_with(layer, forward, state):
+    """The digest of another model of the same weights."""
+    model = tiny_model()
+    with model.adapt(layer, forward, state):
+        return model.digest
+
+
+def test_the_digest_follows_the_state():
+    model, state = tiny_model(), vector()
+    with model.adapt(LAYER["llama"], at_last_prompt, state) as adaptor:
+        first, marks = model.digest, model.state()
+        state["vector"][0] += 1  # in place
+        second = model.digest
+        state["vector"].data[0] += 1  # counted by nobody; `state` reads everything afresh
+        assert marks != model.state()
+        third = model.digest
+        adaptor.replace_state(vector(seed=3))
+        fourth = model.digest
+    assert len({first, second, third, fourth}) == 4
+
+
+def test_the_plain_model_of_a_chat_model_is_adapted_too():
+    model = tiny_model()
+    model.tokenizer.chat_template = "{{ messages[0]['content'] }}"
+    chat = type(model)(id="chat", module=model.module, tokenizer=model.tokenizer, chat=True)
+    before = chat.plain.digest
+    with chat.adapt(LAYER["llama"], nothing, MARK):
+        assert chat.plain.digest != before
+    assert chat.plain.digest == before
+
+
+def test_nested_adaptors_are_taken_off_one_by_one():
+    model = tiny_model()
+    with unchanged(model), model.adapt(LAYER["llama"], at_last_prompt, vector()):
+        inner = model.digest
+        with unchanged(model), suppress(ZeroDivisionError), model.adapt(BLOCK, by_role, vector(seed=4)):
+            assert model.digest != inner
+            raise ZeroDivisionError
+
+
+def test_ctrl_c_at_any_moment_takes_the_adaptor_off():
+    model = tiny_model()
+    packages = frozenset({"contextlib", "ke_core", "ke_plugin_hf"})
+
+    def run():
+        with model.adapt(LAYER["llama"], at_last_prompt, vector()) as adaptor:
+            adaptor.replace_state(vector(seed=2))
+
+    with ctrl_c():
+        whole = Interrupter(packages=packages)
+        assert not whole.interrupts(run)
+        for at in first_and_last(whole.seen):
+            with unchanged(model):
+                assert Interrupter(packages=packages, at=at).interrupts(run), whole.seen[at]
+
+
+def held(call, state, *, scale=2.0):
+    return call.output * scale
+
+
+def test_a_function_that_holds_values_is_refused_in_words():
+    model, scale = tiny_model(), 2.0
+    with pytest.raises(EditFailed, match="holds scale") as caught:
+        model.adapt(LAYER["llama"], lambda call, state: call.output * scale, MARK)
+    assert "as tensors in the state" in caught.value.hint
+    with pytest.raises(EditFailed, match="holds scale"):
+        model.adapt(LAYER["llama"], held, MARK)
+    with pytest.raises(EditFailed, match="not a plain function"):
+        model.adapt(LAYER["llama"], vector()["vector"].add, MARK)
+
+
+@pytest.mark.parametrize(
+    ("layer", "forward", "state", "why"),
+    [
+        ("model.layers.9", nothing, MARK, "the model has no layer 'model.layers.9'"),
+        (BLOCK, nothing, {"radius": 1.0}, "the state 'radius' .* is no tensor: float"),
+        (BLOCK, wrong_shape, MARK, r"returned torch.float32 \(1, 1, 64\) for an output of torch.float32 \(1, "),
+    ],
+)
+def test_what_cannot_be_adapted_is_said_in_one_line(layer, forward, state, why):
+    model = tiny_model()
+    with unchanged(model), pytest.raises(EditFailed, match=why) as caught, model.adapt(layer, forward, state):
+        model.module(input_ids=torch.tensor([model.encode("Who is")]))
+    assert caught.value.hint
+
+
+def test_sampled_requests_do_not_depend_on_the_batch():
+    model, alone = tiny_model(), tiny_model()
+    requests = [evolve(one, temperature=1.0, seed=number) for number, one in enumerate(asked())]
+    with model.adapt(LAYER["llama"], by_role, vector()), alone.adapt(LAYER["llama"], by_role, vector()):
+        assert [one.text for one in model.generate(requests)] == [alone.generate([one])[0].text for one in requests]
