@@ -20,8 +20,8 @@ from ke_core.files import FULL
 from ke_core.report.clean import sanitize
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
-NO_MEMORY = "not enough memory: you tried to allocate"
-"""What torch says where the processor's memory is exhausted."""
+NO_MEMORY = "memory: you tried to allocate"
+"""The end of torch's message when the host is out of memory, on every system."""
 MACHINE = frozenset({
     *FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
     errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ETXTBSY, errno.EBUSY,

@@ -85,7 +85,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
     )
     yield _kept(
         "it offers something",
-        "" if brought[name] or _commands(plugins, name) else "no hook returns anything",
+        "" if brought[name] or _implements_other_hooks(plugins, name) else "no hook returns anything",
         "implement a hook, such as ke_editors, and mark it with @hookimpl",
     )
     for kind, spec in brought[name]:
@@ -134,8 +134,10 @@ def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: st
     return ""
 
 
-def _commands(plugins: Plugins, name: str) -> bool:
-    return any(impl.plugin_name == name for impl in plugins.manager.hook.ke_commands.get_hookimpls())
+def _implements_other_hooks(plugins: Plugins, name: str) -> bool:
+    """Whether the plugin implements a hook that does not offer components, such as ``ke_commands``."""
+    callers = plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or []
+    return any(caller.name not in {f"ke_{kind}s" for kind in KINDS} for caller in callers)
 
 
 def _end(text: str) -> str:
