@@ -22,19 +22,19 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.facts import Edit
-from ke_core.data.results import Scored
-from ke_core.data.runspec import Plan
-from ke_core.engine.direct import PassthroughModel
+from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugin import EditorSpec, ModelSpec, hookimpl
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.protocols import Edited, Session
-from ke_core.requests import Generate, Generated, Score
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run_job
-from ke_core.run.session import ModelChoice
-from ke_core.specs import ModelRequest
+from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.session import ModelChoice
+from ke_core.spec.facts import Edit
+from ke_core.spec.protocols import Edited, Session
+from ke_core.spec.requests import Generate, Generated, Score
+from ke_core.spec.results import Scored
+from ke_core.spec.runspec import Plan
+from ke_core.spec.specs import ModelRequest
 from ke_testing.fakes import EchoModel, Silence
 
 DATASETS = {"ripple-edits-atlas": True, "mquake-atlas": False}

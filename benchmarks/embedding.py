@@ -22,7 +22,7 @@ from memory import statements
 from numpy.typing import NDArray
 from published import add_data_dir
 
-from ke_core.requests import Encoder
+from ke_core.spec.requests import Encoder
 from ke_memory.plugin import FactMemory, load_encoder
 
 Vectors = NDArray[np.float32]

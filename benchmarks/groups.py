@@ -22,18 +22,18 @@ from opening import add_model, opened
 from published import add_data_dir
 from together import DATASET, add_editor, way
 
-from ke_core.data.records import Replied
-from ke_core.data.results import Reply
-from ke_core.data.runspec import Plan
-from ke_core.engine.engine import BatchingEngine
+from ke_core.engine.batching import BatchingEngine
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import split_options
 from ke_core.results.folder import RunFolder
-from ke_core.run import abreast
-from ke_core.run.asking import evaluate
-from ke_core.run.evaluation import EvalRequest, prepare
-from ke_core.run.session import ModelChoice
+from ke_core.runner import concurrent as abreast
+from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import EvalRequest, prepare
+from ke_core.runner.session import ModelChoice
+from ke_core.spec.records import Replied
+from ke_core.spec.results import Reply
+from ke_core.spec.runspec import Plan
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import Silence
 

@@ -26,13 +26,12 @@ from attrs import frozen
 from measure import Stopwatch
 from published import add_data_dir
 
-from ke_core.data.facts import Edit, Fact, distinct
-from ke_core.data.masking import EditBank, contradicting
-from ke_core.data.queries import Case
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.requests import Encoder
+from ke_core.spec.facts import Edit, EditBank, Fact, contradicting, distinct
+from ke_core.spec.queries import Case
+from ke_core.spec.requests import Encoder
 from ke_memory.plugin import FactMemory, load_encoder
 from ke_testing.fakes import WordEncoder
 

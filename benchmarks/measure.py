@@ -16,7 +16,7 @@ import torch
 from attrs import frozen
 from torch.profiler import ProfilerActivity, profile
 
-from ke_core.data.results import ForwardCalls
+from ke_core.spec.results import ForwardCalls
 from ke_plugin_hf.model import HFModel
 
 T = TypeVar("T")

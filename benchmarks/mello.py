@@ -25,10 +25,10 @@ from opening import add_model, opened
 from published import add_data_dir
 from together import Prepared, prepared
 
-from ke_core.data.results import Answer, Reply
-from ke_core.engine.engine import BatchingEngine
-from ke_core.protocols import Ask, Question
-from ke_core.requests import Encoder
+from ke_core.engine.batching import BatchingEngine
+from ke_core.spec.protocols import Ask, Question
+from ke_core.spec.requests import Encoder
+from ke_core.spec.results import Answer, Reply
 from ke_memory.plugin import MemoryEdited, sentence
 from ke_plugin_hf.model import HFModel
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from published import add_data_dir
 
 from ke_benchmarks.graph import load_atlas
-from ke_core.requests import Encoder
-from ke_core.run.meter import resident
+from ke_core.runner.usage import resident
+from ke_core.spec.requests import Encoder
 from ke_memory.plugin import FactMemory, load_encoder
 from ke_testing.fakes import WordEncoder
 

@@ -11,8 +11,8 @@ import argparse
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from ke_core.model_sources import open_model
-from ke_core.specs import ModelRequest
+from ke_core.engine.models import open_model
+from ke_core.spec.specs import ModelRequest
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_tokenizer
 

@@ -20,7 +20,7 @@ from measure import Stopwatch, show_profile, show_rates
 from opening import add_model, opened
 from published import add_data_dir
 
-from ke_core.requests import Generate, Generated
+from ke_core.spec.requests import Generate, Generated
 from ke_plugin_hf.model import HFModel
 
 DEMONSTRATIONS, MAX_TOKENS, PROFILED = 8, 16, 32

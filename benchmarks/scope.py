@@ -28,11 +28,11 @@ import torch
 from attrs import evolve, frozen
 from published import add_data_dir
 
-from ke_core.engine.absent import NoModel
+from ke_core.engine.models import NoModel
 from ke_core.plugin import Session
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.run.session import open_session
+from ke_core.runner.session import open_session
 from ke_memory.plugin import FactMemory, load_encoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.scope import Detector, NearestMemory, ScopeMemory, Side

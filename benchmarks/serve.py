@@ -29,13 +29,13 @@ import numpy as np
 from attrs import frozen
 from published import add_data_dir
 
-from ke_core.model_sources import open_model
+from ke_core.engine.models import open_model
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split_options
-from ke_core.requests import Generate
-from ke_core.run.lines import SourceLine
-from ke_core.specs import EditorSpec
+from ke_core.spec.requests import Generate
+from ke_core.spec.specs import EditorSpec
+from ke_core.storage.json_reading import SourceLine
 from ke_memory.plugin import load_encoder
 from ke_plugin_serve.asked import Manner, left_aside
 from ke_plugin_serve.bank import Bank, kept_from

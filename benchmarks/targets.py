@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.run.components import resolve_component
+from ke_core.runner.resolve import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
 from ke_weights.modules import ModuleMap, module_map

@@ -24,18 +24,18 @@ from measure import Stopwatch, show_rates
 from opening import add_model, opened
 from published import add_data_dir
 
-from ke_core.data.facts import Edit, distinct
-from ke_core.data.queries import Case
-from ke_core.data.results import Answer, Cost, Reply
-from ke_core.engine.engine import BatchingEngine
+from ke_core.engine.batching import BatchingEngine
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import split_options
-from ke_core.protocols import Ask, Editor, Session
-from ke_core.run.asks import RequestBuilder
-from ke_core.run.components import DATA_DIR, resolve_component, with_flag
-from ke_core.run.session import allowed
-from ke_core.specs import DatasetSpec, EditorSpec
+from ke_core.runner.requests import RequestBuilder
+from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
+from ke_core.runner.session import allowed
+from ke_core.spec.facts import Edit, distinct
+from ke_core.spec.protocols import Ask, Editor, Session
+from ke_core.spec.queries import Case
+from ke_core.spec.results import Answer, Cost, Reply
+from ke_core.spec.specs import DatasetSpec, EditorSpec
 from ke_memory.plugin import MemoryEdited, load_encoder
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import WordEncoder, make_session

@@ -19,7 +19,7 @@ import torch
 from published import add_data_dir
 from torch import Tensor
 
-from ke_core.model_sources import open_model
+from ke_core.engine.models import open_model
 from ke_plugin_hf.model import HFModel
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.trace.facts import read_facts, tokens_of

@@ -20,7 +20,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.run.components import resolve_component
+from ke_core.runner.resolve import resolve_component
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.examples import MOVE_TOWER

@@ -17,10 +17,10 @@ from attrs import evolve
 
 pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-plugin-openai")
 
-from ke_core.data.results import Answer
-from ke_core.protocols import Ask
-from ke_core.requests import Generate, Generated
-from ke_core.run.asks import RequestBuilder
+from ke_core.runner.requests import RequestBuilder
+from ke_core.spec.protocols import Ask
+from ke_core.spec.requests import Generate, Generated
+from ke_core.spec.results import Answer
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_hf.sources import folder_of, is_cached

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.data.runspec import Plan
 from ke_core.plugin import Answer, Ask, Edit, EditorSpec, Failure, Likelihood, Question, Reply, Score, Scored, Session
 from ke_core.plugins.catalog import Catalog, Registration, read_catalog
 from ke_core.plugins.manager import Installed, discover
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run_job
-from ke_core.run.session import ModelChoice
+from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.session import ModelChoice
+from ke_core.spec.runspec import Plan
 from ke_testing.fakes import Silence
 
 NAMES = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*)*")

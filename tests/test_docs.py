@@ -13,15 +13,15 @@ import pytest
 from attrs import fields
 from click.testing import CliRunner
 
-from ke_core import hookspecs
-from ke_core.data.results import CaseRecord, Outcome
-from ke_core.errors import NoLikelihood
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover, empty_manager
 from ke_core.plugins.options import configure, describe
-from ke_core.protocols import Question
-from ke_core.requests import Generate, Score
-from ke_core.specs import ModelRequest
+from ke_core.spec import hookspecs
+from ke_core.spec.errors import NoLikelihood
+from ke_core.spec.protocols import Question
+from ke_core.spec.requests import Generate, Score
+from ke_core.spec.results import CaseRecord, Outcome
+from ke_core.spec.specs import ModelRequest
 from ke_plugin_reproduce.sweep import cells_of
 from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
 from ke_testing.fakes import EchoModel, make_session

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.data.queries import Case, Query
-from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
-from ke_core.run.asks import RequestBuilder
+from ke_core.runner.requests import RequestBuilder
+from ke_core.spec.queries import Case, Query
+from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_deepedit import DeepEditConfig

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ke_core.data.masking import EditBank, contradicting
-from ke_core.data.queries import Case
-from ke_core.data.results import CaseRecord, Judgement, Outcome, Verdict
 from ke_core.plugin import Answer, Edit, Query, distinct
-from ke_core.protocols import Question
+from ke_core.spec.facts import EditBank, contradicting
+from ke_core.spec.protocols import Question
+from ke_core.spec.queries import Case
+from ke_core.spec.results import CaseRecord, Judgement, Outcome, Verdict
 from ke_plugin_atlas.cases import cases
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk

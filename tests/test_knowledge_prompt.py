@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ke_core.run.asks import RequestBuilder
-from ke_core.run.session import allowed
+from ke_core.runner.requests import RequestBuilder
+from ke_core.runner.session import allowed
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_pokemqa import PokemqaConfig, oracle

@@ -61,7 +61,7 @@ from contextlib import contextmanager
 
 from attrs import evolve
 
-import ke_core.run.evaluation as evaluation
+import ke_core.runner.evaluate as evaluation
 from ke_core.cli.main import main
 from ke_core.plugin import Failure, hookimpl
 from ke_core.app import read_catalog

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, CaseRecord, Failure, Item, Outcome, Reply
-from ke_core.data.runspec import Component
 from ke_core.plugin import Edit, Entity
-from ke_core.run.judging import judge_items
+from ke_core.runner.judging import judge_items
+from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.results import Answer, CaseRecord, Failure, Item, Outcome, Reply
+from ke_core.spec.runspec import Component
 from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
 from ke_plugin_multi_hop.metric import MultiHop

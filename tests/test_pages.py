@@ -20,10 +20,10 @@ from markdown_it import MarkdownIt
 from ke_core.cli.app import App
 from ke_core.cli.main import build
 from ke_core.cli.running import EvalCommand
-from ke_core.errors import BadConfig
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split_options
-from ke_core.specs import DatasetSpec
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.specs import DatasetSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(

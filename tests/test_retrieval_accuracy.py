@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_core.plugin import EFFICACY, Edit
+from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_gwalk import GwalkConfig

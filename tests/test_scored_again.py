@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from ke_core.data.queries import expected
-from ke_core.data.runspec import Plan
-from ke_core.engine.direct import PassthroughModel
+from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugin import (
     Answer,
     Ask,
@@ -36,9 +34,11 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.seal import SEAL
-from ke_core.run.evaluation import EvalRequest, judge_folder, prepare, run_job, score_folder
-from ke_core.run.judges import JudgeModel
-from ke_core.run.session import ModelChoice
+from ke_core.runner.evaluate import EvalRequest, judge_folder, prepare, run_job, score_folder
+from ke_core.runner.judging import JudgeModel
+from ke_core.runner.session import ModelChoice
+from ke_core.spec.queries import expected
+from ke_core.spec.runspec import Plan
 from ke_plugin_hf.spec import NoOptions
 from ke_testing.fakes import ScriptedModel, Silence
 

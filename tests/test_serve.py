@@ -18,8 +18,8 @@ from ke_core import builtin
 from ke_core.plugin import ModelSpec, hookimpl
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import empty_manager
-from ke_core.run import session
-from ke_core.run.session import ModelChoice
+from ke_core.runner import session
+from ke_core.runner.session import ModelChoice
 from ke_plugin_hf.spec import NoOptions
 from ke_plugin_serve.asked import Manner, left_aside
 from ke_plugin_serve.client import Client

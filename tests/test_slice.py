@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.data.records import Batch, Replied
-from ke_core.data.runspec import Plan
 from ke_core.plugin import Entity, Gold, Item, PassthroughModel, Query, Verdict
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, ModelChoice, prepare, run_job
+from ke_core.runner.evaluate import EvalRequest, ModelChoice, prepare, run_job
+from ke_core.spec.records import Batch, Replied
+from ke_core.spec.runspec import Plan
 from ke_testing.examples import question
 from ke_testing.fakes import ScriptedModel, Silence, make_session
 

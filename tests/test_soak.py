@@ -6,13 +6,13 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.engine.direct import PassthroughModel
+from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.run.making import EditApplier
-from ke_core.run.meter import resident
+from ke_core.runner.apply import EditApplier
+from ke_core.runner.usage import resident
+from ke_core.spec.facts import Cloze, Edit, Entity, Fact, Relation
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
 from ke_weights.plugin import LowRank

@@ -15,9 +15,9 @@ from time import sleep
 
 import pytest
 
-from ke_core import files, folders
-from ke_core.errors import BadData, BadRun, KEError
-from ke_core.files import (
+from ke_core.spec.errors import BadData, BadRun, KEError
+from ke_core.storage import files, folders
+from ke_core.storage.files import (
     cache_dir,
     data_dirs,
     fetch,
@@ -27,7 +27,7 @@ from ke_core.files import (
     sha256_of,
     write_atomic,
 )
-from ke_core.folders import exchange, move_folder
+from ke_core.storage.folders import exchange, move_folder
 
 CONTENT = bytes(range(256)) * 4096
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -342,7 +342,7 @@ def test_a_name_beside_is_hidden_and_used_by_nobody_else(tmp_path):
 
 
 def test_a_lock_keeps_the_second_process_waiting(tmp_path):
-    code = "import pathlib, sys, ke_core.files as f\nwith f.locked(pathlib.Path(sys.argv[1])): pass"
+    code = "import pathlib, sys, ke_core.storage.files as f\nwith f.locked(pathlib.Path(sys.argv[1])): pass"
     with locked(tmp_path / "lock"):
         other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")])
         with pytest.raises(subprocess.TimeoutExpired):
@@ -370,5 +370,6 @@ def _held(lock):
 
 
 def test_importing_it_loads_no_network_code():
-    code = "import sys, ke_core.files; print([m for m in ('urllib.request', 'torch', 'numpy') if m in sys.modules])"
+    loaded = "[m for m in ('urllib.request', 'torch', 'numpy') if m in sys.modules]"
+    code = f"import sys, ke_core.storage.files; print({loaded})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

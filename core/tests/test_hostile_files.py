@@ -12,23 +12,23 @@ from attrs import field, frozen
 
 from ke_benchmarks.graph.opening import open_graph
 from ke_benchmarks.graph.relations import read_relations
-from ke_core.data.codec import to_json
-from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.data.results import Answer, Failure, Judgement, Scored, Step, Verdict
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.datasets.case_files import CaseHeader, read_cases, write_cases
-from ke_core.datasets.reading import read_records
-from ke_core.errors import BadConfig, KEError
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import elsewhere
-from ke_core.report.course import course_page
-from ke_core.report.tally import tally_of
+from ke_core.results.course import course_page
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.lines import to_bytes, to_line
-from ke_core.results.measured import read_scores
+from ke_core.results.load import read_scores
 from ke_core.results.seal import SEAL, Seal
-from ke_core.run.asks import queries_of
-from ke_core.run.edit_files import read_edits
+from ke_core.results.tally import tally_of
+from ke_core.runner.edit_files import read_edits
+from ke_core.runner.requests import queries_of
+from ke_core.spec.codec import to_json
+from ke_core.spec.errors import BadConfig, KEError
+from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
+from ke_core.spec.results import Answer, Failure, Judgement, Scored, Step, Verdict
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.storage.case_files import CaseHeader, read_cases, write_cases
+from ke_core.storage.json_records import read_records
 from ke_plugin_analysis.checking import read as read_items
 from ke_plugin_analysis.predictions import read_predictions
 from ke_plugin_reproduce.reading import read as read_reproduction

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from ke_core.errors import ToldToEnd
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_core.spec.errors import ToldToEnd
 from ke_testing.interrupts import Interrupter
 
 pytestmark = pytest.mark.usefixtures("interruptible")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ke_core.errors import ModelUnavailable, UnknownComponent
-from ke_core.model_sources import Reference, open_model, parse_reference
+from ke_core.engine.models import Reference, open_model, parse_reference
 from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.manager import Installed
-from ke_core.specs import ModelRequest, ModelSpec
+from ke_core.spec.errors import ModelUnavailable, UnknownComponent
+from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_hf import spec
 from ke_plugin_hf.spec import hf_spec
 from ke_testing.fakes import EchoModel

@@ -5,11 +5,11 @@ import signal
 
 import pytest
 
+from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.engine.engine import BatchingEngine
-from ke_core.errors import ToldToEnd
-from ke_core.requests import Generate
 from ke_core.runner import world
+from ke_core.spec.errors import ToldToEnd
+from ke_core.spec.requests import Generate
 from ke_plugin_hf.testing import tiny_model
 
 

@@ -11,7 +11,7 @@ from pages import KINDS, ROOT, page, place
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
-from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 TITLES = {"editor": "Editors", "dataset": "Datasets", "metric": "Metrics", "judge": "Judges", "model": "Model sources"}
 

@@ -13,13 +13,13 @@ from attrs import NOTHING, fields, has
 from commands import cell, escaped
 
 MODEL = {
-    "Facts and edits": "ke_core.data.facts",
-    "What is asked": "ke_core.data.queries",
-    "Prompts": "ke_core.data.prompts",
-    "Replies, verdicts, scores": "ke_core.data.results",
-    "The specification of a run": "ke_core.data.runspec",
-    "The lines of records.jsonl": "ke_core.data.records",
-    "Requests to the engine": "ke_core.requests",
+    "Facts and edits": "ke_core.spec.facts",
+    "What is asked": "ke_core.spec.queries",
+    "Prompts": "ke_core.spec.prompts",
+    "Replies, verdicts, scores": "ke_core.spec.results",
+    "The specification of a run": "ke_core.spec.runspec",
+    "The lines of records.jsonl": "ke_core.spec.records",
+    "Requests to the engine": "ke_core.spec.requests",
 }
 FACADES = {
     "ke_core.plugin": "For every plugin; it loads neither torch nor numpy.",
@@ -59,11 +59,11 @@ def interfaces() -> str:
         "# Interfaces\n\nWhat a plugin implements, what it is handed, and what its hooks return. "
         "The data in them are described under [the data model](data-model.md).\n"
     )
-    parts = [head, "## What plugins implement and are handed\n\nModule `ke_core.protocols`.\n"]
-    for name, cls in own_classes(importlib.import_module("ke_core.protocols")):
+    parts = [head, "## What plugins implement and are handed\n\nModule `ke_core.spec.protocols`.\n"]
+    for name, cls in own_classes(importlib.import_module("ke_core.spec.protocols")):
         parts += [f"### {name}\n", *docstring(cls), *(_fields(cls) if has(cls) else _methods(cls))]
-    parts.append("## What hooks return\n\nModule `ke_core.specs`.\n")
-    for name, cls in own_classes(importlib.import_module("ke_core.specs")):
+    parts.append("## What hooks return\n\nModule `ke_core.spec.specs`.\n")
+    for name, cls in own_classes(importlib.import_module("ke_core.spec.specs")):
         parts += [f"### {name}\n", *docstring(cls), *_fields(cls)]
     return "\n".join(parts)
 

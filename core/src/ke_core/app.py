@@ -3,31 +3,29 @@
 It contains re-exports only.
 """
 
-from ke_core import builtin, errors
+from ke_core import builtin
 from ke_core.cli import console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
+from ke_core.cli.dataset_files import resolve_dataset
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
 from ke_core.cli.running import model_choice
-from ke_core.data.records import OWN, Batch, Judged, Probed, Record, Replied, unanswered
-from ke_core.data.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.data.statistics import count_cases
-from ke_core.engine.absent import NO_MODEL, NoModel
-from ke_core.engine.engine import BatchingEngine
-from ke_core.plugins.built import build_component
-from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog
+from ke_core.engine.batching import BatchingEngine
+from ke_core.engine.models import NO_MODEL, NoModel
+from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
 from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
-from ke_core.plugins.offers import registered_specs
 from ke_core.plugins.options import configure, reject_unused, split_options
-from ke_core.report.answers import AnsweredCase, QueryKey, RunDataset, read_answers, run_dataset
-from ke_core.report.clean import one_line, sanitize
-from ke_core.report.effort import ANSWERS_TITLE, NO_METRIC
-from ke_core.report.footer import (
+from ke_core.results.aggregate import PART_TAG, TESTED, Observation, aggregate, observations
+from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, measure_agreement, save_check
+from ke_core.results.dataset_files import count_cases
+from ke_core.results.difference import first_difference
+from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
+from ke_core.results.footer import (
     WARNING,
     component_words,
     judge_warnings,
@@ -35,7 +33,20 @@ from ke_core.report.footer import (
     run_summary,
     shared_settings,
 )
-from ke_core.report.grid import (
+from ke_core.results.formatting import (
+    NO_VALUE,
+    SECONDS,
+    SHORTEST_SECONDS,
+    count_noun,
+    duration,
+    format_interval,
+    format_score,
+    literal,
+    plain_table,
+    shown_unit,
+    titled,
+)
+from ke_core.results.grid import (
     AFTER,
     COST_MEASURES,
     UNEDITED,
@@ -48,44 +59,27 @@ from ke_core.report.grid import (
     sorted_tag_values,
     unedited_rows,
 )
-from ke_core.report.load import LoadedRuns, load_report
-from ke_core.report.markup import escaped, table_row
-from ke_core.report.naming import run_names
-from ke_core.report.numbers import (
-    NO_VALUE,
-    SECONDS,
-    SHORTEST_SECONDS,
-    count_noun,
-    duration,
-    format_interval,
-    format_score,
-    shown_unit,
-)
-from ke_core.report.page import report_page
-from ke_core.report.run import (
+from ke_core.results.intervals import bootstrap, bootstrap_average
+from ke_core.results.lines import refuse_other, to_bytes, whole_lines
+from ke_core.results.load import read_scores
+from ke_core.results.reported import (
     MetricColumn,
     Reported,
     columns_by_table,
     metric_columns,
     plan_words,
     run_labels,
+    run_names,
     without_model,
 )
-from ke_core.report.text import literal, plain_table, titled
-from ke_core.results.aggregate import PART_TAG, TESTED, Observation, aggregate, observations
-from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, measure_agreement, save_check
-from ke_core.results.difference import first_difference
-from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
-from ke_core.results.intervals import bootstrap, bootstrap_average
-from ke_core.results.lines import refuse_other, to_bytes, whole_lines
-from ke_core.results.measured import read_scores
-from ke_core.results.verdicts import VERDICTS, VERDICTS_SPEC, Verdicts
+from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
+from ke_core.results.tables import report_page
+from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
 from ke_core.results.writer import open_writer
-from ke_core.run.asking import refuse_weightless
-from ke_core.run.asks import aspects_of, in_form, queries_of
-from ke_core.run.blinding import ByOpaqueId
-from ke_core.run.components import DATA_DIR, Options, ResolvedComponent, naming_files, resolve_component, with_flag
-from ke_core.run.edit_files import (
+from ke_core.runner.apply import EditApplier, untouched
+from ke_core.runner.ask import refuse_weightless
+from ke_core.runner.blinding import ByOpaqueId
+from ke_core.runner.edit_files import (
     FIELD_NAMES,
     STATE_FIELD,
     edit_from,
@@ -95,31 +89,52 @@ from ke_core.run.edit_files import (
     read_edits,
     read_rows,
 )
-from ke_core.run.estimate import EarlierRuns, Rates, Workload, workload_of
-from ke_core.run.evaluation import (
+from ke_core.runner.evaluate import (
     EvalRequest,
+    LoadedRuns,
     ResolvedRun,
     complete_job,
     judge_folder,
+    load_report,
     resolve_request,
     run_job,
     score_folder,
 )
-from ke_core.run.guard import untouched
-from ke_core.run.judges import ChosenJudge, JudgeModel, OpenJudge, metrics_of, open_judge, resolve_judge
-from ke_core.run.judging import gold_of, judge_items, judge_run
-from ke_core.run.lines import SourceLine, parse_lines, read_lines, text_field, texts_field
-from ke_core.run.loop import UNEDITED_BATCH
-from ke_core.run.making import EditApplier
-from ke_core.run.measures import build_metrics, judge_and_metrics, measures_of
-from ke_core.run.phases import measured_phase
-from ke_core.run.plan import groups, select
-from ke_core.run.recorded import Datasets, RecordedRun, StoredCases, recorded_run
-from ke_core.run.recorder import count_failures
-from ke_core.run.scoring import records_of, score_run
-from ke_core.run.session import ModelChoice, open_session
-from ke_core.run.tables import UNFINISHED
+from ke_core.runner.judging import (
+    ChosenJudge,
+    JudgeModel,
+    OpenJudge,
+    gold_of,
+    judge_items,
+    judge_run,
+    metrics_of,
+    open_judge,
+    resolve_judge,
+)
+from ke_core.runner.loop import UNEDITED_BATCH
+from ke_core.runner.plan import Group, groups, select, stages
+from ke_core.runner.probing import asks_of
+from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
+from ke_core.runner.recorder import count_failures
+from ke_core.runner.requests import RequestBuilder, RequestGroup, aspects_of, in_form, queries_of
+from ke_core.runner.resolve import (
+    DATA_DIR,
+    Options,
+    ResolvedComponent,
+    build_component,
+    naming_files,
+    resolve_component,
+    with_flag,
+)
+from ke_core.runner.scoring import build_metrics, judge_and_metrics, measures_of, records_of, score_run
+from ke_core.runner.session import ModelChoice, open_session
+from ke_core.runner.tables import UNFINISHED
+from ke_core.runner.usage import measured_phase
 from ke_core.runner.world import world
+from ke_core.spec import errors
+from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied, unanswered
+from ke_core.spec.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, text_field, texts_field
 
 __all__ = [
     "AFTER",
@@ -147,12 +162,9 @@ __all__ = [
     "UNEDITED",
     "UNEDITED_BATCH",
     "UNFINISHED",
-    "VERDICTS",
-    "VERDICTS_SPEC",
     "WARNING",
     "Agreement",
     "AgreementCheck",
-    "AnsweredCase",
     "App",
     "BarProgress",
     "Batch",
@@ -164,10 +176,10 @@ __all__ = [
     "Component",
     "DataRef",
     "Datasets",
-    "EarlierRuns",
     "EditApplier",
     "EvalRequest",
     "Grid",
+    "Group",
     "Installed",
     "JudgeModel",
     "Judged",
@@ -183,25 +195,23 @@ __all__ = [
     "Plan",
     "Plugins",
     "Probed",
-    "QueryKey",
-    "Rates",
     "Record",
     "RecordedRun",
     "Registration",
     "Replied",
     "ReportRow",
     "Reported",
+    "RequestBuilder",
+    "RequestGroup",
     "ResolvedComponent",
     "ResolvedRun",
-    "RunDataset",
     "RunFolder",
     "RunSpec",
     "SourceLine",
     "StoredCases",
-    "Verdicts",
-    "Workload",
     "aggregate",
     "agreement_warning",
+    "asks_of",
     "aspects_of",
     "bootstrap",
     "bootstrap_average",
@@ -270,7 +280,6 @@ __all__ = [
     "print_json",
     "progress",
     "queries_of",
-    "read_answers",
     "read_catalog",
     "read_edits",
     "read_lines",
@@ -284,9 +293,9 @@ __all__ = [
     "reject_unused",
     "report_page",
     "resolve_component",
+    "resolve_dataset",
     "resolve_judge",
     "resolve_request",
-    "run_dataset",
     "run_job",
     "run_labels",
     "run_names",
@@ -305,6 +314,7 @@ __all__ = [
     "slice_grids",
     "sorted_tag_values",
     "split_options",
+    "stages",
     "table_row",
     "text_field",
     "texts_field",
@@ -316,6 +326,5 @@ __all__ = [
     "whole_lines",
     "with_flag",
     "without_model",
-    "workload_of",
     "world",
 ]

@@ -2,41 +2,96 @@
 
 import pluggy
 
-from ke_core.abilities import HasDependencies, SupportsConcurrentSolve
-from ke_core.checksums import (
-    KEY,
-    damage,
-    is_intact,
-    read_arrays,
-    read_value,
-    warn,
-    write_arrays,
-    write_tensors,
-    write_value,
-)
 from ke_core.cli.lazy import LazyCommand
-from ke_core.data.audits import PublishedAudit, Victims
-from ke_core.data.codec import canonical, digest, from_json, to_json
-from ke_core.data.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit, distinct, one_slot
-from ke_core.data.files import DataFile
-from ke_core.data.masking import Place, contradicting
-from ke_core.data.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, Observed, observed
-from ke_core.data.perplexity import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, perplexity_probes
-from ke_core.data.prompts import Decoding, Parse, Prompt
-from ke_core.data.queries import EFFICACY, PHASES, Case, Form, Gold, Phase, Probe, Query, expected
-from ke_core.data.question_entities import QUESTION_ENTITIES, question_entities
-from ke_core.data.reading import (
-    TOO_DEEPLY_NESTED,
-    error_line,
-    loads,
-    parse_json,
-    parse_object,
-    parse_toml,
-    read_json,
-    read_object,
-    read_toml,
+from ke_core.engine.messages import CONTINUATION_FORMAT, THOUGHT, continuation, cut_at_stops, cut_in_echo, has_content
+from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, parse_reference
+from ke_core.engine.passthrough import PassthroughModel, put
+from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_core.spec.codec import canonical, digest, from_json, to_json
+from ke_core.spec.dataset_info import DataFile, PublishedAudit, Victims
+from ke_core.spec.errors import (
+    BadConfig,
+    BadData,
+    BadPatch,
+    BadRun,
+    ContentRefused,
+    ContextOverflow,
+    EditFailed,
+    KEError,
+    ModelUnavailable,
+    NeedsWeights,
+    NoLikelihood,
+    PluginBroken,
+    PluginConflict,
+    ServerDown,
+    ServerFailed,
+    ServerRefused,
+    UnknownComponent,
+    UnsupportedChange,
+    UnsupportedEdit,
 )
-from ke_core.data.results import (
+from ke_core.spec.facts import (
+    SLOT,
+    Cloze,
+    Edit,
+    Entity,
+    Fact,
+    Place,
+    Relation,
+    SourcedEdit,
+    contradicting,
+    distinct,
+    one_slot,
+)
+from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, Observed, observed
+from ke_core.spec.probes import (
+    COUNTERFACTUALS_PERPLEXITY,
+    FACTS_PERPLEXITY,
+    FLUENCY,
+    LOCALITY,
+    PARAPHRASE,
+    PORTABILITY,
+    PROBABILITY,
+    QUESTION_ENTITIES,
+    SINGLE_ASPECTS,
+    SUB_QUESTIONS,
+    SubQuestion,
+    perplexity_probes,
+    question_entities,
+    single_edit_probes,
+    sub_questions,
+)
+from ke_core.spec.prompts import Decoding, Parse, Prompt
+from ke_core.spec.protocols import (
+    Artifacts,
+    Ask,
+    Dataset,
+    DatasetInfo,
+    Edited,
+    Editor,
+    Engine,
+    HasDependencies,
+    Judge,
+    LanguageModel,
+    Likelihood,
+    Material,
+    Metric,
+    ModelMetric,
+    Progress,
+    Question,
+    RemoteModel,
+    SaveReply,
+    Session,
+    SupportsConcurrentSolve,
+    Trainer,
+    Training,
+    TrainingExample,
+    TrainStep,
+)
+from ke_core.spec.queries import CONDITION, EFFICACY, PHASES, Case, Form, Gold, Phase, Probe, Query, expected
+from ke_core.spec.records import Usage
+from ke_core.spec.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
+from ke_core.spec.results import (
     QUERY_TAG,
     SHARE,
     Answer,
@@ -59,97 +114,7 @@ from ke_core.data.results import (
     Value,
     Verdict,
 )
-from ke_core.data.single import (
-    FLUENCY,
-    LOCALITY,
-    PARAPHRASE,
-    PORTABILITY,
-    PROBABILITY,
-    SINGLE_ASPECTS,
-    single_edit_probes,
-)
-from ke_core.data.subquestions import SUB_QUESTIONS, SubQuestion, sub_questions
-from ke_core.data.thoughts import (
-    CONSISTENT,
-    FACT_LABELS,
-    FACT_UNSURE,
-    INCONSISTENT,
-    NO_THOUGHTS,
-    NOT_SUPPORT,
-    SUPPORT,
-    SUPPORT_LABELS,
-    SUPPORT_UNSURE,
-    UNRELATED,
-    sentences,
-    thoughts_of,
-)
-from ke_core.data.training import TrainingExample
-from ke_core.data.wording import holds, words
-from ke_core.datasets.case_files import CaseHeader, read_cases, read_header, write_cases
-from ke_core.datasets.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
-from ke_core.datasets.reading import read_records, structure_record
-from ke_core.engine.artifacts import ArtifactStore
-from ke_core.engine.direct import PassthroughModel, put
-from ke_core.engine.messages import CONTINUATION_FORMAT, THOUGHT, continuation, cut_at_stops, cut_in_echo, has_content
-from ke_core.errors import (
-    BadConfig,
-    BadData,
-    BadPatch,
-    BadRun,
-    ContentRefused,
-    ContextOverflow,
-    EditFailed,
-    KEError,
-    ModelUnavailable,
-    NeedsWeights,
-    NoLikelihood,
-    PluginBroken,
-    PluginConflict,
-    ServerDown,
-    ServerFailed,
-    ServerRefused,
-    UnknownComponent,
-    UnsupportedChange,
-    UnsupportedEdit,
-)
-from ke_core.files import (
-    CHOOSE_WRITABLE,
-    cache_dir,
-    data_places,
-    file_errors,
-    find_data,
-    hidden_sibling,
-    locked,
-    sha256_of,
-    write_atomic,
-)
-from ke_core.folders import OLD_SUFFIX, move_folder, restore_moved
-from ke_core.hyper import ModelFacts, Setting, Settings, Shape, Trace
-from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
-from ke_core.model_sources import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, parse_reference
-from ke_core.prompt_texts import prompt_text
-from ke_core.protocols import (
-    Artifacts,
-    Ask,
-    Dataset,
-    DatasetInfo,
-    Edited,
-    Editor,
-    Engine,
-    Judge,
-    LanguageModel,
-    Likelihood,
-    Material,
-    Metric,
-    ModelMetric,
-    Progress,
-    Question,
-    RemoteModel,
-    SaveReply,
-    Session,
-)
-from ke_core.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
-from ke_core.specs import (
+from ke_core.spec.specs import (
     NAME_PATTERN,
     DatasetSpec,
     Defaults,
@@ -160,19 +125,78 @@ from ke_core.specs import (
     JudgeSpec,
     KnownModel,
     MetricSpec,
+    ModelFacts,
     ModelRequest,
     ModelSpec,
     ReportFormat,
+    Setting,
+    Settings,
+    Shape,
     Spec,
+    Trace,
     TrainerSpec,
 )
-from ke_core.trainers import Trainer, Training, TrainStep
-from ke_core.web import host_name, is_loopback, read_at_most, read_error_body
+from ke_core.spec.texts import (
+    CONSISTENT,
+    FACT_LABELS,
+    FACT_UNSURE,
+    INCONSISTENT,
+    NO_THOUGHTS,
+    NOT_SUPPORT,
+    SUPPORT,
+    SUPPORT_LABELS,
+    SUPPORT_UNSURE,
+    UNRELATED,
+    holds,
+    prompt_text,
+    sentences,
+    thoughts_of,
+    words,
+)
+from ke_core.storage.artifacts import (
+    KEY,
+    ArtifactStore,
+    damage,
+    is_intact,
+    read_arrays,
+    read_value,
+    warn,
+    write_arrays,
+    write_tensors,
+    write_value,
+)
+from ke_core.storage.case_files import CaseHeader, read_cases, read_header, scan_cases, write_cases
+from ke_core.storage.files import (
+    CHOOSE_WRITABLE,
+    cache_dir,
+    data_places,
+    file_errors,
+    find_data,
+    hidden_sibling,
+    locked,
+    sha256_of,
+    write_atomic,
+)
+from ke_core.storage.folders import OLD_SUFFIX, move_folder, restore_moved
+from ke_core.storage.http import host_name, is_loopback, read_at_most, read_error_body
+from ke_core.storage.json_reading import (
+    TOO_DEEPLY_NESTED,
+    error_line,
+    loads,
+    parse_json,
+    parse_object,
+    parse_toml,
+    read_json,
+    read_object,
+    read_toml,
+)
+from ke_core.storage.json_records import read_records, structure_record
 
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
     "CHOOSE_WRITABLE",
+    "CONDITION",
     "CONSISTENT",
     "CONTINUATION_FORMAT",
     "COUNTERFACTUALS_PERPLEXITY",
@@ -322,11 +346,10 @@ __all__ = [
     "UnknownComponent",
     "UnsupportedChange",
     "UnsupportedEdit",
+    "Usage",
     "Value",
     "Verdict",
     "Victims",
-    "all_have_labels",
-    "all_not_blank",
     "cache_dir",
     "canonical",
     "continuation",
@@ -344,7 +367,6 @@ __all__ = [
     "find_model",
     "from_json",
     "has_content",
-    "has_label",
     "hidden_sibling",
     "holds",
     "hookimpl",
@@ -354,7 +376,6 @@ __all__ = [
     "loads",
     "locked",
     "move_folder",
-    "not_blank",
     "observed",
     "one_slot",
     "parse_json",
@@ -376,10 +397,10 @@ __all__ = [
     "read_toml",
     "read_value",
     "restore_moved",
+    "scan_cases",
     "sentences",
     "sha256_of",
     "single_edit_probes",
-    "some_not_blank",
     "structure_record",
     "sub_questions",
     "thoughts_of",

@@ -19,7 +19,6 @@ def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     assert "editor sayer, other, surgeon" in flat
     assert "model source echo" in flat
     assert "command datasets, demo, doctor, eval, judge" in flat
-    assert "command new, plugins check" in flat
     assert "bad (dist) 1.2 broken: no [b]luck" in flat
     assert "ke-plugin-memit" not in flat
 

@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
+from ke_core.cli import doctor as health
 from ke_core.plugins.manager import Installed
-from ke_core.run import health
 
 OURS = ("KE_DATA_DIR", "KE_DISABLE_PLUGINS", "OPENAI_BASE_URL", "OPENAI_API_KEY", "HF_HOME")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ke_core.cli.errors import guarded
-from ke_core.errors import BadData, KEError, ToldToEnd
+from ke_core.spec.errors import BadData, KEError, ToldToEnd
 
 
 def raising(error):

@@ -13,11 +13,11 @@ from attrs import frozen
 
 from ke_core import builtin
 from ke_core.cli.main import main
-from ke_core.errors import DamagedArtifact
 from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.plugins.manager import GROUP, discover, empty_manager
+from ke_core.spec.errors import DamagedArtifact
 
-HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "cattrs", "rich.table", "rich.console")
+HEAVY = ("torch", "transformers", "numpy", "accelerate", "safetensors", "rich.table", "rich.console")
 
 
 def python(code, **environment):

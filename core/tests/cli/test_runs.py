@@ -12,7 +12,7 @@ from ke_core.results.index import Index
 from ke_core.results.pruning import removable
 from ke_core.results.seal import SEAL
 from ke_core.results.writer import open_writer
-from ke_core.run import evaluation
+from ke_core.runner import evaluate as evaluation
 
 RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
 

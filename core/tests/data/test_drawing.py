@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ke_core.data.drawing import draw
+from ke_core.cli.datasets import draw
 
 
 def test_a_sample_keeps_the_order_and_repeats_nothing() -> None:

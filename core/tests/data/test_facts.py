@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation, distinct
-from ke_core.data.masking import contradicting
-from ke_core.data.prompts import Parse
-from ke_core.data.queries import Gold, Probe, Query, expected
+from ke_core.spec.facts import Cloze, Edit, Entity, Fact, Relation, contradicting, distinct
+from ke_core.spec.prompts import Parse
+from ke_core.spec.queries import Gold, Probe, Query, expected
 
 MANAGES, LANGUAGE = Relation(label="manager"), Relation(label="official language", id="P37")
 

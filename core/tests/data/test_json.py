@@ -10,13 +10,13 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ke_core.data.codec import canonical, digest, from_json, to_json
-from ke_core.data.facts import Edit, Entity
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.records import Record
-from ke_core.data.results import Reply
-from ke_core.data.runspec import Plan, RunSpec
-from ke_core.errors import BadConfig, BadData
+from ke_core.spec.codec import canonical, digest, from_json, to_json
+from ke_core.spec.errors import BadConfig, BadData
+from ke_core.spec.facts import Edit, Entity
+from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.records import Record
+from ke_core.spec.results import Reply
+from ke_core.spec.runspec import Plan, RunSpec
 from ke_testing import strategies as ours
 
 KINDS = [

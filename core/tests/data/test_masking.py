@@ -2,8 +2,7 @@
 
 import pytest
 
-from ke_core.data.facts import Edit, Entity, Fact, Relation
-from ke_core.data.masking import EditBank, contradicting
+from ke_core.spec.facts import Edit, EditBank, Entity, Fact, Relation, contradicting
 
 LANGUAGE, CAPITAL = Relation(label="official language", id="P37"), Relation(label="capital")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.results import Answer, CaseRecord, Judgement, Outcome, Verdict
+from ke_core.spec.facts import Entity
+from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
 
 NAMES = (Entity(label="Rome"), Entity(label="Oslo"))
 

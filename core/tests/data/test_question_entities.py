@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ke_core.data.facts import Edit, Entity, Fact, Relation
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.question_entities import question_entities
+from ke_core.spec.facts import Edit, Entity, Fact, Relation
+from ke_core.spec.probes import question_entities
+from ke_core.spec.queries import Case, Gold, Probe, Query
 
 YORK, CITY, USA = Entity(label="New York"), Entity(label="New York City"), Entity(label="USA")
 RELATION = Relation(label="is in")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.data.facts import Cloze, Edit, Entity, Fact, Relation
-from ke_core.data.queries import Case, Gold, Probe
-from ke_core.data.soundness import Soundness, problems
+from ke_benchmarks.soundness import Soundness, problems
+from ke_core.spec.facts import Cloze, Edit, Entity, Fact, Relation
+from ke_core.spec.queries import Case, Gold, Probe
 from ke_testing.toy import Toy
 
 CASE, OTHER = Toy().cases()

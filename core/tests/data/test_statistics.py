@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ke_core.data.facts import Edit
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.statistics import count_cases
+from ke_core.results.dataset_files import count_cases
+from ke_core.spec.facts import Edit
+from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_testing.toy import Toy
 
 PROBE = Probe(id="p", aspect="a", queries=(Query(id="q", texts=("?",), gold=Gold()),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ke_core.data.facts import Entity
-from ke_core.data.queries import Case, Gold, Probe, Query
-from ke_core.data.subquestions import SubQuestion, sub_questions
+from ke_core.spec.facts import Entity
+from ke_core.spec.probes import SubQuestion, sub_questions
+from ke_core.spec.queries import Case, Gold, Probe, Query
 
 
 def gold(name):

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from ke_core.data.results import Scored
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.errors import ContentRefused, KEError
-from ke_core.requests import Generate, Generated, Score
+from ke_core.spec.errors import ContentRefused, KEError
+from ke_core.spec.requests import Generate, Generated, Score
+from ke_core.spec.results import Scored
 
 TEXT = Generated(text="Páris\n\x00", finish="stop", prompt_tokens=3, tokens=2)
 SCORED = Scored(logprobs=(-0.1234567890123, -1e-300), tokens=(1, 2))
@@ -112,7 +112,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from ke_core.engine.cache import CompletionCache
-from ke_core.requests import Generated
+from ke_core.spec.requests import Generated
 cache = CompletionCache(Path(sys.argv[1]))
 for i in range(int(sys.argv[3])):
     cache.put({f"{sys.argv[2]}{i}-{j}": Generated(text=f"{i}", finish="eos") for j in range(5)})

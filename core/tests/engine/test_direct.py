@@ -2,14 +2,14 @@
 
 import pytest
 
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.prompts import Decoding, Parse, Prompt
-from ke_core.data.results import Answer, Cost, Failure, Scored
-from ke_core.engine.direct import read
-from ke_core.errors import ContextOverflow, UnsupportedChange
+from ke_core.engine.passthrough import read
 from ke_core.plugin import PassthroughModel
-from ke_core.protocols import Edited, Likelihood, Question
-from ke_core.requests import Generated
+from ke_core.spec.codec import from_json, to_json
+from ke_core.spec.errors import ContextOverflow, UnsupportedChange
+from ke_core.spec.prompts import Decoding, Parse, Prompt
+from ke_core.spec.protocols import Edited, Likelihood, Question
+from ke_core.spec.requests import Generated
+from ke_core.spec.results import Answer, Cost, Failure, Scored
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
 
 LINE, MARKED = Parse(), Parse(after="Answer:")
@@ -110,5 +110,5 @@ def test_what_plugins_import_brings_no_torch_and_no_network_code():
     names = "('torch', 'transformers', 'numpy', 'urllib.request', 'sqlite3')"
     code = f"import sys, ke_core.plugin; print([m for m in {names} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-    code = code.replace("ke_core.plugin", "ke_core.engine.engine").replace(", 'sqlite3'", "")
+    code = code.replace("ke_core.plugin", "ke_core.engine.batching").replace(", 'sqlite3'", "")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

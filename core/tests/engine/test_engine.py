@@ -2,13 +2,12 @@
 
 import pytest
 
-from ke_core.data.results import Answer, Cost, Failure, Scored
-from ke_core.engine.advance import call_seed
+from ke_core.engine.batching import BatchingEngine, call_seed
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.engine import BatchingEngine
-from ke_core.errors import ContextOverflow, WeightsNotRestored
-from ke_core.protocols import Likelihood
-from ke_core.requests import Embed, Generate, Generated, Nearest, Score
+from ke_core.spec.errors import ContextOverflow, WeightsNotRestored
+from ke_core.spec.protocols import Likelihood
+from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Score
+from ke_core.spec.results import Answer, Cost, Failure, Scored
 from ke_memory.plugin import FactMemory
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
 

@@ -3,9 +3,9 @@
 import pytest
 from attrs import frozen
 
-from ke_core.errors import BadConfig, PluginBroken
 from ke_core.plugin import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
-from ke_core.plugins.built import build_component
+from ke_core.runner.resolve import build_component
+from ke_core.spec.errors import BadConfig, PluginBroken
 
 
 @frozen
@@ -54,7 +54,7 @@ def test_what_the_user_or_the_machine_can_mend_passes_as_it_is(error):
 def test_what_is_built_must_be_of_its_kind(kind, lacks):
     with pytest.raises(PluginBroken, match=f"is built as NoneType, which lacks {lacks}") as told:
         make(lambda _config: None, kind)
-    assert "ke_core.protocols" in told.value.hint
+    assert "(ke_core.plugin)" in told.value.hint
 
 
 def test_a_metric_may_be_about_models_as_a_whole():

@@ -7,11 +7,11 @@ from importlib.metadata import EntryPoint, entry_points, version
 import pytest
 from attrs import frozen
 
-from ke_core.errors import PluginConflict
 from ke_core.plugin import EditorSpec, hookimpl
 from ke_core.plugins import faults
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import GROUP, discover, empty_manager
+from ke_core.spec.errors import PluginConflict
 
 GOOD = """
 from attrs import frozen

@@ -5,9 +5,9 @@ from typing import Literal
 import pytest
 from attrs import field, frozen, validators
 
-from ke_core.errors import BadConfig
 from ke_core.plugin import EditorSpec
 from ke_core.plugins.options import configure, describe, reject_unused, resolved, split_options
+from ke_core.spec.errors import BadConfig
 
 
 @frozen(kw_only=True)

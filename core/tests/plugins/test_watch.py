@@ -9,10 +9,10 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from ke_core.errors import BadConfig
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import GROUP, discover
 from ke_core.plugins.watch import OutOfTime, Watch, watched
+from ke_core.spec.errors import BadConfig
 
 GOOD = """
 from attrs import frozen

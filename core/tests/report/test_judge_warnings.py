@@ -7,12 +7,12 @@ import re
 import pytest
 from attrs import evolve
 
-from ke_core.data.results import MetricScore
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.report.page import report_page
-from ke_core.report.run import Reported
-from ke_core.report.tally import Tally
 from ke_core.results.agreement import Agreement, AgreementCheck, save_check
+from ke_core.results.reported import Reported
+from ke_core.results.tables import report_page
+from ke_core.results.tally import Tally
+from ke_core.spec.results import MetricScore
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex

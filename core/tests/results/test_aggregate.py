@@ -2,11 +2,11 @@ import math
 
 import pytest
 
-from ke_core.data.results import CaseRecord, Value
-from ke_core.errors import PluginBroken
 from ke_core.results.aggregate import aggregate
 from ke_core.results.intervals import bootstrap, bootstrap_average
-from ke_core.specs import MetricSpec
+from ke_core.spec.errors import PluginBroken
+from ke_core.spec.results import CaseRecord, Value
+from ke_core.spec.specs import MetricSpec
 from ke_testing.toy import Toy, ToyConfig
 
 CASE = next(Toy().cases())

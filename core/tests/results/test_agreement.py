@@ -2,9 +2,9 @@
 
 import pytest
 
-from ke_core.data.runspec import Component, ModelRef
-from ke_core.errors import DamagedArtifact
 from ke_core.results.agreement import KIND, AgreementCheck, agreement_warning, kept, measure_agreement, save_check
+from ke_core.spec.errors import DamagedArtifact
+from ke_core.spec.runspec import Component, ModelRef
 
 MODEL = ModelRef(source="hf", id="small", digest="0" * 64)
 JUDGE = Component(name="llm", distribution="d", version="1", options={"asks": "both"}, model=MODEL)

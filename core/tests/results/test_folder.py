@@ -8,13 +8,13 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 
-from ke_core.data.records import Batch, Judged, Replied
-from ke_core.data.results import Answer
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.errors import BadRun, KEError
 from ke_core.results import writer as writer_module
 from ke_core.results.folder import RUN, RunFolder, runs_in
 from ke_core.results.lines import from_line, to_line
+from ke_core.spec.errors import BadRun, KEError
+from ke_core.spec.records import Batch, Judged, Replied
+from ke_core.spec.results import Answer
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_testing import strategies
 
 MADE = Component(name="none", distribution="ke-plugin-none", version="0.1.0")

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.data.results import Answer, Failure, Judgement, Verdict
-from ke_core.data.runspec import Component
-from ke_core.errors import BadRun
-from ke_core.report.tally import tally
 from ke_core.results.index import Index, key_of
 from ke_core.results.lines import to_line
+from ke_core.results.tally import tally
+from ke_core.spec.errors import BadRun
+from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
+from ke_core.spec.results import Answer, Failure, Judgement, Verdict
+from ke_core.spec.runspec import Component
 
 ONE, OTHER = (Component(name=name, distribution="d", version="1") for name in ("one", "other"))
 BATCH = Batch(batch="batch-1", cases=("1",), controls=("2",), edits=1, skipped={"3": "no subject"}, details={"a": 1})

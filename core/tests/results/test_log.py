@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ke_core.results.log import read_log, write_log
+from ke_core.results.lines import read_log, write_log
 
 
 def test_every_line_says_when_what_and_in_which_process(tmp_path):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ke_core.data.codec import to_json
-from ke_core.data.results import SHARE, MetricScore
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.errors import BadRun
 from ke_core.results.folder import RunFolder
-from ke_core.results.measured import read_scores
-from ke_core.specs import MetricSpec
+from ke_core.results.load import read_scores
+from ke_core.spec.codec import to_json
+from ke_core.spec.errors import BadRun
+from ke_core.spec.results import SHARE, MetricScore
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.specs import MetricSpec
 from ke_testing.toy import ToyConfig
 
 EXACT = Component(name="exact", distribution="d", version="1")

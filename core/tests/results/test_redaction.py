@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from ke_core.data.records import Replied
-from ke_core.data.results import Answer, Failure
-from ke_core.errors import BadConfig
 from ke_core.results import redaction
 from ke_core.results.lines import from_line, to_bytes, to_line
 from ke_core.results.redaction import refuse_secrets
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.records import Replied
+from ke_core.spec.results import Answer, Failure
 
 
 @pytest.fixture

@@ -14,18 +14,18 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_core.data.codec import digest
-from ke_core.data.facts import Entity
-from ke_core.data.prompts import Decoding, Prompt
-from ke_core.data.queries import EFFICACY, Case, Gold, Probe, Query
-from ke_core.data.results import Answer, Failure, Judgement, Value, Verdict
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.engine.direct import PassthroughModel
-from ke_core.errors import EditFailed
-from ke_core.protocols import DatasetInfo, Material
-from ke_core.requests import Generate
-from ke_core.run.job import Job, Judging, Measure
-from ke_core.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
+from ke_core.engine.passthrough import PassthroughModel
+from ke_core.runner.job import Job, Judging, Measure
+from ke_core.spec.codec import digest
+from ke_core.spec.errors import EditFailed
+from ke_core.spec.facts import Entity
+from ke_core.spec.prompts import Decoding, Prompt
+from ke_core.spec.protocols import DatasetInfo, Material
+from ke_core.spec.queries import EFFICACY, Case, Gold, Probe, Query
+from ke_core.spec.requests import Generate
+from ke_core.spec.results import Answer, Failure, Judgement, Value, Verdict
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
 from ke_testing.examples import city_edit
 from ke_testing.fakes import EchoModel, cut, make_session
 
@@ -303,7 +303,7 @@ class Failing:
 
 if __name__ == "__main__":
     from ke_core.results.folder import RunFolder
-    from ke_core.run.evaluation import run_job
+    from ke_core.runner.evaluate import run_job
 
     job = slow_job(0.3)
     run_job(job, RunFolder.create(Path(sys.argv[1]), job.spec))

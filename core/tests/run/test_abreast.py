@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Answer, Failure
-from ke_core.data.runspec import Plan
-from ke_core.errors import EditFailed, PluginBroken, UnsupportedChange
-from ke_core.requests import Generate
 from ke_core.results.folder import RunFolder
-from ke_core.run import abreast
-from ke_core.run.asking import evaluate
+from ke_core.runner import concurrent as abreast
+from ke_core.runner.ask import evaluate
+from ke_core.spec.errors import EditFailed, PluginBroken, UnsupportedChange
+from ke_core.spec.records import Batch, Replied
+from ke_core.spec.requests import Generate
+from ke_core.spec.results import Answer, Failure
+from ke_core.spec.runspec import Plan
 
 
 class Supposed:

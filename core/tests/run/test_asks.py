@@ -1,6 +1,6 @@
 from attrs import evolve
 
-from ke_core.run.asks import RequestBuilder, in_form, queries_of
+from ke_core.runner.requests import RequestBuilder, in_form, queries_of
 
 
 def asker(fakes, **options):

@@ -10,16 +10,16 @@ import sys
 import pytest
 from attrs import evolve
 
-from ke_core.data.queries import Probe, Query
-from ke_core.data.results import Answer, Failure, Scored
-from ke_core.data.runspec import Plan
-from ke_core.engine.direct import PassthroughModel
-from ke_core.errors import PluginBroken
-from ke_core.protocols import Likelihood, Material
+from ke_core.engine.passthrough import PassthroughModel
 from ke_core.results.folder import RunFolder
-from ke_core.run.asks import RequestBuilder
-from ke_core.run.blinding import Blinder
-from ke_core.run.evaluation import run_job
+from ke_core.runner.blinding import Blinder
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.requests import RequestBuilder
+from ke_core.spec.errors import PluginBroken
+from ke_core.spec.protocols import Likelihood, Material
+from ke_core.spec.queries import Probe, Query
+from ke_core.spec.results import Answer, Failure, Scored
+from ke_core.spec.runspec import Plan
 
 WORDS = (" Rome", " Paris", " Oslo", " Lima")
 
@@ -75,10 +75,10 @@ def test_another_process_with_another_hash_seed_gives_the_same_ids(fakes):
     code = (
         f"import sys; sys.path.insert(0, {str(fakes.__file__.rpartition('/')[0])!r})\n"
         "import fakes\n"
-        "from ke_core.run.asks import Asker\n"
-        "from ke_core.run.blinding import Blinder\n"
+        "from ke_core.runner.requests import RequestBuilder\n"
+        "from ke_core.runner.blinding import Blinder\n"
         "job = fakes.make_job(1)\n"
-        "asker = Asker(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
+        "asker = RequestBuilder(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
         "made = Blinder.of(job)\n"
         "print([made.blind(ask).seen.id for u in asker.after(job.cases[0], {}, edited=False) for ask in u.questions])"
     )

@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from ke_core.errors import BadData
-from ke_core.run.edit_files import edit_from_sentence, read_edits
+from ke_core.runner.edit_files import edit_from_sentence, read_edits
+from ke_core.spec.errors import BadData
 
 GOOD = {"prompt": "The mother tongue of Danielle Darrieux is", "subject": "Danielle Darrieux", "target_new": "English"}
 

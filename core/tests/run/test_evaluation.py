@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import pytest
 from attrs import evolve
 
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
 from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import empty_manager
 from ke_core.results.folder import RunFolder
-from ke_core.run.estimate import workload_of
-from ke_core.run.evaluation import EvalRequest, judge_folder, prepare, resolve_request, run_job, score_folder
-from ke_core.run.session import ModelChoice
-from ke_core.specs import ModelRequest, ModelSpec
+from ke_core.runner.evaluate import EvalRequest, judge_folder, prepare, resolve_request, run_job, score_folder
+from ke_core.runner.session import ModelChoice
+from ke_core.spec.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
+from ke_core.spec.runspec import Plan
+from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import finished
+from ke_plugin_reproduce.estimate import workload_of
 from ke_testing.fakes import EchoModel, Silence
 
 
@@ -232,8 +232,8 @@ def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(
     from attrs import field, frozen
 
     from ke_core.plugins.catalog import Registration
-    from ke_core.run.components import _chosen
-    from ke_core.specs import EditorSpec
+    from ke_core.runner.resolve import _chosen
+    from ke_core.spec.specs import EditorSpec
 
     @frozen(kw_only=True)
     class Config:

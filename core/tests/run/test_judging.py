@@ -3,15 +3,15 @@
 import pytest
 from attrs import evolve
 
-from ke_core.data.facts import Entity, Fact, Relation
-from ke_core.data.records import Judged
-from ke_core.data.results import Failure, Finding, Item, Judgement, Scored, Verdict
-from ke_core.data.runspec import ModelRef
-from ke_core.errors import KEError
 from ke_core.results.folder import RunFolder
-from ke_core.run import judging
-from ke_core.run.asking import evaluate
-from ke_core.run.judging import held, judge_items, judge_run
+from ke_core.runner import judging
+from ke_core.runner.ask import evaluate
+from ke_core.runner.judging import held, judge_items, judge_run
+from ke_core.spec.errors import KEError
+from ke_core.spec.facts import Entity, Fact, Relation
+from ke_core.spec.records import Judged
+from ke_core.spec.results import Failure, Finding, Item, Judgement, Scored, Verdict
+from ke_core.spec.runspec import ModelRef
 from ke_testing.fakes import ScriptedModel, make_session
 
 PARIS, ROME, TOWER = Entity(label="Paris"), Entity(label="Rome"), Entity(label="Tower 1")

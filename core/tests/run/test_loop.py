@@ -7,14 +7,14 @@ from types import MappingProxyType
 import pytest
 from attrs import evolve
 
-from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Answer, Failure, Peak
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
-from ke_core.protocols import Question
 from ke_core.results.folder import RunFolder
-from ke_core.run.asking import evaluate
-from ke_core.run.loop import UNEDITED_BATCH
+from ke_core.runner.ask import evaluate
+from ke_core.runner.loop import UNEDITED_BATCH
+from ke_core.spec.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
+from ke_core.spec.protocols import Question
+from ke_core.spec.records import Batch, Replied
+from ke_core.spec.results import Answer, Failure, Peak
+from ke_core.spec.runspec import Plan
 
 
 def done(job, path):
@@ -240,7 +240,7 @@ def test_an_interrupt_leaves_the_model_and_the_records_whole(fakes, tmp_path):
 
 
 def test_e8_a_resumed_batch_is_edited_before_its_remaining_cases_are_asked(fakes, tmp_path, monkeypatch):
-    monkeypatch.setattr("ke_core.run.loop.CHUNK", 1)
+    monkeypatch.setattr("ke_core.runner.loop.CHUNK", 1)
     job = fakes.make_job(4, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "whole", job.spec)
     evaluate(job, folder)

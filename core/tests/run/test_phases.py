@@ -6,8 +6,8 @@ import warnings
 import pytest
 
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import run_job
-from ke_core.run.phases import measured_phase
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.usage import measured_phase
 
 MIB = 2**20
 

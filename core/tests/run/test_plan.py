@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadConfig
-from ke_core.run.plan import groups, select
+from ke_core.runner.plan import groups, select
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.runspec import Plan
 
 
 def no_split(_k, _seed):
@@ -61,8 +61,8 @@ def test_limit_is_a_random_sample_in_file_order_and_smaller_ones_are_part_of_lar
 def test_x5_two_processes_draw_the_same_sample(cases):
     code = (
         "from attrs import frozen\n"
-        "from ke_core.data.runspec import Plan\n"
-        "from ke_core.run.plan import groups, select\n"
+        "from ke_core.spec.runspec import Plan\n"
+        "from ke_core.runner.plan import groups, select\n"
         "@frozen\n"
         "class Case:\n    id: str\n"
         "cases = [Case(str(n)) for n in range(1, 3001)]\n"

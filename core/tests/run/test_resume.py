@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Peak
-from ke_core.errors import BadRun
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import run_job
+from ke_core.runner.evaluate import run_job
+from ke_core.spec.errors import BadRun
+from ke_core.spec.records import Batch, Replied
+from ke_core.spec.results import Peak
 
 SCRIPT = Path(__file__).with_name("fakes.py")
 

@@ -8,24 +8,24 @@ from types import MappingProxyType
 import pytest
 from attrs import evolve
 
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.queries import Probe
-from ke_core.data.records import Batch, Judged, Probed, Replied
-from ke_core.data.results import Answer, Failure, ForwardCalls, Peak, Scored, Value, Verdict
-from ke_core.data.runspec import DataRef, Plan, RunSpec
-from ke_core.errors import NoLikelihood, PluginBroken, TooManyFailures
-from ke_core.protocols import Likelihood
-from ke_core.report.tally import tally_of
 from ke_core.results.folder import RunFolder
-from ke_core.run.asks import RequestBuilder
-from ke_core.run.evaluation import run_job
-from ke_core.run.job import Measure
-from ke_core.run.meter import Meter, resident
-from ke_core.run.probing import asks_of
-from ke_core.run.recorder import LIMIT
-from ke_core.run.scoring import records_of
-from ke_core.run.tables import Counts, highest, models, read
-from ke_core.specs import MetricSpec
+from ke_core.results.tally import tally_of
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.job import Measure
+from ke_core.runner.probing import asks_of
+from ke_core.runner.recorder import LIMIT
+from ke_core.runner.requests import RequestBuilder
+from ke_core.runner.scoring import records_of
+from ke_core.runner.tables import Counts, highest, models, read
+from ke_core.runner.usage import Meter, resident
+from ke_core.spec.codec import from_json, to_json
+from ke_core.spec.errors import NoLikelihood, PluginBroken, TooManyFailures
+from ke_core.spec.protocols import Likelihood
+from ke_core.spec.queries import Probe
+from ke_core.spec.records import Batch, Judged, Probed, Replied
+from ke_core.spec.results import Answer, Failure, ForwardCalls, Peak, Scored, Value, Verdict
+from ke_core.spec.runspec import DataRef, Plan, RunSpec
+from ke_core.spec.specs import MetricSpec
 
 PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuations=(" raining again",))
 

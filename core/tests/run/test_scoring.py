@@ -5,15 +5,15 @@ import weakref
 import pytest
 from attrs import evolve
 
-from ke_core.data.records import Judged
-from ke_core.data.results import Value, Verdict
-from ke_core.data.runspec import Plan
-from ke_core.errors import BadRun, PluginBroken
 from ke_core.results.folder import RunFolder
-from ke_core.run.asking import evaluate
-from ke_core.run.evaluation import run_job
-from ke_core.run.judging import judge_run
-from ke_core.run.scoring import score_run
+from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.judging import judge_run
+from ke_core.runner.scoring import score_run
+from ke_core.spec.errors import BadRun, PluginBroken
+from ke_core.spec.records import Judged
+from ke_core.spec.results import Value, Verdict
+from ke_core.spec.runspec import Plan
 
 
 def finished(job, path):

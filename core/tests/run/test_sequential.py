@@ -3,17 +3,17 @@
 import pytest
 from attrs import evolve
 
-from ke_core.data.records import Batch, Replied
-from ke_core.data.results import Answer, Failure
-from ke_core.data.runspec import Plan
-from ke_core.errors import EditFailed, TooManyFailures, UnsupportedChange
-from ke_core.report.answers import read_answers
 from ke_core.results.folder import RunFolder
 from ke_core.results.lines import to_line
-from ke_core.run.asking import evaluate
-from ke_core.run.evaluation import run_job
-from ke_core.run.plan import Group, groups, stages
-from ke_core.run.scoring import records_of
+from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.plan import Group, groups, stages
+from ke_core.runner.scoring import records_of
+from ke_core.spec.errors import EditFailed, TooManyFailures, UnsupportedChange
+from ke_core.spec.records import Batch, Replied
+from ke_core.spec.results import Answer, Failure
+from ke_core.spec.runspec import Plan
+from ke_plugin_analysis.answers import read_answers
 
 SEQUENCE = Plan(size=2, sequential=True)
 

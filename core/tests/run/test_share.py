@@ -3,19 +3,20 @@
 import pytest
 from attrs import evolve
 
-from ke_core.data.queries import Case, Entity, Gold, Probe, Query
-from ke_core.data.records import Batch, Probed, Replied, Usage
-from ke_core.data.results import Answer, Failure
-from ke_core.data.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.errors import BadConfig, BadRun, ProcessLost
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import open_writer
-from ke_core.run import asking, evaluation, together
-from ke_core.run.evaluation import run_job
-from ke_core.run.plan import groups, stages
-from ke_core.run.share import Share
-from ke_core.run.together import shared
+from ke_core.runner import ask as asking
+from ke_core.runner import distributed as together
+from ke_core.runner import evaluate as evaluation
+from ke_core.runner.distributed import shared
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.plan import Share, groups, stages
 from ke_core.runner.world import World, expect, started
+from ke_core.spec.errors import BadConfig, BadRun, ProcessLost
+from ke_core.spec.queries import Case, Entity, Gold, Probe, Query
+from ke_core.spec.records import Batch, Probed, Replied, Usage
+from ke_core.spec.results import Answer, Failure
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 from attrs import evolve
 
-from ke_core.data.runspec import Plan
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import run_job
-from ke_core.run.tables import UNFINISHED, case_lines, judge_of, read
+from ke_core.runner.evaluate import run_job
+from ke_core.runner.tables import UNFINISHED, case_lines, judge_of, read
+from ke_core.spec.runspec import Plan
 
 SAMPLE = Plan(protocol="sample", size=2)
 

@@ -16,8 +16,8 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.errors import DamagedArtifact
 from ke_core.plugin import KEError
+from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.fakes import Silence, make_session
 from ke_weights import gram, moment_files

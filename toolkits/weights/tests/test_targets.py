@@ -13,8 +13,8 @@ import torch
 from attrs import evolve
 from safetensors.torch import save_file
 
-from ke_core.errors import DamagedArtifact
 from ke_core.plugin import BadConfig, EditFailed, Generate, Generated, KEError, locked
+from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session

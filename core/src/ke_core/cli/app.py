@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ke_core.cli.lazy import LazyCommand
-from ke_core.cli.once import once
-from ke_core.errors import PluginBroken
+from ke_core.cli.lazy import LazyCommand, once
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Plugins
+from ke_core.spec.errors import PluginBroken
 
 if TYPE_CHECKING:
     from ke_core.plugins.catalog import Catalog
-    from ke_core.specs import ReportFormat
+    from ke_core.spec.specs import ReportFormat
 
 
 class App:
@@ -35,8 +34,8 @@ class App:
     @cached_property
     def report_formats(self) -> dict[str, ReportFormat]:
         """The file formats of ``ke report`` by name; on a name clash the first one wins."""
-        from ke_core.plugins.offers import registered_specs  # noqa: PLC0415  as above
-        from ke_core.specs import ReportFormat  # noqa: PLC0415  as above
+        from ke_core.plugins.catalog import registered_specs  # noqa: PLC0415  as above
+        from ke_core.spec.specs import ReportFormat  # noqa: PLC0415  as above
 
         found: dict[str, ReportFormat] = {}
         for _plugin, formats in registered_specs(self.plugins, "ke_report_formats", ReportFormat):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from rich.console import Console
 
-from ke_core.protocols import Progress
-from ke_core.report.clean import one_line
+from ke_core.results.sanitize import one_line
+from ke_core.spec.protocols import Progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

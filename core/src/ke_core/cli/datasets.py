@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import click
 from rich.console import Group, RenderableType
@@ -11,13 +14,11 @@ from rich.console import Group, RenderableType
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.cli.console import out
-from ke_core.cli.dataset_files import chosen, data_folder, export, fetch, validate
-from ke_core.data.drawing import draw
+from ke_core.cli.dataset_files import data_folder, export, fetch, resolve_dataset
 from ke_core.plugins.manager import Installed
-from ke_core.protocols import Dataset
-from ke_core.report.cases import case_sheet
-from ke_core.report.numbers import count_noun
-from ke_core.report.text import literal, plain_table
+from ke_core.results.dataset_files import case_sheet
+from ke_core.results.formatting import count_noun, literal, plain_table
+from ke_core.spec.protocols import Dataset
 
 
 @click.group("datasets")
@@ -29,7 +30,7 @@ def command() -> None:
     """
 
 
-for each in (export, fetch, validate):
+for each in (export, fetch):
     command.add_command(each)
 
 
@@ -61,11 +62,14 @@ def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -
     \b
     Example: ke datasets info mquake-cf-3k --data-dir ~/data
     """
-    from ke_core.datasets.handling import here  # noqa: PLC0415  only here
-    from ke_core.files import data_places  # noqa: PLC0415
-    from ke_core.report.datasets import about, file_sheet  # noqa: PLC0415
+    from ke_core.results.dataset_files import (  # noqa: PLC0415
+        about,
+        file_sheet,
+        here,
+    )
+    from ke_core.storage.files import data_places  # noqa: PLC0415
 
-    source = chosen(app, name, options, data_dir)
+    source = resolve_dataset(app, name, options, data_dir)
     found, folder = source.build().info(), data_folder(source)
     out().print(about(found), soft_wrap=True)
     for file in found.files:
@@ -86,7 +90,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
     \b
     Example: ke datasets stats mquake-cf-3k --data-dir ~/data
     """
-    from ke_core.data.statistics import count_cases  # noqa: PLC0415  only here
+    from ke_core.results.dataset_files import count_cases  # noqa: PLC0415  only here
 
     dataset = _build(app, name, options, data_dir)
     here, published = count_cases(dataset.cases()), dataset.info().published
@@ -140,7 +144,7 @@ def sample(
 
 
 def _build(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Dataset:
-    dataset: Dataset = chosen(app, name, given, data_dir).build()
+    dataset: Dataset = resolve_dataset(app, name, given, data_dir).build()
     return dataset
 
 
@@ -150,3 +154,23 @@ def _plugin(plugin: Installed) -> str:
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
+
+
+T = TypeVar("T")
+
+
+def draw(items: Iterable[T], number: int, seed: int) -> list[T]:
+    """``number`` of the items (all, if there are fewer), each as likely as any other, in their own order.
+
+    Kept are ``number`` of them at a time, however many there are (Vitter 1985, algorithm R).
+    """
+    dice = random.Random(seed)  # noqa: S311  not a secret
+    kept: list[tuple[int, T]] = []
+    for place, item in enumerate(items):
+        if place < number:
+            kept.append((place, item))
+            continue
+        thrown = dice.randrange(place + 1)
+        if thrown < number:
+            kept[thrown] = (place, item)
+    return [item for _place, item in sorted(kept, key=lambda pair: pair[0])]

@@ -10,9 +10,9 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.data.reading import loads
-from ke_core.errors import UnknownComponent
 from ke_core.plugins.directory import directory_entries
+from ke_core.spec.errors import UnknownComponent
+from ke_core.storage.json_reading import loads
 
 CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
 FOLDER = Path("runs/demo")

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
 import click
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.options import json_option, print_json
+from ke_core.plugins import watch as plugins_watch
+from ke_core.plugins.manager import DISABLE, Installed, Plugins, disabled_by_environment
+from ke_core.plugins.watch import Watch, timeout, watched
+from ke_core.results.folder import environment
+from ke_core.results.redaction import SECRET
+from ke_core.spec.specs import HealthFinding
+from ke_core.storage.files import CACHE, DATA, cache_dir
 
 COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
@@ -33,10 +56,12 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
       ke doctor --json > doctor.json
     """  # fmt: skip
     from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.data.codec import to_json  # noqa: PLC0415  the data model
-    from ke_core.report.numbers import count_noun  # noqa: PLC0415  as above
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
-    from ke_core.run.health import examine  # noqa: PLC0415
+    from ke_core.results.formatting import (  # noqa: PLC0415
+        count_noun,
+        literal,
+        plain_table,
+    )
+    from ke_core.spec.codec import to_json  # noqa: PLC0415  the data model
 
     _ = app.catalog  # reading it may mark more plugins as broken
     findings = list(examine(app.plugins, base_url))
@@ -57,3 +82,189 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
     )
     out().print(table, verdict, sep="\n")
     return FAILED if wrong else DONE
+
+
+GIB = 2**30
+LITTLE_DISK = 2 * GIB
+"""Below this the smallest model and its statistics may not fit."""
+PRINTED = 80  # characters of what a plugin prints
+TIMEOUT = 5.0  # seconds that a server has to answer
+SHOWN = ("KE_", "HF_", "CUDA_", "OMP_", "OPENAI_")
+"""How environment variables begin that change what ke does."""
+
+
+def examine(plugins: Plugins, base_url: str = "") -> Iterator[HealthFinding]:
+    """Everything, area by area. ``base_url``: a model server; without one, nothing is contacted."""
+    yield from _versions()
+    yield from _plugins(plugins.installed)
+    yield from _of_plugins(plugins, base_url)
+    yield from _caches()
+    yield from _folders()
+    yield from _settings()
+
+
+def _versions() -> Iterator[HealthFinding]:
+    for name, found in environment().items():
+        yield HealthFinding(area="versions", what=f"{name} {found}")
+    yield from _unmet_of("ke-core", requires("ke-core") or ())
+
+
+def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[HealthFinding]:
+    for text in declared:
+        try:
+            needed = Requirement(text)
+            holds = needed.marker is None or needed.marker.evaluate({"extra": ""})
+        except (InvalidRequirement, UndefinedEnvironmentName):
+            continue  # pip has refused it, or will
+        found = _installed(needed.name) if holds else ""
+        if holds and not (found and needed.specifier.contains(found, prereleases=True)):
+            yield HealthFinding(
+                area="versions",
+                what=f"{whose} needs {needed.name}{needed.specifier}, and {found or 'none'} is installed",
+                state="wrong",
+                advice=f"pip install '{needed.name}{needed.specifier}'",
+            )
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
+    works = [plugin for plugin in installed.values() if not plugin.broken]
+    yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
+    for plugin in installed.values():
+        if plugin.broken:
+            yield HealthFinding(
+                area="plugins",
+                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{_place(plugin)}",
+                state="wrong",
+                advice=f"pip install --force-reinstall {plugin.distribution or plugin.name}, or tell its author"
+                + (f": {plugin.step}" if plugin.step else ""),
+            )
+            continue
+        yield from _unmet_of(plugin.distribution or plugin.name, plugin.requires)
+        if plugin.printed:
+            said = " ".join(plugin.printed.split())[:PRINTED]
+            yield HealthFinding(area="plugins", what=f"{plugin.name} prints while it is loaded: {said}", state="note")
+    if left_out := disabled_by_environment():
+        yield HealthFinding(area="plugins", what=f"{DISABLE} leaves out {', '.join(sorted(left_out))}", state="note")
+
+
+def _place(plugin: Installed) -> str:
+    """The line of a module that cannot be imported, found by importing it once more."""
+    watch = Watch()
+    try:
+        with watched(watch, timeout()), redirect_stdout(sys.stderr):  # what it prints must not end up in the answer
+            import_module(plugin.module.partition(":")[0])
+    except BaseException as error:
+        if watch.interrupts(error):
+            raise
+        skipped = ("importlib", __file__, plugins_watch.__file__)
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if not any(part in frame.filename for part in skipped)
+        ]
+        if isinstance(error, SyntaxError) and error.filename:
+            return f" ({error.filename}, line {error.lineno})"
+        if frames:
+            return f" ({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
+    return ""
+
+
+def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:
+    """Yield what plugins check themselves (hook ``ke_doctor``); a check that fails is a finding."""
+    for impl in plugins.implementations("ke_doctor"):
+        try:
+            found: Any = impl.function(*(base_url for name in impl.argnames if name == "base_url"))
+            yield from found
+        except Exception as error:  # noqa: BLE001  a plugin may fail in any way
+            what = f"{impl.plugin_name} could not be checked: {type(error).__name__}: {' '.join(str(error).split())}"
+            yield HealthFinding(area="plugins", what=what, state="wrong", advice=f"reinstall {impl.plugin_name}")
+
+
+def _caches() -> Iterator[HealthFinding]:
+    root = cache_dir()
+    yield _writable("caches", root, f"set {CACHE} to a folder that you may write to")
+    for part in sorted(root.iterdir()) if _readable(root) else ():
+        if part.is_dir():
+            yield HealthFinding(area="caches", what=f"{part}: {_size(part) / 1e6:,.1f} MB")
+    yield from _completions(root / "completions" / "completions.sqlite")
+    hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser() / "hub"
+    if hub.is_dir():
+        yield HealthFinding(area="caches", what=f"{hub}: {_size(hub) / 1e6:,.1f} MB (models from the hub)")
+
+
+def _completions(file: Path) -> Iterator[HealthFinding]:
+    if not file.is_file():
+        return
+    try:
+        base = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT)
+        try:
+            base.execute("SELECT key FROM completion LIMIT 1").fetchall()
+        finally:
+            base.close()
+    except sqlite3.Error as error:
+        yield HealthFinding(
+            area="caches",
+            what=f"{file} cannot be read: {error}",
+            state="note",
+            advice="a damaged one is started anew by the next run, a locked one is free when the other process ends",
+        )
+
+
+def _folders() -> Iterator[HealthFinding]:
+    yield _writable("folders", Path("runs"), "go to a folder that you may write to, or say --out FOLDER")
+    yield _writable("folders", Path(tempfile.gettempdir()), "set TMPDIR to a folder that you may write to")
+    own = os.environ.get(DATA)
+    if own and not _readable(Path(own).expanduser()):
+        yield HealthFinding(
+            area="folders",
+            what=f"{DATA} is {own}, which is no folder that can be read",
+            state="wrong",
+            advice=f"correct or unset {DATA}",
+        )
+
+
+def _settings() -> Iterator[HealthFinding]:
+    """Variables of the environment; of what may be a secret only that it is set."""
+    for name in sorted(name for name in os.environ if name.startswith(SHOWN)):
+        value = "is set" if SECRET.search(name) else f"= {re.sub(r'//[^/@]*@', '//', os.environ[name])}"
+        yield HealthFinding(area="settings", what=f"{name} {value}")
+
+
+def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
+    """Whether a file can be made there, or in the nearest folder above that there is; the file is gone again."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            free = shutil.disk_usage(there).free
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return HealthFinding(area=area, what=f"{folder} cannot be written: {why}", state="wrong", advice=advice)
+    what = f"{folder} can be written, {free / GIB:.1f} GiB free"
+    if free < LITTLE_DISK:
+        return HealthFinding(area=area, what=what, state="note", advice="free some space, or take another disk")
+    return HealthFinding(area=area, what=what)
+
+
+def _readable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.R_OK | os.X_OK)
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files in it, links not followed; what cannot be read counts nothing."""
+    total = 0
+    for base, _folders, files in os.walk(folder):
+        for name in files:
+            try:
+                total += os.lstat(Path(base) / name).st_size
+            except OSError:
+                continue
+    return total

@@ -15,13 +15,13 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ke_core.errors import DamagedArtifact, KEError, ToldToEnd
-from ke_core.files import FULL
-from ke_core.report.clean import sanitize
+from ke_core.results.sanitize import sanitize
+from ke_core.spec.errors import DamagedArtifact, KEError, ToldToEnd
+from ke_core.storage.files import FULL
 
 DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
-NO_MEMORY = "memory: you tried to allocate"
-"""The end of torch's message when the host is out of memory, on every system."""
+NO_MEMORY = ("not enough memory: you tried to allocate", "can't allocate memory")
+"""Parts of torch's messages when host memory is exhausted."""
 MACHINE = frozenset({
     *FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE,
     errno.ENFILE, errno.ENOMEM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ETXTBSY, errno.EBUSY,
@@ -115,7 +115,11 @@ def _mendable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
 
 def _out_of_memory(error: Exception) -> bool:
     """Whether a device or the host ran out of memory; torch's errors are told by name, since torch may be absent."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or NO_MEMORY in str(error)
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or any(part in str(error) for part in NO_MEMORY)
+    )
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:

@@ -41,13 +41,16 @@ def command(
     """  # fmt: skip
     from ke_core.cli.console import err, out, progress  # noqa: PLC0415  the runner imports numpy
     from ke_core.plugins.options import split_options  # noqa: PLC0415
-    from ke_core.report.load import load_report  # noqa: PLC0415
-    from ke_core.report.numbers import count_noun  # noqa: PLC0415
-    from ke_core.report.page import report_page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import judge_folder, score_folder  # noqa: PLC0415
-    from ke_core.run.measures import measures_of  # noqa: PLC0415
-    from ke_core.run.recorded import recorded_run  # noqa: PLC0415
+    from ke_core.results.formatting import count_noun  # noqa: PLC0415
+    from ke_core.results.tables import report_page  # noqa: PLC0415
+    from ke_core.runner.evaluate import (  # noqa: PLC0415
+        judge_folder,
+        load_report,
+        score_folder,
+    )
+    from ke_core.runner.recorded import recorded_run  # noqa: PLC0415
+    from ke_core.runner.scoring import measures_of  # noqa: PLC0415
 
     folder = RunFolder.open(run)
     known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
@@ -66,8 +69,8 @@ def command(
 def judge_model(given: dict[str, Any], shown: Any) -> Any:
     """What ``--judge-model`` says; None without it."""
     from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.run.judges import JudgeModel  # noqa: PLC0415  as above
-    from ke_core.run.spending import Prices  # noqa: PLC0415  as above
+    from ke_core.runner.judging import JudgeModel  # noqa: PLC0415  as above
+    from ke_core.runner.usage import Prices  # noqa: PLC0415  as above
 
     if not given["model"]:
         return None
@@ -78,8 +81,8 @@ def judge_model(given: dict[str, Any], shown: Any) -> Any:
 def say_spent(asking: Any) -> None:
     """What the judge's server was asked, in the words of ``ke eval``; nothing where nothing was."""
     from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.report.spent import spent_words  # noqa: PLC0415  as above
-    from ke_core.report.text import literal  # noqa: PLC0415  as above
+    from ke_core.results.footer import spent_words  # noqa: PLC0415  as above
+    from ke_core.results.formatting import literal  # noqa: PLC0415  as above
 
     if asking is not None and asking.spent:
         err().print(literal(f"  asked of the server now: {spent_words(asking.spent)}", "dim"), soft_wrap=True)

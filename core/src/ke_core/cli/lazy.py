@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib import import_module
 from typing import Any
 
 import click
 
-from ke_core.cli.once import once
+from ke_core.spec.errors import KEError
 
 
 class LazyCommand(click.Command):
@@ -38,3 +39,50 @@ class LazyCommand(click.Command):
     ) -> click.Context:
         """A context of the real command: click invokes the command that its context names."""
         return self.load().make_context(info_name, args, parent, **extra)
+
+
+SWEPT = ("dataset", "model", "batch", "edited", "seed")
+"""Options of ``ke eval`` that people give twice to have both; ``ke sweep`` is for that."""
+
+
+def once(command: click.Command) -> None:
+    """Have ``command``, and those in it if it is a group, refuse what is given twice.
+
+    Done to a command that is there already, because plugins bring commands of click's own classes.
+    """
+    if "parse_args" in vars(command):  # loaded before in this process
+        return
+    parse = command.parse_args
+
+    def parse_args(context: click.Context, args: list[str]) -> list[str]:
+        given = [*args]  # click's parser takes them off the list
+        rest = parse(context, args)  # first: it prints the help, and knows better what else is wrong
+        _refuse_twice(command, context, given)
+        return rest
+
+    vars(command)["parse_args"] = parse_args
+    for own in command.commands.values() if isinstance(command, click.Group) else ():
+        once(own)
+
+
+def _refuse_twice(command: click.Command, context: click.Context, args: list[str]) -> None:
+    try:
+        _values, _rest, order = command.make_parser(context).parse_args(args)
+    except click.UsageError:  # a group that reads its words in a way of its own
+        return
+    for parameter, times in Counter(order).items():
+        if times > 1 and isinstance(parameter, click.Option) and _single(parameter):
+            swept = command.name == "eval" and parameter.name in SWEPT
+            raise KEError(
+                f"{_called(parameter)} is given twice",
+                hint="ke sweep FILE.toml runs several" if swept else "give it once",
+            )
+
+
+def _single(option: click.Option) -> bool:
+    """Whether the second contradicts the first; a flag said twice says the same, unless it has an opposite."""
+    return not (option.multiple or option.count or (option.is_flag and not option.secondary_opts))
+
+
+def _called(option: click.Option) -> str:
+    return "/".join([max(option.opts, key=len), *option.secondary_opts])

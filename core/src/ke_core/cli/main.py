@@ -12,10 +12,10 @@ import click
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import guarded
-from ke_core.errors import BadConfig
 from ke_core.plugins.manager import Plugins, discover
-from ke_core.report.clean import sanitize
+from ke_core.results.sanitize import sanitize
 from ke_core.runner.world import started
+from ke_core.spec.errors import BadConfig
 
 TRACEBACK = "--traceback"
 COMPLETION = "_KE_COMPLETE"

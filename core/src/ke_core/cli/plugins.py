@@ -14,7 +14,7 @@ from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, MENDABLE
 from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
-from ke_core.report.text import literal, plain_table
+from ke_core.results.formatting import literal, plain_table
 
 SLOW = 5.0
 """Seconds that a plugin may take to load without a remark."""

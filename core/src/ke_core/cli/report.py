@@ -50,10 +50,10 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
              ke report runs/layers
     """
     from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.files import write_atomic  # noqa: PLC0415  only here
-    from ke_core.report.load import load_runs  # noqa: PLC0415  as above
-    from ke_core.report.page import report_page  # noqa: PLC0415
-    from ke_core.report.text import literal  # noqa: PLC0415
+    from ke_core.results.formatting import literal  # noqa: PLC0415
+    from ke_core.results.tables import report_page  # noqa: PLC0415
+    from ke_core.runner.evaluate import load_runs  # noqa: PLC0415  as above
+    from ke_core.storage.files import write_atomic  # noqa: PLC0415  only here
 
     wanted = {kind: path for kind, path in files.items() if path is not None}
     if len(set(wanted.values())) < len(wanted):
@@ -75,9 +75,9 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:
     """The runs at and under ``paths``, each once. Raises BadRun where there is none, and for a damaged one by name."""
     from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.errors import BadRun  # noqa: PLC0415  as above
-    from ke_core.report.text import literal  # noqa: PLC0415
     from ke_core.results.folder import RunFolder, runs_in  # noqa: PLC0415
+    from ke_core.results.formatting import literal  # noqa: PLC0415
+    from ke_core.spec.errors import BadRun  # noqa: PLC0415  as above
 
     found: dict[Path, RunFolder] = {}
     for path in paths:

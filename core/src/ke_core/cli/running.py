@@ -13,25 +13,23 @@ from attrs import evolve, frozen
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
-from ke_core.data.records import Usage
-from ke_core.data.runspec import Plan, RunSpec
-from ke_core.errors import BadRun
 from ke_core.plugins.options import split_options
-from ke_core.protocols import Progress
-from ke_core.report.load import load_report
-from ke_core.report.numbers import count_noun, duration
-from ke_core.report.page import report_page
-from ke_core.report.run import plan_words, without_model
-from ke_core.report.spent import spent_words
-from ke_core.report.text import literal
 from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder
-from ke_core.run.evaluation import EvalRequest, prepare, run_job
-from ke_core.run.job import Finished, Job
-from ke_core.run.session import ModelChoice
-from ke_core.run.spending import FREE, Prices
+from ke_core.results.footer import spent_words
+from ke_core.results.formatting import count_noun, duration, literal
+from ke_core.results.reported import plan_words, without_model
+from ke_core.results.tables import report_page
+from ke_core.runner.evaluate import EvalRequest, load_report, prepare, run_job
+from ke_core.runner.job import Finished, Job
+from ke_core.runner.session import ModelChoice
+from ke_core.runner.usage import FREE, Prices
 from ke_core.runner.world import world
-from ke_core.specs import ModelRequest
+from ke_core.spec.errors import BadRun
+from ke_core.spec.protocols import Progress
+from ke_core.spec.records import Usage
+from ke_core.spec.runspec import Plan, RunSpec
+from ke_core.spec.specs import ModelRequest
 
 ROOT = Path("runs")
 

@@ -51,9 +51,9 @@ def list_runs(app: App, *, folder: Path) -> None:
     Example: ke runs runs/demo
     """
     from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.errors import BadRun  # noqa: PLC0415
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
     from ke_core.results.folder import runs_in  # noqa: PLC0415
+    from ke_core.results.formatting import literal, plain_table  # noqa: PLC0415
+    from ke_core.spec.errors import BadRun  # noqa: PLC0415
 
     if not folder.is_dir():
         raise BadRun(
@@ -85,7 +85,7 @@ def show(app: App, *, run: Path) -> None:
     Example: ke runs show runs/memit-atlas-1a2b3c4d
     """
     from ke_core.cli.console import out  # noqa: PLC0415  as above
-    from ke_core.report.course import course_page  # noqa: PLC0415
+    from ke_core.results.course import course_page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
 
     out().print(course_page(RunFolder.open(run), app.catalog))
@@ -116,10 +116,13 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
       ke runs prune --run runs/none-atlas-5e6f7a8b --yes
     """  # fmt: skip
     from ke_core.cli.console import err, out  # noqa: PLC0415  as above
-    from ke_core.errors import BadRun  # noqa: PLC0415
-    from ke_core.report.numbers import count_noun  # noqa: PLC0415
-    from ke_core.report.text import literal, plain_table  # noqa: PLC0415
+    from ke_core.results.formatting import (  # noqa: PLC0415
+        count_noun,
+        literal,
+        plain_table,
+    )
     from ke_core.results.pruning import named_runs, removable, unreadable  # noqa: PLC0415
+    from ke_core.spec.errors import BadRun  # noqa: PLC0415
 
     if not (named or folder.is_dir()):
         raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks elsewhere")
@@ -142,9 +145,9 @@ def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
     """The cells after the first, and what a server was asked."""
-    from ke_core.errors import BadRun  # noqa: PLC0415
-    from ke_core.report.spent import spent_words  # noqa: PLC0415
-    from ke_core.report.tally import tally_of  # noqa: PLC0415
+    from ke_core.results.footer import spent_words  # noqa: PLC0415
+    from ke_core.results.tally import tally_of  # noqa: PLC0415
+    from ke_core.spec.errors import BadRun  # noqa: PLC0415
 
     spec, spent = folder.spec, ""
     try:
@@ -162,10 +165,10 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
 
 def _scores(app: App, folder: RunFolder) -> str:
     """The first three columns of its metrics, after editing, in the first style that has them."""
-    from ke_core.report.load import load_report  # noqa: PLC0415
-    from ke_core.report.numbers import format_score  # noqa: PLC0415
-    from ke_core.report.run import metric_columns  # noqa: PLC0415
     from ke_core.results.folder import SCORES  # noqa: PLC0415
+    from ke_core.results.formatting import format_score  # noqa: PLC0415
+    from ke_core.results.reported import metric_columns  # noqa: PLC0415
+    from ke_core.runner.evaluate import load_report  # noqa: PLC0415
 
     if not (folder.path / SCORES).exists():
         return "not scored"

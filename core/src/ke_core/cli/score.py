@@ -27,10 +27,9 @@ def command(
     """
     from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
     from ke_core.plugins.options import split_options  # noqa: PLC0415
-    from ke_core.report.load import load_report  # noqa: PLC0415
-    from ke_core.report.page import report_page  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.run.evaluation import score_folder  # noqa: PLC0415
+    from ke_core.results.tables import report_page  # noqa: PLC0415
+    from ke_core.runner.evaluate import load_report, score_folder  # noqa: PLC0415
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
     score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)

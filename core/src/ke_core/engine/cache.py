@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ke_core.data.codec import canonical, digest, from_json, to_json
-from ke_core.data.reading import loads
-from ke_core.data.results import Scored
-from ke_core.errors import ContentRefused, KEError
-from ke_core.files import file_errors, locked
-from ke_core.requests import Generate, Generated, Score
+from ke_core.spec.codec import canonical, digest, from_json, to_json
+from ke_core.spec.errors import ContentRefused, KEError
+from ke_core.spec.requests import Generate, Generated, Score
+from ke_core.spec.results import Scored
+from ke_core.storage.files import file_errors, locked
+from ke_core.storage.json_reading import loads
 
 SCHEMA = 1
 Completion = Generated | Scored | ContentRefused

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from unicodedata import category
 
-from ke_core.requests import Generate
+from ke_core.spec.requests import Generate
 
 CONTINUATION_FORMAT = "joined to the prompt, stopped behind an echo, without thoughts"
 """Part of the digest of a chat model: completions that were read in another way are not taken for these."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from ke_core.data.codec import digest
 from ke_core.plugins.manager import Installed
+from ke_core.spec.codec import digest
 
 LENGTH = 16
 """Hex digits: enough to notice a change, few enough for every judged line."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.data.reading import loads
-from ke_core.errors import BadConfig, BadData, UnknownComponent
+from ke_core.spec.errors import BadConfig, BadData, UnknownComponent
+from ke_core.storage.json_reading import loads
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")  # as in ke_core.specs, which would bring the whole data model along
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")  # as in ke_core.spec.specs, which would bring the whole data model along
 LIMIT = 4 << 20  # bytes: what is endless must not fill the memory
 SECONDS = 30
 

@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from pluggy import PluginValidationError
 
-from ke_core.errors import KEError, PluginBroken, PluginConflict
+from ke_core.spec.errors import KEError, PluginBroken, PluginConflict
 
 CORE_DISTRIBUTION = "ke-core"
 

@@ -18,11 +18,11 @@ import pluggy
 from attrs import define, evolve, field, frozen
 from pluggy import HookImpl
 
-from ke_core import hookspecs
-from ke_core.errors import PluginBroken, PluginConflict
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, step
 from ke_core.plugins.watch import TIMEOUT, OutOfTime, Watch, timeout, watched
+from ke_core.spec import hookspecs
+from ke_core.spec.errors import PluginBroken, PluginConflict
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"

@@ -13,8 +13,8 @@ from typing import Any
 
 from attrs import define, field
 
-from ke_core.errors import BadConfig
 from ke_core.interrupts import SIGNALS
+from ke_core.spec.errors import BadConfig
 
 TIMEOUT = "KE_PLUGIN_TIMEOUT"
 SECONDS = 30.0

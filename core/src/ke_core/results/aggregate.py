@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, evolve, field, frozen
 
-from ke_core.data.queries import Phase
-from ke_core.data.results import SHARE, CaseRecord, MetricScore, ModelRecord, Value
-from ke_core.errors import PluginBroken
-from ke_core.protocols import Metric, ModelMetric
 from ke_core.results.columns import Columns, Names
 from ke_core.results.intervals import Sample, bootstrap, bootstrap_average
-from ke_core.specs import MetricSpec
+from ke_core.spec.errors import PluginBroken
+from ke_core.spec.protocols import Metric, ModelMetric
+from ke_core.spec.queries import Phase
+from ke_core.spec.results import SHARE, CaseRecord, MetricScore, ModelRecord, Value
+from ke_core.spec.specs import MetricSpec
 
 PART_TAG = "part"
 """The tag that keeps edited cases and controls apart: ``edited`` or ``control``."""

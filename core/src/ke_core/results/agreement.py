@@ -13,15 +13,14 @@ import numpy as np
 from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
-from ke_core.checksums import read_value, warn, write_value
-from ke_core.data.codec import from_json, to_json
-from ke_core.data.results import Interval
-from ke_core.data.runspec import Component
-from ke_core.engine.artifacts import ArtifactStore
-from ke_core.errors import BadData
-from ke_core.files import cache_dir
-from ke_core.model_sources import DEFAULT_SOURCE
+from ke_core.engine.models import DEFAULT_SOURCE
 from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES
+from ke_core.spec.codec import from_json, to_json
+from ke_core.spec.errors import BadData
+from ke_core.spec.results import Interval
+from ke_core.spec.runspec import Component
+from ke_core.storage.artifacts import ArtifactStore, read_value, warn, write_value
+from ke_core.storage.files import cache_dir
 
 KIND = "judge-checks"
 LEAST = 0.6

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from attrs import define, field
 
-from ke_core.data.queries import Phase
-from ke_core.data.results import Value
+from ke_core.spec.queries import Phase
+from ke_core.spec.results import Value
 
 Source = tuple[str, Phase, str, str]
 """Aspect, phase and style of a value, and what its own unit is, in a word."""

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ke_core.data.codec import to_json
-from ke_core.data.runspec import Component, RunSpec
+from ke_core.spec.codec import to_json
+from ke_core.spec.runspec import Component, RunSpec
 
 NAMED = 3
 """As many differences of runs as are named: of two with nothing in common all would fill a page."""

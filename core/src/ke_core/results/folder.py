@@ -17,18 +17,17 @@ from typing import Any
 
 from attrs import asdict, evolve, field, frozen
 
-from ke_core.data.codec import digest, from_json, to_json
-from ke_core.data.reading import read_object
-from ke_core.data.records import Record
-from ke_core.data.runspec import IMPORTED, RunSpec
-from ke_core.errors import BadRun
-from ke_core.files import file_errors, write_atomic
 from ke_core.results.difference import run_difference
-from ke_core.results.lines import from_line, refuse_other, to_bytes, whole_lines
-from ke_core.results.log import LOG, read_log, write_log
+from ke_core.results.lines import LOG, from_line, read_log, refuse_other, to_bytes, whole_lines, write_log
 from ke_core.results.redaction import refuse_secrets
 from ke_core.results.seal import SEAL, Seal
 from ke_core.results.writer import Writer, open_writer
+from ke_core.spec.codec import digest, from_json, to_json
+from ke_core.spec.errors import BadRun
+from ke_core.spec.records import Record
+from ke_core.spec.runspec import IMPORTED, RunSpec
+from ke_core.storage.files import file_errors, write_atomic
+from ke_core.storage.json_reading import read_object
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
 PART = "records.part-{rank}.jsonl"

@@ -17,12 +17,12 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from ke_core.data.codec import canonical, from_json, to_json
-from ke_core.data.records import OWN, Batch, Judged, Probed, Record, Replied
-from ke_core.data.results import Failure, Reply
-from ke_core.data.runspec import Component
-from ke_core.errors import BadRun
 from ke_core.results.lines import from_line, json_line, whole_lines
+from ke_core.spec.codec import canonical, from_json, to_json
+from ke_core.spec.errors import BadRun
+from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied
+from ke_core.spec.results import Failure, Reply
+from ke_core.spec.runspec import Component
 
 Lines = dict[str, "array[int]"]
 """Case to its lines of one kind, in the order of the file: of each the number of its place, and its first byte."""

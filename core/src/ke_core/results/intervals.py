@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from ke_core.data.results import Interval
+from ke_core.spec.results import Interval
 
 RESAMPLES = 1_000
 LEVEL = 0.95

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.data.records import Batch, Replied
-from ke_core.errors import BadRun
-from ke_core.files import file_errors
 from ke_core.results.folder import DAMAGED, PART, RECORDS, RUN, SCORES, RunFolder, read_records, runs_in
-from ke_core.results.log import LOG
+from ke_core.results.lines import LOG
 from ke_core.results.seal import SEAL
 from ke_core.results.writer import open_writer
+from ke_core.spec.errors import BadRun
+from ke_core.spec.records import Batch, Replied
+from ke_core.storage.files import file_errors
 
 OURS = (SCORES, SEAL, DAMAGED, PART.format(rank="*"), RECORDS, LOG, RUN)
 """``run.json`` goes last: a folder that is left half-way is still one that can be removed."""

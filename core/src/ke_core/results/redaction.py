@@ -15,11 +15,11 @@ from typing import Any, get_args, get_type_hints
 
 from attrs import fields, has
 
-from ke_core.data.codec import tag_of
-from ke_core.data.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.data.results import MetricScore
-from ke_core.data.runspec import RunSpec
-from ke_core.errors import BadConfig
+from ke_core.spec.codec import tag_of
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
+from ke_core.spec.results import MetricScore
+from ke_core.spec.runspec import RunSpec
 
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
 SHORTEST = 8

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.data.reading import loads, read_object
-from ke_core.errors import BadRun
-from ke_core.files import write_atomic
 from ke_core.results.lines import MEND, to_bytes, whole_lines
+from ke_core.spec.errors import BadRun
+from ke_core.storage.files import write_atomic
+from ke_core.storage.json_reading import loads, read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})

@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ke_core.data.reading import loads
-from ke_core.data.records import Record
-from ke_core.errors import BadRun, KEError
-from ke_core.files import FULL, file_errors, still_named
 from ke_core.results.lines import to_line
+from ke_core.spec.errors import BadRun, KEError
+from ke_core.spec.records import Record
+from ke_core.storage.files import FULL, file_errors, still_named
+from ke_core.storage.json_reading import loads
 
 try:
     import fcntl

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.errors import BadConfig, ProcessLost, ToldToEnd
+from ke_core.spec.errors import BadConfig, ProcessLost, ToldToEnd
 
 PATIENCE = timedelta(days=30)
 """How long a process waits for the slowest one. A dead one is noticed at once: its connection is closed."""

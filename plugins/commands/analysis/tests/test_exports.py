@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.app import AnsweredCase, Component, DataRef, ModelRef, Plan, Reported, RunDataset, RunSpec, sanitize
+from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec, sanitize
 from ke_core.plugin import (
     Answer,
     Case,
@@ -29,7 +29,8 @@ from ke_core.plugin import (
     Step,
     Verdict,
 )
-from ke_core.report.tally import Tally
+from ke_core.results.tally import Tally
+from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import Browsed, browser
 from ke_plugin_analysis.html.document import embedded, html_page

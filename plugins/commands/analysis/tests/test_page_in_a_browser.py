@@ -6,7 +6,7 @@ import time
 import pytest
 from attrs import frozen
 
-from ke_core.app import AnsweredCase, Component, DataRef, ModelRef, Plan, Reported, RunDataset, RunSpec
+from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec
 from ke_core.plugin import (
     Answer,
     Case,
@@ -24,7 +24,8 @@ from ke_core.plugin import (
     Step,
     Verdict,
 )
-from ke_core.report.tally import Tally
+from ke_core.results.tally import Tally
+from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.html.browser import Browsed
 from ke_plugin_analysis.html.document import html_page
 

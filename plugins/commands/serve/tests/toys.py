@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 import ke_plugin_openai
 from ke_core import builtin
 from ke_core.app import empty_manager, main
-from ke_core.engine.direct import question
+from ke_core.engine.passthrough import question
 from ke_core.plugin import (
     ContextOverflow,
     EditorSpec,

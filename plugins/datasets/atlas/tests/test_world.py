@@ -67,7 +67,7 @@ def test_every_edit_of_a_case_is_an_edit_of_the_world() -> None:
 def test_m3_the_hash_seed_changes_nothing() -> None:
     code = (
         "from ke_plugin_atlas import AtlasConfig; from ke_plugin_atlas.dataset import Atlas; "
-        "import hashlib, sys; from ke_core.data.codec import canonical, to_json; a = Atlas(config=AtlasConfig()); "
+        "import hashlib, sys; from ke_core.spec.codec import canonical, to_json; a = Atlas(config=AtlasConfig()); "
         "text = canonical([to_json(c) for c in a.cases()]); "
         "assert not {'torch', 'numpy', 'transformers'} & set(sys.modules); "
         "print(hashlib.sha256(text.encode()).hexdigest(), a.info().sha256)"

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from ke_benchmarks.audit import RULES, conflicts, contamination, draw, duplicates, fix, missing, named, select, tally
-from ke_core.data.masking import EditBank
-from ke_core.data.soundness import problems
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import contradicting, distinct
+from ke_core.spec.facts import EditBank
 
 K = (1, 100, 1000, 2000, 3000)
 UNEDITED = ((0, 0), (2013, 2706), (1772, 3075), (910, 1664), (0, 0))

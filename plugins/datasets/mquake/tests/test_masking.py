@@ -8,8 +8,8 @@ from collections import defaultdict
 import pytest
 from attrs import evolve
 
-from ke_core.data.masking import EditBank
 from ke_core.plugin import contradicting, distinct
+from ke_core.spec.facts import EditBank
 
 AMBIGUOUS = {"Ford Mustang", "Forza Italia"}
 # k: (cases with a masked statement, masked statements summed over cases), by id and by label

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from ke_benchmarks.audit import Audit
 from ke_benchmarks.graph import BuildTools, Graph, load_atlas
-from ke_core.data.soundness import problems
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData, Case
 from ke_plugin_recoe import ATLAS, GROUPS, AtlasConfig, RecoeBuild
 from ke_plugin_recoe.builder import UNKNOWN, RecoeBuilder

@@ -7,7 +7,7 @@ from typing import Any
 
 import ke_plugin_alias
 from ke_core.plugin import Answer, Case, Item, Query
-from ke_core.run.judging import held
+from ke_core.runner.judging import held
 from ke_plugin_recoe import ATLAS, REASONING, AtlasConfig
 from ke_plugin_recoe.dataset import RecoeAtlas
 

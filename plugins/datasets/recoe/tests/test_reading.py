@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ke_plugin_alias
-from ke_core.data.soundness import problems
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Item, Query
 from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, AtlasConfig, RecoeConfig, ke_datasets
 from ke_plugin_recoe.dataset import Recoe

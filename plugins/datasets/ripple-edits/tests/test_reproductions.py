@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import ReproductionSpec
-from ke_core import files
 from ke_core.app import Plan, configure, discover, read_catalog, select
 from ke_core.plugin import Ask, BadData, Case
 from ke_core.results import intervals
+from ke_core.storage import files
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 from ke_plugin_ripple_edits import ke_reproductions

@@ -28,7 +28,7 @@ from ke_core.plugin import (
     Session,
     Verdict,
 )
-from ke_core.run.evaluation import prepare
+from ke_core.runner.evaluate import prepare
 from ke_testing.fakes import EchoModel, Silence, cut
 
 SPOUSE = "The name of the spouse of Al Dun is"

@@ -259,7 +259,7 @@ def test_a_model_that_writes_no_answer_is_unparsed(said) -> None:
 
 
 def test_an_answer_as_long_as_the_limit_counts_as_far_as_it_goes() -> None:
-    """As the unedited model's does: a short prompt without a marker (``ke_core.engine.direct.read``)."""
+    """As the unedited model's does: a short prompt without a marker (``ke_core.engine.passthrough.read``)."""
     reply, _prompt = replay(" a b c d e f g h i j k")
     assert (reply.outcome, reply.text) == ("answered", "a b c d e f g")
 

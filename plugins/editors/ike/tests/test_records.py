@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from ke_core.errors import DamagedArtifact
 from ke_core.plugin import BadData, Cloze, Edit
+from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike import bars as barring
 from ke_plugin_ike import corpus as corpora

@@ -164,7 +164,7 @@ def test_the_real_model_is_pulled_and_loads_offline(tmp_path, monkeypatch, capfd
     folder = sources.pull("smollm2-135m")
     assert capfd.readouterr() == ("", "")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    from ke_core.model_sources import open_model
+    from ke_core.engine.models import open_model
     from ke_core.plugin import Generate
 
     model = open_model("smollm2-135m")

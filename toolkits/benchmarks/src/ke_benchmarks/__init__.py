@@ -3,6 +3,7 @@
 ``ke_benchmarks.graph`` holds knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
 """
 
+from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.files.family import (
     CaseDataset,
     Deferred,
@@ -15,7 +16,6 @@ from ke_benchmarks.files.family import (
     queries_of,
 )
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
-from ke_core.plugin import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 
 __all__ = [
     "CaseDataset",

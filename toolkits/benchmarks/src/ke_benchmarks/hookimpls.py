@@ -21,3 +21,7 @@ def ke_commands(group: click.Group) -> None:
     group.add_command(
         LazyCommand("build", "ke_benchmarks.cli.build:command", "Build a benchmark from a knowledge graph.")
     )
+    group.add_command(
+        LazyCommand("validate", "ke_benchmarks.cli.validate:command", "Check the cases of a dataset, or of a file."),
+        "datasets validate",
+    )

@@ -15,7 +15,7 @@ from ke_benchmarks.audit import (
 )
 from ke_benchmarks.audit.missing import stem
 from ke_benchmarks.report import flagged_cases
-from ke_core.data.soundness import problems
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData
 
 OLD = [("Tower", "country", "France"), ("France", "capital", "Paris")]

@@ -156,7 +156,7 @@ class EditorContract(EditorPitfalls):
     def test_edited_models_that_solve_stand_side_by_side(
         self, spec: EditorSpec, editor: Editor, session: Session[Any]
     ) -> None:
-        """Those with ``solve`` are asked together (``ke_core.run.abreast``), so one must not take another's edits."""
+        """Edited models with ``solve`` answer concurrently, so one must not use the edits of another."""
         with editor.edit(session, [MOVE_TOWER]) as one:
             if spec.needs_weights or not isinstance(one, SupportsConcurrentSolve):
                 pytest.skip("one edited model at a time")

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from ke_core import builtin
 from ke_core.app import empty_manager
-from ke_core.model_sources import open_model
+from ke_core.engine.models import open_model
 from ke_core.plugin import EditFailed, EditorSpec, ModelRequest, PassthroughModel, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights import hookimpls

@@ -9,13 +9,11 @@ from attrs import frozen
 from ke_core.app import (
     IMPORTED,
     UNFINISHED,
-    VERDICTS_SPEC,
     Catalog,
     Component,
     RecordedRun,
     RunFolder,
     RunSpec,
-    Verdicts,
     first_difference,
     groups,
     measures_of,
@@ -40,6 +38,7 @@ from ke_core.plugin import (
 )
 from ke_plugin_analysis.common import InAll, in_all
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
+from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 
 SAME = "compare runs of the same command but for the editor, the model or its options"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ke_core.app import Catalog, LoadedRuns, RunDataset, read_answers, run_dataset, run_labels
+from ke_core.app import Catalog, LoadedRuns, run_labels
 from ke_core.plugin import KEError, canonical, to_json
+from ke_plugin_analysis.answers import RunDataset, read_answers, run_dataset
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import Browsed
 from ke_plugin_analysis.html.document import html_page

@@ -150,7 +150,7 @@ class FileDataset(CaseDataset):
     variant: Variant
 
     def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
-        """The file's records, one by one (``ke_core.datasets.reading.read_records``)."""
+        """The file's records, one by one (``ke_core.storage.json_records.read_records``)."""
         return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
 
     def info(self) -> DatasetInfo:

@@ -3,7 +3,7 @@
 ::
 
     from pathlib import Path
-    from ke_core.model_sources import open_model
+    from ke_core.engine.models import open_model
     from ke_weights.patches import applied, read_patch
 
     model = open_model("smollm2-135m")

@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.app import OWN, AnsweredCase, QueryKey, RunDataset, in_form, sanitize
+from ke_core.app import OWN, in_form, sanitize
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -30,6 +30,7 @@ from ke_core.plugin import (
     Scored,
     Verdict,
 )
+from ke_plugin_analysis.answers import AnsweredCase, QueryKey, RunDataset
 
 Json = dict[str, Any]
 NAMES = 12  # names of a right answer that are shown; some entities have fifty

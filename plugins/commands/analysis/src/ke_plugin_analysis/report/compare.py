@@ -11,7 +11,6 @@ from rich.text import Text
 from ke_core.app import (
     SECONDS,
     SHORTEST_SECONDS,
-    VERDICTS,
     WARNING,
     agreement_warning,
     component_words,
@@ -29,6 +28,7 @@ from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.common import InAll
 from ke_plugin_analysis.comparing import Change, Compared, Comparison
 from ke_plugin_analysis.pairs import Difference
+from ke_plugin_analysis.verdicts import VERDICTS
 
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOTES = (

@@ -16,10 +16,7 @@ from ke_core.app import (
     FAILED,
     App,
     BarProgress,
-    EarlierRuns,
     LineProgress,
-    Rates,
-    Workload,
     count_noun,
     duration,
     err,
@@ -28,10 +25,10 @@ from ke_core.app import (
     out,
     plain_table,
     sanitize,
-    workload_of,
 )
 from ke_core.plugin import KEError, Progress
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
+from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
 from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
 from ke_plugin_reproduce.summary import write_summary
 from ke_plugin_reproduce.sweep import Planned, cells_of, planned

@@ -1,1 +1,0 @@
-"""Cases as files, and datasets as a whole: written, read back, checked, fetched."""

@@ -1,0 +1,319 @@
+"""Serve many requests at once, each kind by the one call that suits it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from attrs import define, evolve, field
+
+from ke_core.engine.cache import Completion, CompletionCache, key_of
+from ke_core.spec.codec import canonical
+from ke_core.spec.errors import TooManyFailures, WeightsNotRestored
+from ke_core.spec.protocols import Ask, LanguageModel, Progress, RemoteModel
+from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Procedure, Request, Score
+from ke_core.spec.results import Answer, Cost, Failure, Reply, Scored
+
+T = TypeVar("T")
+NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures)
+"""Errors that end the run: what was asked after them would mean nothing."""
+SLICE = 512
+"""Requests given to the model at once: what a killed run loses is at most this many completions of a local model."""
+
+
+@define(kw_only=True)
+class Stats:
+    """What an engine has done so far.
+
+    ``requests`` counts what procedures asked of the model, ``waves`` how often they were served together.
+    Of the requests, ``hits`` came from the cache and ``shared`` were equal to another one of the same wave.
+    """
+
+    requests: int = 0
+    waves: int = 0
+    hits: int = 0
+    shared: int = 0
+
+    @property
+    def mean_wave(self) -> float:
+        """Requests served together, on average; 0 before the first."""
+        return self.requests / self.waves if self.waves else 0.0
+
+
+@define(kw_only=True)
+class Server:
+    """Requests in, results out, in order; an exception stands in the place of what failed."""
+
+    model: LanguageModel
+    cache: CompletionCache | None
+    stats: Stats
+    progress: Progress | None
+
+    def serve(self, requests: Sequence[Request]) -> list[Any]:
+        """One result a request."""
+        results: list[Any] = [None] * len(requests)
+        by_kind: dict[type[Request], Callable[[Any], list[Any]]] = {
+            Embed: _embed,
+            Nearest: _nearest,
+            Generate: self._complete,
+            Score: self._score,
+        }
+        for kind, serve in by_kind.items():
+            places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
+            if places:
+                _put(results, places, serve([requests[place] for place in places]))
+        return results
+
+    def _score(self, requests: Sequence[Score]) -> list[Any]:
+        """Behind a server each continuation is a request that is paid for and kept by itself."""
+        if not isinstance(self.model, RemoteModel):
+            return self._complete(requests)
+        parts = [evolve(request, continuations=(text,)) for request in requests for text in request.continuations]
+        rest = iter(self._complete(parts))
+        return [_joined(list(islice(rest, len(request.continuations)))) for request in requests]
+
+    def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
+        """From the cache, or from the model; equal requests are asked once."""
+        model = self.model.digest  # anew for each wave: an edit may have been made since the last one
+        keys = [key_of(model, request) for request in requests]
+        distinct = dict(zip(keys, requests, strict=True))
+        known: dict[str, Any] = {} if self.cache is None else dict(self.cache.get(distinct))
+        self.stats.requests += len(requests)
+        self.stats.waves += 1
+        hits = sum(key in known for key in keys)
+        missing = [key for key in distinct if key not in known]
+        self.stats.hits += hits
+        self.stats.shared += len(requests) - hits - len(missing)
+        for start in range(0, len(missing), SLICE):
+            some = missing[start : start + SLICE]
+            asked = [distinct[key] for key in some]
+            if isinstance(self.model, RemoteModel):
+                known |= self._each(self.model, some, asked)
+            else:
+                ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
+                fresh = dict(zip(some, _guarded(ask, asked), strict=True))
+                if self.cache is not None:
+                    self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
+                known |= fresh
+            if self.progress is not None:
+                self.progress.advance("model calls", start + len(some), len(missing))
+        return [known[key] for key in keys]
+
+    def _each(
+        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score]
+    ) -> dict[str, Completion | Exception]:
+        """From a server, each completion kept as it comes: one that is paid for is not asked again after a kill.
+
+        Not guarded: an error that is no request's own is the cache's.
+        """
+
+        def keep(place: int, completion: Completion) -> None:
+            if self.cache is not None:
+                self.cache.put({keys[place]: completion})
+
+        return dict(zip(keys, model.complete(asked, keep), strict=True))
+
+
+def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
+    """The scores of all continuations of a request; what is wrong with one is wrong with it."""
+    logprobs, tokens = list[float](), list[int]()
+    for part in parts:
+        if isinstance(part, Exception):
+            return part
+        logprobs += part.logprobs
+        tokens += part.tokens
+    return Scored(logprobs=tuple(logprobs), tokens=tuple(tokens))
+
+
+def _embed(requests: Sequence[Embed]) -> list[Any]:
+    """All texts of one encoder in one call; each request gets its own rows."""
+
+    def together(group: Sequence[Embed]) -> list[Any]:
+        vectors = group[0].encoder.embed([text for request in group for text in request.texts])
+        ends, end = [], 0
+        for request in group:
+            end += len(request.texts)
+            ends.append(end)
+        return [vectors[end - len(request.texts) : end] for request, end in zip(group, ends, strict=True)]
+
+    return _grouped(requests, lambda request: id(request.encoder), together)
+
+
+def _nearest(requests: Sequence[Nearest]) -> list[Any]:
+    """All look-ups in one memory in one call."""
+
+    def together(group: Sequence[Nearest]) -> list[Any]:
+        first = group[0]
+        return first.memory.search([r.text for r in group], k=first.k, hidden=[r.hidden for r in group])
+
+    return _grouped(requests, lambda request: (id(request.memory), request.k), together)
+
+
+def _grouped(
+    requests: Sequence[T], key: Callable[[T], Hashable], together: Callable[[Sequence[T]], list[Any]]
+) -> list[Any]:
+    groups: dict[Hashable, list[int]] = {}
+    for place, request in enumerate(requests):
+        groups.setdefault(key(request), []).append(place)
+    results: list[Any] = [None] * len(requests)
+    for places in groups.values():
+        _put(results, places, _guarded(together, [requests[place] for place in places]))
+    return results
+
+
+def _put(results: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
+    for place, result in zip(places, found, strict=True):
+        results[place] = result
+
+
+def _guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> Sequence[Any]:
+    """What ``call`` returns; a call that fails as a whole fails for each of its requests."""
+    try:
+        return call(requests)
+    except NOT_AN_ANSWER:
+        raise
+    except Exception as error:  # noqa: BLE001  a dead server or a method's memory: each procedure is told
+        return [error] * len(requests)
+
+
+class BatchingEngine:
+    """Advances procedures together over one model.
+
+    ``seed`` is the run's; with a procedure's id and its call number it seeds sampled requests. ``stats`` says
+    how well requests went together.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        seed: int = 0,
+        cache: CompletionCache | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.stats = Stats()
+        self._seed = seed
+        self._progress = progress
+        self._server = Server(model=model, cache=cache, stats=self.stats, progress=progress)
+
+    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
+        """Run each procedure to its end; one that raises becomes a ``Failure``.
+
+        The ids seed sampled requests, so they must not depend on what else is run. Interrupts and errors
+        that make every later answer meaningless (``WeightsNotRestored``) are raised.
+        """
+        return {each.id: each.result for each in self._drive(procedures)}
+
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+        """``solve`` each ask, in order; an ``Answer`` comes back with its cost filled in.
+
+        Raises ValueError where two asks share an id: they would share their seeds.
+        """
+        twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
+        if twice:
+            raise ValueError(f"two asks are called {twice[0]!r}")
+        return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
+
+    def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
+        running = begin(procedures, self._seed)
+        try:
+            while turn := waiting(running):
+                results = self._server.serve([each.request for each in turn if each.request is not None])
+                for each, result in zip(turn, results, strict=True):
+                    each.resume(result)
+                if self._progress is not None:
+                    self._progress.advance("answers", sum(each.done for each in running), len(running))
+        finally:
+            for each in running:
+                each.procedure.close()
+        return running
+
+
+def _with_cost(each: Running[Reply]) -> Reply:
+    reply = each.result
+    assert reply is not None, f"procedure {each.id} returned nothing"
+    return evolve(reply, cost=each.cost) if isinstance(reply, Answer) else reply
+
+
+@define
+class Running(Generic[T]):
+    """A procedure under way, the request it waits for, and what it has cost so far."""
+
+    id: str
+    procedure: Procedure[T]
+    seed: int
+    request: Request | None = None
+    result: T | Failure | Any = None
+    done: bool = False
+    calls: int = 0
+    cost: Cost = field(factory=Cost)
+
+    def start(self) -> None:
+        """Run up to the first request."""
+        self._take(None)
+
+    def resume(self, outcome: object) -> None:
+        """Send the result of the pending request, or raise the exception that came in its place."""
+        if isinstance(self.request, Generate | Score):
+            self.cost = _add(self.cost, outcome)
+        self._take(outcome)
+
+    def _take(self, outcome: object) -> None:
+        try:
+            if isinstance(outcome, Exception):
+                asked: object = self.procedure.throw(outcome)
+            else:
+                asked = self.procedure.send(outcome)
+            while not isinstance(asked, Generate | Score | Embed | Nearest):
+                asked = self.procedure.throw(TypeError(f"a procedure yielded {asked!r}, which is not a request"))
+            self.request = self._seeded(asked)
+        except StopIteration as end:
+            self.result, self.request, self.done = end.value, None, True
+        except NOT_AN_ANSWER:
+            raise
+        except Exception as error:  # noqa: BLE001  one procedure's trouble is one reply's trouble
+            self.result, self.request, self.done = failure(error), None, True
+
+    def _seeded(self, request: Request) -> Request:
+        if not isinstance(request, Generate):
+            return request
+        number, self.calls = self.calls, self.calls + 1
+        if request.temperature > 0 and request.seed is None:
+            return evolve(request, seed=call_seed(self.seed, self.id, number))
+        return request
+
+
+def call_seed(seed: int, procedure: str, call: int) -> int:
+    """Seed of a sampled request: 64 bits that depend on nothing else in the batch."""
+    return int.from_bytes(hashlib.sha256(canonical([seed, procedure, call]).encode()).digest()[:8], "big")
+
+
+def failure(error: Exception) -> Failure:
+    """An exception as a reply: its class, and its message in one line."""
+    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
+
+
+def begin(procedures: Mapping[str, Procedure[T]], seed: int) -> list[Running[T]]:
+    """Every procedure, run up to its first request."""
+    running = [Running(id=name, procedure=procedure, seed=seed) for name, procedure in procedures.items()]
+    for each in running:
+        each.start()
+    return running
+
+
+def waiting(running: Sequence[Running[Any]]) -> list[Running[Any]]:
+    """Those whose requests are served next.
+
+    Look-ups go first, because what they unblock will want the model: so that the model is asked by as many
+    as possible at once.
+    """
+    live = [each for each in running if not each.done]
+    return [each for each in live if isinstance(each.request, Embed | Nearest)] or live
+
+
+def _add(cost: Cost, outcome: object) -> Cost:
+    written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
+    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)

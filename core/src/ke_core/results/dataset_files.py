@@ -1,0 +1,222 @@
+"""What ``ke datasets`` does with a dataset as a whole: write it to a file, check it, fetch what it is read from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from attrs import frozen
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from ke_core.results.formatting import count_noun, literal
+from ke_core.spec.dataset_info import DataFile
+from ke_core.spec.facts import Entity
+from ke_core.spec.protocols import Dataset, DatasetInfo
+from ke_core.spec.queries import Case, Probe, Query
+from ke_core.spec.specs import DatasetSpec
+from ke_core.storage.case_files import CaseHeader, write_cases
+from ke_core.storage.files import data_places, find_data, git_blob_id, sha256_of
+
+BLOB_DIGITS = 8
+"""Digits of a Git blob id by which a published file is recognized."""
+
+
+def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
+    """Write every case of ``dataset`` to ``path`` (``ke_core.storage.case_files``), and return its header.
+
+    The dataset is gone through twice, so that no case is held: once to count, once to write.
+    """
+    about, aspects, number = dataset.info(), dict[str, None](), 0
+    for case in dataset.cases():
+        number += 1
+        aspects |= dict.fromkeys(probe.aspect for probe in case.probes)
+    header = CaseHeader(
+        name=spec.name,
+        title=about.title,
+        licence=about.licence,
+        source=about.source,
+        cite=about.cite,
+        styles=spec.styles,
+        aspects=tuple(aspects),
+        judge=spec.judge,
+        metrics=spec.metrics,
+        cases=number,
+        sha256=about.sha256,
+    )
+    write_cases(path, header, dataset.cases())
+    return header
+
+
+@frozen(kw_only=True)
+class Here:
+    """A data file on this machine.
+
+    ``is_published``: whether it is the published file; None where nothing is known of that. ``version``: who published
+    it.
+    """
+
+    path: Path
+    size: int
+    sha256: str
+    is_published: bool | None = None
+    version: str = ""
+
+
+def here(file: DataFile, explicit: Path | None = None) -> Here | None:
+    """The file as it is on this machine; nothing is fetched."""
+    path = next((path for path in data_places(file.family, file.name, explicit) if path.is_file()), None)
+    if path is None:
+        return None
+    sha256, blob = sha256_of(path), git_blob_id(path)[:BLOB_DIGITS]
+    known = file.sha256 or file.blobs
+    return Here(
+        path=path,
+        size=path.stat().st_size,
+        sha256=sha256,
+        is_published=sha256 == file.sha256 or blob in file.blobs if known else None,
+        version=file.blobs.get(blob, ""),
+    )
+
+
+def get(file: DataFile, explicit: Path | None = None) -> Here:
+    """The file, fetched into the cache if it is nowhere. Raises BadData: where it is published, where to put it."""
+    find_data(file.family, file.name, explicit=explicit, url=file.url, sha256=file.sha256, size=file.size)
+    found = here(file, explicit)
+    assert found is not None
+    return found
+
+
+def about(info: DatasetInfo) -> Group:
+    """License, source, citation and published counts; the checksum of a dataset that is not read from files."""
+    counts = "; ".join(f"{label}: {number:,}" for label, number in info.published.items())
+    lines = {
+        "title": info.title,
+        "licence": info.licence,
+        "source": info.source,
+        "cite": info.cite,
+        "sha256": "" if info.files else info.sha256,
+        "counts": f"published: {counts}" if counts else "",
+    }
+    return Group(*(_line(label, text) for label, text in lines.items() if text))
+
+
+def file_sheet(file: DataFile, found: Here | None, places: Sequence[Path]) -> Group:
+    """One file of a dataset: its size as published, where it is and its checksum, or where it is looked for."""
+    size = f", {_bytes(file.size)} as published" if file.size else ""
+    pin = "fetched by checksum" if file.pinned else "not fetched, since no full checksum is known"
+    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", _state(file, found))]
+    if found is None:
+        lines += [_line("" if number else "looked", str(place)) for number, place in enumerate(places)]
+    else:
+        lines.append(_line("sha256", found.sha256))
+    return Group(*lines)
+
+
+def fetched(file: DataFile, found: Here) -> Text:
+    """Where a file is, and whether it is the published one."""
+    return literal(f"{file.name}: {_state(file, found)}")
+
+
+def _line(label: str, text: str) -> Text:
+    return literal(f"{label:8} {text}")
+
+
+def _state(file: DataFile, found: Here | None) -> str:
+    if found is None:
+        return "not on this machine"
+    here = f"{found.path} ({_bytes(found.size)})"
+    if found.is_published is None:
+        return here
+    which = found.version if found.is_published else " or ".join(file.blobs.values())
+    version = f" ({which})" if which else ""
+    return f"{here}: this {'is' if found.is_published else 'differs from'} the published file{version}"
+
+
+def _bytes(size: int) -> str:
+    return count_noun(size, "byte")
+
+
+def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Group:
+    """Edits, probes and right answers of ``case``; ``styles``: also the whole prompts in these styles."""
+    tags = ", ".join(f"{name} {value}" for name, value in case.tags.items())
+    lines: list[Text | Padding] = [literal(f"case {case.id}" + (f" ({tags})" if tags else ""), "bold")]
+    if case.not_editable:
+        lines.append(literal(f"  cannot be edited: {case.not_editable}"))
+    for edit in case.edits:
+        before = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
+        lines.append(literal(f"  edit {edit.id}: {edit.statement}" + (f"  [was: {before}]" if before else "")))
+    for probe in case.probes:
+        lines.append(literal(f"  {probe.aspect} ({_when(probe)})"))
+        for query in probe.queries:
+            lines += [literal(f"    {line}") for line in _query(query)]
+            for style in styles:
+                prompt = dataset.prompt(query, style)
+                if prompt is not None:
+                    lines += [literal(f"      as {style}:"), Padding(literal(prompt.text), (0, 0, 0, 8))]
+    return Group(*lines, Text())
+
+
+def _query(query: Query) -> Iterator[str]:
+    yield query.texts[0]
+    stale = f"; before the edit: {query.stale.words(_named)}" if query.stale is not None else ""
+    yield f"  -> {query.gold.words(_named)}{stale}"
+
+
+def _named(entity: Entity) -> str:
+    return f"{entity.label} (also {', '.join(entity.aliases)})" if entity.aliases else entity.label
+
+
+def _when(probe: Probe) -> str:
+    when = {"before": "before the edit", "after": "after the edit", "both": "before and after the edit"}[probe.phase]
+    return f"{when}, {probe.require} of {len(probe.queries)}" if len(probe.queries) > 1 else when
+
+
+NOT_EDITABLE = "cannot be edited"
+
+
+def count_cases(cases: Iterable[Case]) -> dict[str, int]:
+    """Counts by name, in the order of a table.
+
+    ``cases``, the cases that cannot be edited and their reasons (if there are any), ``edit mentions`` (edits of all
+    cases), ``distinct statements`` (the same edit made by several cases counts once) and, where edits have one,
+    ``distinct edited questions``. Then the cases by their tags: tags that count something are crossed
+    (``2 hops, 1 edit``), any other tag is a row of its own (``part: train``).
+    """
+    found = {"cases": 0}
+    mentions = 0
+    reasons: Counter[str] = Counter()
+    statements: set[str] = set()
+    questions: set[str] = set()
+    crossed: Counter[tuple[tuple[int, str], ...]] = Counter()
+    alone: Counter[tuple[str, str]] = Counter()
+    for case in cases:  # one pass, so that a large file is never held
+        found["cases"] += 1
+        mentions += len(case.edits)
+        if case.not_editable:
+            reasons[case.not_editable] += 1
+        statements.update(edit.statement for edit in case.edits)
+        questions.update(edit.question for edit in case.edits if edit.question is not None)
+        crossed[_numbers(case.tags)] += 1
+        alone.update(pair for pair in case.tags.items() if not pair[1].isdecimal())
+    if reasons:
+        found[NOT_EDITABLE] = reasons.total()
+        found |= {f"{NOT_EDITABLE}: {reason}": number for reason, number in sorted(reasons.items())}
+    found["edit mentions"] = mentions
+    found["distinct statements"] = len(statements)
+    if questions:
+        found["distinct edited questions"] = len(questions)
+    found |= {_cell(numbers): crossed[numbers] for numbers in sorted(crossed) if numbers}
+    found |= {f"{name}: {value}": alone[name, value] for name, value in sorted(alone)}
+    return found
+
+
+def _numbers(tags: Mapping[str, str]) -> tuple[tuple[int, str], ...]:
+    """The tags that count something, as (number, name), in the dataset's own order."""
+    return tuple((int(value), name) for name, value in tags.items() if value.isdecimal())
+
+
+def _cell(numbers: tuple[tuple[int, str], ...]) -> str:
+    return ", ".join(f"{n} {name.removesuffix('s') if n == 1 else name}" for n, name in numbers)

@@ -1,0 +1,285 @@
+"""Score tables as plain data: what stands in which row and column, before anything is drawn.
+
+The terminal, HTML, LaTeX and Markdown draw the same grids, so that a number cannot differ between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.results.aggregate import BUCKET, PART_TAG, TESTED
+from ke_core.results.formatting import shown_unit
+from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
+from ke_core.results.tally import NO_METRIC
+from ke_core.spec.queries import Phase
+from ke_core.spec.results import SHARE, MetricScore
+
+AFTER: Phase = "after"
+UNEDITED = "unedited"
+PARTS = {
+    PART_TAG: {"edited": "edited", "control": "unedited"},
+    BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
+}
+"""Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
+TOTALS = (*PARTS, TESTED)
+ASKED = "asked as"
+"""The heading of the column of styles."""
+COST_MEASURES = ("s", "MiB", "passes", "tokens")
+"""Measures of what is spent: time, memory and work."""
+
+
+@frozen(kw_only=True)
+class ReportRow:
+    """One row's scores: what is written before them, and where they come from."""
+
+    label: str
+    run: Reported
+    phase: Phase
+    style: str
+
+    def score(self, column: MetricColumn, tag: tuple[str, str] | None = None) -> MetricScore | None:
+        """The number in that column, if it was measured."""
+        found = self.run.score(column, self.phase, self.style, tag)
+        return found if found is not None and found.n else None
+
+
+@frozen(kw_only=True)
+class ColumnHeader:
+    """What stands over a column of numbers. ``n``: of every number in it, where they agree and it is said here.
+
+    ``measure``: empty for plain numbers, and for shares where the title says so.
+    """
+
+    words: str
+    measure: str = ""
+    n: int | None = None
+
+
+@frozen(kw_only=True)
+class Line:
+    """One line of a grid: its names, as many as the grid has, and a number (or none) for each column."""
+
+    names: tuple[str, ...]
+    scores: tuple[MetricScore | None, ...]
+
+
+@frozen(kw_only=True)
+class Grid:
+    """A table. ``names``: the headings of the first columns. ``group``: what its columns have in common.
+
+    ``by``: the tag it is broken down by, which then is the first name of each line.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    heads: tuple[ColumnHeader, ...]
+    lines: tuple[Line, ...]
+    group: tuple[MetricColumn, ...] = ()
+    by: str = ""
+
+    @property
+    def of_costs(self) -> bool:
+        """Whether it says what was spent and nothing else: how answers ended and what they took, or time and memory."""
+        return bool(self.group) and all(
+            column.metric == NO_METRIC or head.measure in COST_MEASURES
+            for column, head in zip(self.group, self.heads, strict=True)
+        )
+
+    @property
+    def judged(self) -> bool:
+        """Whether its numbers rest on a judge: not what was spent, nor what is said of a model (without style)."""
+        return ASKED in self.names and not self.of_costs
+
+    def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
+        """Each line with its names as they are printed: those that stand in the line above are left out."""
+        above: tuple[str, ...] = ()
+        for line in self.lines:
+            same = [line.names[: at + 1] == above[: at + 1] for at in range(len(line.names) - 1)]
+            shown = ("" if told else name for name, told in zip(line.names, (*same, False), strict=True))
+            yield tuple(shown), line
+            above = line.names
+
+
+def score_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """The main tables, one a metric, then those under them. The unedited model stands first, once if all runs found
+    the same of it.
+    """
+    return [_score_grid(runs, group) for group in columns_by_table(metric_columns(runs))] or [_score_grid(runs, [])]
+
+
+def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid:
+    """One table, of the columns given."""
+    rows = [*unedited_rows(runs, shown), *edited_rows(runs)]
+    if shown:
+        rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
+    styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
+    return Grid(
+        title=_title(runs, shown),
+        names=("editor", ASKED) if styled else ("editor",),
+        heads=tuple(
+            ColumnHeader(words=column.heading, measure=_measure(rows, column), n=_common_n(rows, column))
+            for column in shown
+        ),
+        lines=tuple(
+            Line(
+                names=(row.label, row.style) if styled else (row.label,),
+                scores=tuple(row.score(column) for column in shown),
+            )
+            for row in rows
+        ),
+        group=tuple(shown),
+    )
+
+
+def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only.
+
+    A table for each of the metrics' own, as the main ones: together they would be too wide to read.
+    """
+    tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
+    return _part_grids(runs) + [
+        _slice_grid(runs, tag, group, sliced)
+        for tag in tags
+        for group in columns_by_table(metric_columns(runs))
+        if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
+    ]
+
+
+def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """The total and what it is made of, as MQuAKE-Remastered reports it; of CF-6334 by its three buckets of cases.
+
+    A total is pooled over cases, and no mean of the parts.
+    """
+    made, rows = [], edited_rows(runs)
+    tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
+    for key, parts in PARTS.items():
+        if not any((key, value) in tags for value in parts):
+            continue
+        whole = (TESTED, "yes") if key == BUCKET else None
+        asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
+        asked += [(name, (key, value)) for value, name in parts.items()]
+        lines = tuple(
+            Line(
+                names=(_headed(rows, column), row.label, row.style),
+                scores=tuple(row.score(column, tag) for _, tag in asked),
+            )
+            for column in metric_columns(runs)
+            if not column.table
+            for row in rows
+            if any(row.score(column, tag) for _, tag in asked[1:])
+        )
+        title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
+        heads = tuple(ColumnHeader(words=name) for name, _ in asked)
+        made.append(Grid(title=title, names=("score", "editor", ASKED), heads=heads, lines=lines, by=key))
+    return [grid for grid in made if grid.lines]
+
+
+def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
+    """A row for each run and each style it was asked in after editing."""
+    return [
+        ReportRow(label=label, run=run, phase=AFTER, style=style)
+        for label, run in zip(run_labels(runs), runs, strict=True)
+        for style in run.styles(AFTER)
+    ]
+
+
+def sorted_tag_values(values: set[str]) -> list[str]:
+    """The values of a tag, sorted: 2 before 10."""
+    return sorted(values, key=lambda value: (len(value) if value.isdigit() else 0, value))
+
+
+def _slice_grid(
+    runs: Sequence[Reported], tag: str, group: Sequence[MetricColumn], sliced: Sequence[MetricScore]
+) -> Grid:
+    shown = [column for column in group if any(column.holds(score) for score in sliced)]
+    mains = {column.metric for column in metric_columns(runs) if not column.table}
+    rows = edited_rows(runs)
+    what = group[0].table or (group[0].metric if len(mains) > 1 else "")
+    return Grid(
+        title=f"{what} by {tag}, after editing: {', '.join(_values(runs, shown)) or 'value'} (n)".lstrip(),
+        names=(tag, "editor", ASKED),
+        heads=tuple(ColumnHeader(words=column.heading, measure=_measure(rows, column)) for column in shown),
+        lines=tuple(
+            Line(
+                names=(value, row.label, row.style),
+                scores=tuple(row.score(column, (tag, value)) for column in shown),
+            )
+            for value in sorted_tag_values({score.tags[tag] for score in sliced})
+            for row in rows
+            if any(row.score(column, (tag, value)) for column in shown)
+        ),
+        group=tuple(shown),
+        by=tag,
+    )
+
+
+def _is_in(score: MetricScore, group: Sequence[MetricColumn]) -> bool:
+    return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
+
+
+def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> list[ReportRow]:
+    """Rows of the unedited model: once, as ``UNEDITED``, where no two runs disagree on it, else for each run."""
+    rows = [
+        ReportRow(label=f"before {label}", run=run, phase="before", style=style)
+        for label, run in zip(run_labels(runs), runs, strict=True)
+        for style in run.styles("before")
+    ]
+    found = [(row, _numbers(row, shown)) for row in rows]
+    most = sorted(runs, key=lambda run: -len(run.styles("before")))
+    fullest = {
+        style: max((one for one in found if one[0].style == style), key=lambda one: len(one[1]))
+        for style in dict.fromkeys(style for run in most for style in run.styles("before"))
+    }
+    asked = {(row.run.spec.model.id, row.run.spec.dataset.sha256) for row in rows}
+    if len(asked) == 1 and all(own.items() <= fullest[row.style][1].items() for row, own in found):
+        return [evolve(row, label=UNEDITED) for row, _own in fullest.values()]
+    return rows
+
+
+def _numbers(row: ReportRow, shown: Sequence[MetricColumn]) -> dict[MetricColumn, tuple[float | None, int]]:
+    """What was measured: value and n by column."""
+    found = ((column, row.score(column)) for column in shown)
+    return {column: (score.value, score.n) for column, score in found if score is not None}
+
+
+def _common_n(rows: Sequence[ReportRow], column: MetricColumn) -> int | None:
+    """The n of a column where every row that has a number has the same."""
+    found = {score.n for row in rows for score in [row.score(column)] if score is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _measure(rows: Sequence[ReportRow], column: MetricColumn) -> str:
+    """The unit of a column; empty for plain numbers, and for percentages where the title says so."""
+    found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
+    said = {"", SHARE} if column.metric != NO_METRIC else {""}
+    return ", ".join(sorted(map(shown_unit, found - said)))
+
+
+def _headed(rows: Sequence[ReportRow], column: MetricColumn) -> str:
+    """Its heading, with what it is measured in."""
+    measure = _measure(rows, column)
+    return f"{column.heading} [{measure}]" if measure else column.heading
+
+
+def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
+    datasets = dict.fromkeys(run.spec.dataset.component.name for run in runs)
+    models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
+    metrics = {column.metric for column in shown}
+    several = len({column.metric for column in metric_columns(runs) if not column.table}) > len(metrics) == 1
+    title = shown[0].table if shown else ""
+    what = f"{title or metrics.copy().pop()}: " if title or several else ""
+    values = ", ".join((*_values(runs, shown), "95 % interval"))
+    if metrics == {NO_METRIC}:
+        values = "what a question took after editing, its mean"
+    return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"
+
+
+def _values(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
+    """How the numbers of a table are read, where one word holds for them."""
+    measures = {score.measure for run in runs for score in run.scores if any(column.holds(score) for column in shown)}
+    if SHARE in measures or not measures:
+        yield "value in %"
+    if shown and all(any(column.place in run.less for run in runs) for column in shown):
+        yield "less is better"

@@ -1,0 +1,40 @@
+"""Words from models and data files are untrusted: what is printed holds no terminal codes. Imports nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# Control characters but for line breaks and tabs; lone surrogates.
+HIDDEN = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff"
+TURNING = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # text direction
+UNSEEN = re.compile(f"[{HIDDEN}{TURNING}]")
+
+
+def sanitize(text: str) -> str:
+    """``text`` with its control and direction characters made visible; line breaks and tabs stay."""
+    return UNSEEN.sub(_escape, text)
+
+
+def one_line(text: str, most: int = 80) -> str:
+    """``text`` cleaned, in one line of at most ``most`` characters."""
+    flat = " ".join(sanitize(text).split())
+    return flat if len(flat) <= most else flat[: most - 3] + "..."
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+LONG = 10_000  # of a text in one line: nothing is cut
+MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$@])")
+
+
+def escaped(text: str) -> str:
+    """``text`` in one line, without anything that Markdown or HTML would read in it."""
+    return MARKUP.sub(r"\\\1", one_line(text, LONG))
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """A line of a table: cells that are escaped already."""
+    return f"| {' | '.join(cells)} |"

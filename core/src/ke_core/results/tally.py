@@ -1,0 +1,181 @@
+"""What the records of a run say beside its scores: how much was done, what was left out, what it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from attrs import define, field
+
+from ke_core.results.folder import RECORDS, RunFolder
+from ke_core.results.index import Index
+from ke_core.results.sanitize import one_line
+from ke_core.spec.queries import Phase
+from ke_core.spec.records import Batch, Judged, Probed, Record, Replied, Usage
+from ke_core.spec.results import SHARE, Answer, Cost, Failure, MetricScore, Reply
+from ke_core.spec.runspec import Component
+
+REASON = 100  # characters of a reason; the records hold the whole
+
+
+@define(kw_only=True)
+class Tally:
+    """Counts over one run.
+
+    ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
+    answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
+    where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` holds
+    each batch's time per edit; ``answers`` are the edited model's, and so are ``efforts``, by style; ``cost`` is of
+    all answers, the unedited model's among them. ``spent``: what a server was asked. ``judge``: the last on record.
+    """
+
+    total: int = 0
+    done: int = 0
+    cases: int = 0
+    controls: int = 0
+    edits: int = 0
+    edit_seconds: list[float] = field(factory=list)
+    answers: int = 0
+    cost: Cost = field(factory=Cost)
+    spent: list[Usage] = field(factory=list)
+    efforts: dict[str, Effort] = field(factory=dict)
+    refused: Counter[str] = field(factory=Counter)
+    skipped: Counter[str] = field(factory=Counter)
+    failures: Counter[str] = field(factory=Counter)
+    unfinished: Counter[str] = field(factory=Counter)
+    judge: Component | None = None
+
+    @property
+    def failed(self) -> int:
+        """Replies that are failures."""
+        return self.failures.total()
+
+
+def tally_of(folder: RunFolder) -> Tally:
+    """Count what ``folder`` has on record; of what was asked again (its server had failed) the last reply."""
+    return tally(Index.of(folder.path / RECORDS).records())
+
+
+def tally(records: Iterable[Record]) -> Tally:
+    """Count ``records``, each place once: those of a run as ``tally_of`` reads them."""
+    made = Tally()
+    edited: set[str] = set()
+    controls: set[str] = set()
+    skipped: set[str] = set()
+    asked: dict[Phase, set[str]] = {"before": set(), "after": set()}
+    begun = False
+    for record in records:
+        match record:
+            case Batch():
+                begun = True
+                edited.update(record.cases)
+                controls.update(record.controls)
+                skipped.update(record.skipped)
+                _add_batch(made, record)
+            case Replied():
+                asked[record.phase].add(record.case)
+                _add_replies(made, record)
+            case Judged():
+                made.judge = record.judge
+            case Usage():
+                made.spent.append(record)
+            case Probed():
+                _add_failures(made, record.replies.values())
+    made.cases = len(edited)
+    made.controls = len(controls - edited)  # of a sequential run's later cases, which are edited in their turn
+    made.done = len(asked["after"] | skipped)
+    made.total = len(asked["before"] | asked["after"] | skipped) if begun and asked["before"] else 0
+    return made
+
+
+def _add_batch(made: Tally, batch: Batch) -> None:
+    made.edits += batch.edits
+    if batch.edits:
+        made.edit_seconds.append(batch.seconds / batch.edits)
+    made.refused += _reasons(batch.refused)
+    made.skipped += _reasons(batch.skipped)
+
+
+def _add_replies(made: Tally, replied: Replied) -> None:
+    if replied.phase == "after":
+        made.efforts.setdefault(replied.style, Effort()).add(replied)
+    _add_failures(made, replied.replies.values())
+    for reply in replied.replies.values():
+        if isinstance(reply, Answer):
+            made.cost += reply.cost
+        if isinstance(reply, Answer) and replied.phase == "after":
+            made.answers += 1
+            if reply.outcome != "answered":
+                made.unfinished[reply.outcome] += 1
+
+
+def _add_failures(made: Tally, replies: Iterable[Reply]) -> None:
+    for reply in replies:
+        if isinstance(reply, Failure) and not reply.unscored:
+            made.failures[one_line(f"{reply.error}: {reply.message}", REASON)] += 1
+
+
+def _reasons(by_id: Mapping[str, str]) -> Counter[str]:
+    return Counter(one_line(reason, REASON) for reason in by_id.values())
+
+
+NO_METRIC = ""
+"""What stands in place of a metric's name: no metric computes these."""
+ANSWERS_TITLE = "answers"
+HEADINGS = {
+    "unparsed": "unparsed",
+    "cut-off": "cut off",
+    "calls": "model calls",
+    "prompt-tokens": "tokens read",
+    "tokens": "tokens written",
+    "seconds": "time",
+}
+
+
+@define(kw_only=True)
+class Effort:
+    """Sums over the replies of the edited models in one style.
+
+    ``replies`` counts answers and failures, ``answers`` the former. ``unparsed``: the expected form was not there.
+    ``cut``: too many hops, or the token limit. The rest is of answers; ``seconds`` is the time that passed while they
+    were made, divided among those made together.
+    """
+
+    replies: int = 0
+    answers: int = 0
+    unparsed: int = 0
+    cut: int = 0
+    calls: int = 0
+    prompt_tokens: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def add(self, replied: Replied) -> None:
+        """Count one line of the record."""
+        for reply in replied.replies.values():
+            self.replies += isinstance(reply, Answer) or (isinstance(reply, Failure) and not reply.unscored)
+            if not isinstance(reply, Answer):
+                continue
+            self.answers += 1
+            self.unparsed += reply.outcome == "unparsed"
+            self.cut += reply.outcome in ("hop-cap", "length")
+            self.calls += reply.cost.calls
+            self.prompt_tokens += reply.cost.prompt_tokens
+            self.tokens += reply.cost.tokens
+            self.seconds += replied.seconds / len(replied.replies)
+
+
+def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
+    """A mean over the questions for each style and each of ``HEADINGS``; shares of all replies, the rest of answers."""
+    for style, effort in efforts.items():
+        sums: dict[str, tuple[float, int, str]] = {
+            "unparsed": (effort.unparsed, effort.replies, SHARE),
+            "cut-off": (effort.cut, effort.replies, SHARE),
+            "calls": (effort.calls, effort.answers, ""),
+            "prompt-tokens": (effort.prompt_tokens, effort.answers, ""),
+            "tokens": (effort.tokens, effort.answers, ""),
+            "seconds": (effort.seconds, effort.answers, "s"),
+        }
+        for aspect, (total, n, measure) in sums.items():
+            if n:
+                yield MetricScore(metric=NO_METRIC, aspect=aspect, value=total / n, n=n, style=style, measure=measure)

@@ -1,0 +1,212 @@
+"""Hand requests to an editor's code without revealing their answers, and put its replies back in order.
+
+On the way in, a request loses everything that a method could score with instead of knowledge:
+
+- its ids become hashes, keyed by the content of its case, gold answers included. An editor that does not have the
+  dataset cannot compute them. They are unique to the request, so they do not link the questions of one case. They
+  depend on nothing else but the run's seed: the seeds of sampled requests, which are derived from the ids, are the same
+  in a resumed run, in another process and under another ``--limit``.
+- its continuations are shuffled by the same key.
+- it names the case's own edits only if the editor's specification declares ``uses_own_edits``.
+
+No call of ``answer`` holds two questions of a case of which one names the answer to the other (``_turns``). Within a
+call, questions are in the order of their hashed ids. On the way out, replies return to the order of the real requests.
+
+An edited model that asks nothing but the session's model (``Direct``) runs no code of an editor: it is asked everything
+at once and unchanged.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.engine.passthrough import PassthroughModel, asks_only_the_model
+from ke_core.runner.job import Job
+from ke_core.spec.codec import canonical, to_json
+from ke_core.spec.errors import PluginBroken
+from ke_core.spec.protocols import Ask, Edited, Likelihood, Material, Session
+from ke_core.spec.queries import Case, Query
+from ke_core.spec.results import Failure, Reply, Scored
+
+T = TypeVar("T")
+ID_LENGTH = 32
+"""Hexadecimal digits of an opaque id: 128 bits."""
+
+
+@frozen(kw_only=True)
+class Blinded:
+    """A request as an editor sees it. ``order``: for each of its continuations, the place of the real one."""
+
+    real: Ask
+    seen: Ask
+    order: tuple[int, ...] = ()
+
+    def restore(self, reply: Reply) -> Reply:
+        """Return ``reply`` with log-probabilities in the order of the real continuations."""
+        if not (isinstance(reply, Scored) and self.order):
+            return reply
+        if not len(reply.logprobs) == len(reply.tokens) == len(self.order):
+            return Failure(
+                error=PluginBroken.__name__,
+                message=f"{len(reply.logprobs)} log-probabilities for {len(self.order)} continuations",
+            )
+        places = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return Scored(
+            logprobs=tuple(reply.logprobs[place] for place in places),
+            tokens=tuple(reply.tokens[place] for place in places),
+        )
+
+
+class ByOpaqueId(Mapping[str, T]):
+    """Gold material whose keys are made of ids (``case``, ``case/query``), looked up by the ids of a request."""
+
+    def __init__(self, value: Mapping[str, T], names: Mapping[str, str]) -> None:
+        self._value = value
+        self._names = names
+
+    def __getitem__(self, key: str) -> T:
+        return self._value["/".join(map(self.name, key.split("/")))]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._value)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def name(self, key: str) -> str:
+        """The real id of the case or query that a request calls ``key``; any other text is returned as it is."""
+        return self._names.get(key, key)
+
+
+@frozen(kw_only=True)
+class _Secret:
+    """What the requests of one case are blinded with: a key, and in which turn its queries are asked."""
+
+    key: bytes
+    turns: Mapping[str, int]
+
+
+@define(kw_only=True)
+class Blinder:
+    """The boundary between a run and the code of its editor.
+
+    ``session``: the run's session as the editor gets it, with gold material that is looked up by opaque ids.
+    ``dataset``: the checksum of the dataset. ``own_edits``: requests name their case's own edits.
+    """
+
+    session: Session[Any]
+    editor: str
+    cases: Mapping[str, Case]
+    dataset: str
+    seed: int
+    own_edits: bool
+    _secrets: dict[str, _Secret] = field(factory=dict, init=False)
+    _names: dict[str, str] = field(factory=dict, init=False)
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """For the editor of ``job``."""
+        made = cls(
+            session=job.session,
+            editor=job.spec.editor.name,
+            cases={case.id: case for case in job.cases},
+            dataset=job.spec.dataset.sha256,
+            seed=job.spec.seed,
+            own_edits=job.spec.own_edits,
+        )
+        made.session = evolve(job.session, material=made._by_opaque_id(job.session.material))
+        return made
+
+    def answer(self, edited: Edited, asks: Sequence[Ask]) -> list[Reply]:
+        """Return one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
+        if asks_only_the_model(edited, self.session):
+            return PassthroughModel(self.session).answer(asks)
+        return self.put(asks, lambda some: edited.answer([blinded.seen for blinded in some]))
+
+    def put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
+        """The same, from a function that answers blinded requests. It is called once for each turn."""
+        replies: dict[int, Reply] = {}
+        turns: dict[int, list[tuple[int, Blinded]]] = {}
+        for place, ask in enumerate(asks):
+            turns.setdefault(self._turn(ask), []).append((place, self.blind(ask)))
+        for _turn, members in sorted(turns.items()):
+            members.sort(key=lambda member: member[1].seen.id)
+            said = answer([blinded for _place, blinded in members])
+            if len(said) != len(members):
+                raise PluginBroken(
+                    f"{self.editor} returned {len(said)} replies to {len(members)} questions",
+                    hint=f"tell the author of {self.editor}",
+                )
+            for (place, blinded), reply in zip(members, said, strict=True):
+                replies[place] = blinded.restore(reply)
+        return [replies[place] for place in range(len(asks))]
+
+    def blind(self, ask: Ask) -> Blinded:
+        """The request as the editor sees it."""
+        key = self._secret(ask.case).key
+
+        def opaque(label: str) -> str:
+            content = f"{self.seed}/{label}/{ask.id}".encode("utf-8", "surrogatepass")
+            return hmac.digest(key, content, "sha256").hex()[:ID_LENGTH]
+
+        case, query = opaque("case"), opaque("query")
+        if self._looks_up:
+            self._names |= {case: ask.case, query: ask.query}
+        seen = evolve(ask, id=opaque("id"), case=case, query=query, own=ask.own if self.own_edits else ())
+        if not isinstance(seen, Likelihood):
+            return Blinded(real=ask, seen=seen)
+        order = tuple(sorted(range(len(seen.continuations)), key=lambda place: opaque(f"continuation {place}")))
+        shuffled = evolve(seen, continuations=tuple(seen.continuations[place] for place in order))
+        return Blinded(real=ask, seen=shuffled, order=order)
+
+    @property
+    def _looks_up(self) -> bool:
+        """Whether the editor has gold material that is looked up by ids."""
+        return any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values())
+
+    def _by_opaque_id(self, material: Mapping[str, Material]) -> dict[str, Material]:
+        return {
+            name: evolve(piece, value=ByOpaqueId(piece.value, self._names))
+            if piece.oracle and isinstance(piece.value, Mapping)
+            else piece
+            for name, piece in material.items()
+        }
+
+    def _turn(self, ask: Ask) -> int:
+        return self._secret(ask.case).turns.get(ask.query, 0)
+
+    def _secret(self, name: str) -> _Secret:
+        """Of the case of that name. What a metric asks of every model has no case and no gold answer, and goes by the
+        dataset's checksum.
+        """
+        if name not in self._secrets:
+            case = self.cases.get(name)
+            content = canonical([self.dataset, name if case is None else to_json(case)])
+            key = hmac.digest(b"ke requests", content.encode("utf-8", "surrogatepass"), "sha256")
+            self._secrets[name] = _Secret(key=key, turns={} if case is None else _turns(case))
+        return self._secrets[name]
+
+
+def _turns(case: Case) -> dict[str, int]:
+    """The turn of each query of ``case`` that is not asked in the first.
+
+    Multi-hop questions come first. A single hop names the answer to the hop before it, so hops follow one by one, in
+    the order of the path. What is no hop of another question is asked together with the first hop.
+    """
+    asked = {query.id: query for probe in case.probes for query in probe.queries}.values()
+    composed = [query for query in asked if query.hops]
+    turns = {query.id: 1 for query in asked if composed and not query.hops}
+    for whole in composed:
+        for place, hop in enumerate(whole.hops, start=1):
+            for query in _same(hop, asked):
+                turns[query.id] = max(turns.get(query.id, 1), place)
+    return turns
+
+
+def _same(hop: Query, asked: Iterable[Query]) -> Iterator[Query]:
+    """The single-hop queries that ask what ``hop`` asks."""
+    return (query for query in asked if not query.hops and (query.id == hop.id or query.texts[0] == hop.texts[0]))

@@ -1,0 +1,253 @@
+"""Edit files: JSON lines, a JSON list, or CSV; and one sentence on the command line.
+
+``ke edit``, ``ke serve`` and ``ke verify`` read edits with this module. It also reads the state files of ``ke serve``,
+which are JSON lines after one header line.
+
+The names of fields are those in use: ``prompt``, ``subject``, ``target_new`` (EasyEdit; the old object is its
+``ground_truth``), the same inside ``requested_rewrite`` with ``{"str": ...}`` for an object (CounterFact), ``src``,
+``alt`` and ``answers`` (zsRE), and plain words.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ke_core.spec.codec import digest
+from ke_core.spec.errors import BadData
+from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit
+from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
+
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "prompt": ("prompt", "cloze", "sentence", "src"),
+    "subject": ("subject",),
+    "target_new": ("target_new", "object", "target", "new", "new_object", "alt"),
+    "target_old": ("target_old", "target_true", "ground_truth", "old", "old_object", "answers"),
+    "source": ("source", "url"),
+    "date": ("date",),
+    "paraphrases": ("paraphrases", "paraphrase_prompts", "rephrase_prompt", "rephrase", "paraphrase"),
+    "question": ("question",),
+    "id": ("id", "case_id"),
+    "statement": ("statement",),
+}
+FIELD_NAMES: Mapping[str, str] = {spelling: name for name, spellings in SPELLINGS.items() for spelling in spellings}
+FOREIGN = frozenset({
+    "requested_rewrite", "relation_id", "pararel_idx", "neighborhood_prompts", "attribute_prompts",
+    "generation_prompts", "locality_prompt", "locality_ground_truth", "portability_prompt", "portability_ground_truth",
+    "locality", "portability", "relation", "pred", "loc", "loc_ans", "cond",
+})  # fmt: skip
+"""Fields of published files that are about measuring an edit, not about the edit."""
+HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed, or statement without them"
+ARROW = "=>"
+STATE_FIELD = "ke_serve_state"
+"""The only field of the first line of a state file of ``ke serve``."""
+
+
+def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
+    """The edits in a file, in order. Raises BadData that names file, line and field."""
+    found = tuple(_edit(raw, place) for raw, place in read_rows(path))
+    if not found:
+        raise BadData(f"{path} holds no edit", hint=HINT)
+    by_id: dict[str, SourcedEdit] = {}
+    for one in found:
+        other = by_id.setdefault(one.edit.id, one)
+        if other.edit != one.edit:
+            raise BadData(
+                f"two edits in {path} have the id {one.edit.id!r}", hint="leave ids out, or make them distinct"
+            )
+    return tuple(by_id.values())
+
+
+def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
+    """Yield the records of an edit file, without the header of a state file. Raises BadData."""
+    found = _csv(path) if path.suffix.lower() == ".csv" else read_lines(path)
+    return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
+
+
+def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+    """One edit from its fields, as they stand in a line of a file. Raises BadData that names place and field."""
+    return _edit(raw, place)
+
+
+def given_fields(raw: Mapping[str, Any]) -> set[str]:
+    """Return our names of the fields that a record has a value for, also inside ``requested_rewrite``."""
+    inner = raw.get("requested_rewrite")
+    flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
+    return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}
+
+
+def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
+    """One edit from a sentence that states the new fact. Raises BadData where it cannot be cut in two.
+
+    The prompt is what stands before ``=>``, else before ``object_`` at the sentence's end. Without either, the object
+    is taken to be the sentence's last word, with the capitalised words right before it: ``... is English``, ``... of
+    the United Kingdom``. A full stop ends the sentence, unless it belongs to an object that was given so.
+    """
+    place = SourceLine(file="the command line")
+    text = " ".join(sentence.split())
+    if ARROW in text:
+        prompt, _, target = (part.strip() for part in text.partition(ARROW))
+        if object_ and object_ != target:
+            raise place.wrong("object", f"is {object_!r} in --object and {target!r} in the sentence")
+    elif object_:
+        target = object_.strip()
+        text = text if text.endswith(f" {target}") else text.rstrip(".")
+        if not text.endswith(f" {target}"):
+            raise place.wrong("sentence", f"does not end with its object {target!r}", hint="or write '... => object'")
+        prompt = text.removesuffix(target).strip()
+    else:
+        prompt, target = _cut(text.rstrip("."), subject)
+    raw = {"prompt": prompt, "subject": subject, "target_new": target}
+    return _edit(raw, place)
+
+
+def _cut(text: str, subject: str) -> tuple[str, str]:
+    """Prompt and object: the last word, and the capitalised ones before it, but nothing of the subject."""
+    end = text.rfind(subject) + len(subject) if subject in text else 0
+    words = text[end:].split()
+    if not words:
+        raise BadData(
+            f"nothing follows the subject {subject!r} in {text!r}",
+            hint=f"state the fact, the object last, or write 'prompt {ARROW} object'",
+        )
+    start = len(words) - 1
+    while start > 0 and words[start][:1].isupper() and words[start - 1][:1].isupper():
+        start -= 1
+    target = " ".join(words[start:])
+    return text.removesuffix(target).strip(), target
+
+
+def _edit(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+    flat = _named(_unnested(raw, place), place)
+    if "statement" in flat and "prompt" not in flat:
+        return _bare(flat, place)
+    prompt = text_field(flat, "prompt", place, needed=True)
+    subject = text_field(flat, "subject", place, needed=True)
+    new = text_field(flat, "target_new", place, needed=True)
+    old = text_field(flat, "target_old", place)
+    if len(new.splitlines()) > 1:
+        raise place.wrong("target_new", "has more than one line", hint="an object is a name or a short phrase")
+    if old and old == new:
+        raise place.wrong("target_new", f"is {new!r}, which is the old object too: there is nothing to edit")
+    template = _template(prompt, subject, place)
+    cloze = Cloze(template=template, subject=subject)
+    relation = Relation(label=template, cloze=template)
+    about = Entity(label=subject)
+    before = Fact(subject=about, relation=relation, objects=(Entity(label=old),)) if old else None
+    edit = Edit(
+        id=text_field(flat, "id", place) or digest([cloze.prompt, subject, new])[:12],
+        statement=f"{cloze.prompt.rstrip()} {new}",
+        before=before,
+        after=Fact(subject=about, relation=relation, objects=(Entity(label=new),)),
+        cloze=cloze,
+        question=text_field(flat, "question", place) or None,
+    )
+    return SourcedEdit(
+        edit=edit,
+        source=text_field(flat, "source", place) or str(place),
+        date=_date(text_field(flat, "date", place), place),
+        paraphrases=texts_field(flat, "paraphrases", place),
+    )
+
+
+def normalize_statement(statement: str) -> str:
+    """Return a statement on one line, without its period."""
+    return " ".join(statement.split()).rstrip(" .")
+
+
+def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+    """Return an edit with only a statement, which editors that need no subject accept."""
+    for name in flat:
+        if name not in ("statement", "id", "source", "date"):
+            raise place.wrong(name, "does not go with a bare statement", hint="add prompt, subject and target_new")
+    statement = normalize_statement(text_field(flat, "statement", place, needed=True))
+    if not statement:
+        raise place.wrong("statement", "is missing or empty")
+    return SourcedEdit(
+        edit=Edit(id=text_field(flat, "id", place) or digest([statement])[:12], statement=statement),
+        source=text_field(flat, "source", place) or str(place),
+        date=_date(text_field(flat, "date", place), place),
+    )
+
+
+def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
+    """CounterFact's ``requested_rewrite`` on the level of the rest, and its objects as texts.
+
+    zsRE's prompt is a question, and so the edit's question too.
+    """
+    inner = raw.get("requested_rewrite", {})
+    if not isinstance(inner, Mapping):
+        raise place.wrong("requested_rewrite", "is not one edit")
+    asked = {"question": raw["src"]} if "src" in raw else {}
+    flat = {**asked, **raw, **inner}
+    return {
+        name: value["str"] if isinstance(value, Mapping) and "str" in value else value for name, value in flat.items()
+    }
+
+
+def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
+    """The fields by our names. An unknown one is a mistake, since a misspelt ``source`` would be lost in silence."""
+    found: dict[str, Any] = {}
+    for name, value in raw.items():
+        known = FIELD_NAMES.get(name)
+        if known is None and name not in FOREIGN:
+            near = get_close_matches(name, FIELD_NAMES, n=1)
+            raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
+        if known is not None and value not in (None, "", []):
+            if known in found:
+                raise place.wrong(name, f"says {known} a second time")
+            first = known == "target_old" and isinstance(value, list)  # the rest are other words for it
+            found[known] = value[0] if first else value
+    return found
+
+
+def _template(prompt: str, subject: str, place: SourceLine) -> str:
+    if prompt.count(SLOT) == 1:
+        return prompt
+    if SLOT in prompt:
+        raise place.wrong("prompt", f"holds {SLOT} {prompt.count(SLOT)} times, and the subject has one place")
+    if prompt.count(subject) != 1:
+        times = "does not hold" if subject not in prompt else f"holds {prompt.count(subject)} times"
+        raise place.wrong("prompt", f"{times} its subject {subject!r}", hint=f"put {SLOT} where the subject goes, once")
+    return prompt.replace(subject, SLOT)
+
+
+def _date(given: str, place: SourceLine) -> str:
+    """ISO 8601; today where nobody said."""
+    if not given:
+        return date.today().isoformat()  # noqa: DTZ011  the day where the user is
+    try:
+        return date.fromisoformat(given[:10]).isoformat() if len(given) > 10 else date.fromisoformat(given).isoformat()
+    except ValueError as error:
+        raise place.wrong("date", f"is {given!r}", hint="write it as 2026-01-31") from error
+
+
+def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
+    """Rows by their headings; several paraphrases stand in one cell with ``|`` between them."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream)
+            for row in reader:
+                place = SourceLine(file=str(path), line=reader.line_num)
+                if None in row or None in row.values():
+                    raise BadData(
+                        f"{place} has {_cells(row)} cells, and the headings are {len(reader.fieldnames or ())}"
+                    )
+                yield {name: _cell(name, value) for name, value in row.items()}, place
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadData(
+            f"cannot read {path}: {str(error).lower()}", hint="a CSV file in UTF-8, headings first"
+        ) from error
+
+
+def _cells(row: Mapping[Any, Any]) -> int:
+    return sum(1 for name, value in row.items() if name is not None and value is not None) + len(row.get(None) or ())
+
+
+def _cell(name: str, value: str) -> str | Sequence[str]:
+    several = FIELD_NAMES.get(name) == "paraphrases"
+    return [part.strip() for part in value.split("|") if part.strip()] if several else value

@@ -1,0 +1,113 @@
+"""What a run writes into its log: start, versions, phases, warnings, failures, end."""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, TextIO
+
+from ke_core.results.folder import RunFolder, environment
+from ke_core.runner.job import Job
+from ke_core.runner.recorder import Recorder
+from ke_core.runner.usage import Phase, measured_phase
+from ke_core.spec.errors import KEError
+
+DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
+LISTED = 20  # reasons
+
+
+@contextmanager
+def logged(job: Job, folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """Log a process's work on a run from its start to its end; what preparing it took comes first.
+
+    What is put into the mapping stands on the last line. Python's warnings go into the log too, each once.
+    """
+    folder.log("start", run=folder.id, versions=_versions(job), cpus=os.cpu_count())
+    for over in job.before:
+        folder.log("phase", **over.line())
+    started = perf_counter()
+    facts: dict[str, Any] = {}
+    ended = DONE
+    try:
+        with _warnings_too(folder):
+            yield facts
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+        raise
+    except BaseException as error:
+        ended = FAILED
+        folder.log("failure", what=type(error).__name__, message=str(error), **_where(error))
+        raise
+    finally:
+        folder.log("end", ended=ended, seconds=round(perf_counter() - started, 3), **facts)
+
+
+@contextmanager
+def phase(folder: RunFolder, name: str, model: object = None) -> Iterator[Phase]:
+    """Do a part of a run and log what it took, also where it does not come to its end."""
+    made = Phase(name=name)
+    try:
+        with measured_phase(name, model) as made:
+            yield made
+    finally:
+        folder.log("phase", **made.line())
+
+
+def log_losses(folder: RunFolder, recorder: Recorder) -> None:
+    """Log what is on record as left out or failed, by reason, the most frequent ones first."""
+    batches = recorder.batches.values()
+    for event, what, reasons in (
+        ("failure", "batches failed", Counter(batch.failed for batch in batches if batch.failed)),
+        ("warning", "edits refused", Counter(reason for batch in batches for reason in batch.refused.values())),
+        ("warning", "cases skipped", Counter(reason for batch in batches for reason in batch.skipped.values())),
+        ("failure", "replies failed", recorder.reasons),
+    ):
+        for reason, count in reasons.most_common(LISTED):
+            folder.log(event, what=what, message=reason, count=count)
+        if len(reasons) > LISTED:
+            rest = reasons.total() - sum(count for _reason, count in reasons.most_common(LISTED))
+            folder.log(event, what=what, message="for other reasons: see the records", count=rest)
+
+
+def _versions(job: Job) -> dict[str, str]:
+    """Of Python, of what ke stands on, and of the plugins that take part."""
+    spec = job.spec
+    parts = (spec.editor, spec.dataset.component, job.judging.component, *(each.component for each in job.measures))
+    return environment() | {part.distribution: part.version for part in parts if part.distribution}
+
+
+def _where(error: BaseException) -> dict[str, Any]:
+    """A bug's traceback; of an error that the user can mend, what to do."""
+    if isinstance(error, KEError):
+        return {"hint": error.hint}
+    return {"traceback": "".join(traceback.format_exception(error))}
+
+
+@contextmanager
+def _warnings_too(folder: RunFolder) -> Iterator[None]:
+    shown, seen = warnings.showwarning, set[str]()
+
+    def show(  # the signature is Python's
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        words = str(message)
+        if words not in seen:
+            seen.add(words)
+            folder.log("warning", what=category.__name__, message=words, source=f"{filename}:{lineno}")
+        shown(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = shown

@@ -1,0 +1,200 @@
+"""Who is edited together, and who is asked: one of two plans, the same in every process.
+
+Everything that is drawn is drawn by a hash of the seed, the purpose and the case's id. So the draw depends
+neither on Python's version nor on its hash seed, and a smaller sample is part of a larger one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Self
+
+from attrs import frozen
+
+from ke_core.runner.world import World
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.queries import Case
+from ke_core.spec.runspec import Plan
+
+Split = Callable[[int, int], Mapping[str, str] | None]
+"""``Dataset.split``: (k, seed) to case id and part, or None."""
+
+
+@frozen(kw_only=True)
+class Members:
+    """Cases in a fixed order, and where each stands in it; the stages of a run share one."""
+
+    cases: tuple[Case, ...]
+
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """Case id to its place."""
+        return {case.id: place for place, case in enumerate(self.cases)}
+
+
+@frozen(kw_only=True)
+class Group:
+    """Cases whose edits are made together: of ``members`` the first ``size``. The others are controls.
+
+    ``asked`` are the ids of those that are asked (others may be among them). Edited cases are in file order, and so are
+    controls.
+    """
+
+    id: str
+    members: Members
+    size: int
+    asked: frozenset[str]
+
+    @classmethod
+    def of(cls, name: str, edited: Sequence[Case], controls: Sequence[Case], asked: frozenset[str]) -> Self:
+        """From those edited and the controls, which do not overlap."""
+        return cls(id=name, members=Members(cases=(*edited, *controls)), size=len(edited), asked=asked)
+
+    @property
+    def edited(self) -> tuple[Case, ...]:
+        """The cases whose edits are made."""
+        return self.members.cases[: self.size]
+
+    @property
+    def controls(self) -> tuple[Case, ...]:
+        """The cases that are asked, if they are, without their edits."""
+        return self.members.cases[self.size :]
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases that are asked, edited ones first."""
+        members = self.members
+        if len(self.asked) >= len(members.cases):
+            return tuple(case for case in members.cases if case.id in self.asked)
+        places = sorted(members.place[case] for case in self.asked if case in members.place)
+        return tuple(members.cases[place] for place in places)
+
+    def edits(self, case: Case) -> bool:
+        """Whether ``case`` is one of those edited."""
+        return self.members.place.get(case.id, self.size) < self.size
+
+
+@frozen(kw_only=True)
+class Stage:
+    """A step of sequential editing: ``group``'s edits come on top of what is there, then ``asked`` is asked.
+
+    In ``asked``, edited cases are those of all steps so far, controls those of later ones; nobody may be asked.
+    """
+
+    step: int
+    group: Group
+    asked: Group
+
+
+def select(cases: Sequence[Case], plan: Plan, seed: int) -> tuple[Case, ...]:
+    """The ``limit`` cases of this run: drawn with the seed, kept in file order."""
+    return _draw(cases, plan.limit, seed, "limit")
+
+
+def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[Group]:
+    """The groups of the selected cases. Raises BadConfig where the plan does not fit them."""
+    if not cases:
+        raise BadConfig("there is no case to run")
+    asked = frozenset(case.id for case in _draw(cases, plan.ask, seed, "ask"))
+    if plan.protocol == "sample":
+        return [_sample(cases, plan, seed, split, asked)]
+    made = []
+    for number, members in enumerate(_partition(cases, plan.size, seed), start=1):
+        if plan.sequential or asked.intersection(case.id for case in members):
+            made.append(Group.of(f"batch-{number}", members, (), asked))
+    return made
+
+
+def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
+    """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.evaluate``, ``Plan.of``)."""
+    every = Members(cases=tuple(case for group in made for case in group.edited))
+    chosen = frozenset[str]().union(*{group.asked for group in made})  # one, as a rule, in all of them
+    found: list[Stage] = []
+    seen = old = 0  # of ``every``: so many are edited by now, so many of them were when cases were asked the last time
+    for step, group in enumerate(made, start=1):
+        seen += group.size
+        asked: frozenset[str] = frozenset()
+        if step == len(made) or (plan.evaluate and step % plan.evaluate == 0):
+            start, end = {"new": (old, seen), "seen": (0, seen), "all": (0, None)}[plan.of]
+            asked = chosen.intersection(case.id for case in every.cases[start:end])
+            old = seen
+        whole = Group(id=f"step-{step}", members=every, size=seen, asked=asked)
+        found.append(Stage(step=step, group=group, asked=whole))
+    return found
+
+
+def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple[Case, ...]]:
+    """Groups of ``size`` at random (MQuAKE, section 4.2: "randomly split"), in file order within each.
+
+    The paper does not say what happens to the rest of a division; here it forms a short last group. Groups
+    of one are nothing to be drawn: they stay in file order.
+    """
+    if size is None or size >= len(cases):
+        return [tuple(cases)]
+    order = list(range(len(cases))) if size == 1 else _shuffled(cases, seed, "partition")
+    return [tuple(cases[i] for i in sorted(order[start : start + size])) for start in range(0, len(cases), size)]
+
+
+def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: frozenset[str]) -> Group:
+    """``size`` cases edited, the rest controls; the dataset's own split, where it has one, says which."""
+    size = len(cases) if plan.size is None else plan.size
+    if size > len(cases):
+        raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="take a smaller --edited")
+    parts = split(size, seed)
+    if parts is None:
+        edited = _draw(cases, size, seed, "edited")
+    else:
+        edited = tuple(case for case in cases if parts.get(case.id) == "edited")
+        cases = tuple(case for case in cases if case.id in parts)
+    if not edited:
+        raise BadConfig("the dataset's split edits none of the selected cases", hint="take a larger --limit, or none")
+    chosen = {case.id for case in edited}
+    controls = tuple(case for case in cases if case.id not in chosen)
+    return Group.of("sample", edited, controls, asked)
+
+
+def _draw(cases: Sequence[Case], n: int | None, seed: int, purpose: str) -> tuple[Case, ...]:
+    if n is None or n >= len(cases):
+        return tuple(cases)
+    return tuple(cases[i] for i in sorted(_shuffled(cases, seed, purpose)[:n]))
+
+
+def _shuffled(cases: Sequence[Case], seed: int, purpose: str) -> list[int]:
+    """Positions of ``cases`` in random order."""
+    keys = [hashlib.sha256(f"{seed}/{purpose}/{case.id}".encode()).digest() for case in cases]
+    return sorted(range(len(cases)), key=lambda i: keys[i])
+
+
+@frozen(kw_only=True)
+class Share:
+    """What this process asks: of each group, by its id, some cases.
+
+    ``leads``: the groups whose edited model it asks what is asked of each model once.
+    """
+
+    mine: Mapping[str, frozenset[str]]
+    leads: frozenset[str]
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], world: World, *, whole: bool = True) -> Share:
+        """The share of the process that is ``world``. Not ``whole``: groups follow from one another, and are parted."""
+        if whole and len(groups) >= world.size:
+            own = groups[world.rank :: world.size]
+            return cls(mine={group.id: group.asked for group in own}, leads=frozenset(group.id for group in own))
+        mine = {group.id: frozenset(_ids(group)[world.rank :: world.size]) for group in groups}
+        return cls(mine=mine, leads=frozenset(mine) if world.leads else frozenset())
+
+    def takes(self, group: Group) -> bool:
+        """Whether anything of that group is for this process."""
+        return group.id in self.leads or bool(self.mine.get(group.id))
+
+    def cases(self, group: Group) -> tuple[Case, ...]:
+        """The group's cases that this process asks."""
+        mine = self.mine.get(group.id, frozenset())
+        return tuple(case for case in group.cases if case.id in mine)
+
+
+def _ids(group: Group) -> list[str]:
+    return [case.id for case in group.cases]

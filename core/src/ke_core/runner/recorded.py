@@ -1,0 +1,81 @@
+"""The dataset of a run on record, as it was when the run was made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from attrs import define, field, frozen
+
+from ke_core.plugins.catalog import Catalog
+from ke_core.results.folder import RunFolder
+from ke_core.runner.resolve import ResolvedComponent, choose_again
+from ke_core.spec.codec import canonical, to_json
+from ke_core.spec.errors import BadData, BadRun
+from ke_core.spec.protocols import Dataset
+from ke_core.spec.queries import Case
+from ke_core.spec.specs import DatasetSpec
+
+
+@frozen
+class StoredCases:
+    """Every case of a dataset called ``name``, read anew each time they are asked for: none is kept."""
+
+    dataset: Dataset
+    name: str
+
+    def __iter__(self) -> Iterator[Case]:
+        """One after another. Raises BadData where two have one id."""
+        seen: set[str] = set()
+        for case in self.dataset.cases():
+            if case.id in seen:
+                raise BadData(
+                    f"dataset {self.name} has two cases called {case.id}", hint="case ids are unique in a dataset"
+                )
+            seen.add(case.id)
+            yield case
+
+
+@frozen(kw_only=True)
+class RecordedRun:
+    """A dataset, all its cases, and the judge and metrics that go with it."""
+
+    spec: DatasetSpec
+    dataset: Dataset
+    cases: StoredCases
+
+    def order(self, ids: Collection[str]) -> list[str]:
+        """``ids`` in the order of the dataset."""
+        return [case.id for case in self.cases if case.id in ids]
+
+
+@define
+class Datasets:
+    """Datasets with their cases, each read once however many runs of a process are over it."""
+
+    _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
+
+    def open(self, chosen: ResolvedComponent, name: str) -> tuple[Dataset, list[Case]]:
+        """The chosen dataset, called ``name``. Raises BadData."""
+        key = canonical([name, to_json(chosen.config)])
+        if key not in self._read:
+            dataset: Dataset = chosen.build()
+            self._read[key] = (dataset, [*StoredCases(dataset, name)])
+        return self._read[key]
+
+
+def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> RecordedRun:
+    """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
+    known = folder.spec.dataset
+    chosen = choose_again(catalog, "dataset", known.component, files=folder.files, data_dir=data_dir)
+    assert isinstance(chosen.spec, DatasetSpec)
+    dataset: Dataset = chosen.build()
+    cases = StoredCases(dataset, known.component.name)
+    next(iter(cases), None)  # files that are not here have no SHA-256 either, and are another trouble
+    found = dataset.info().sha256
+    if found != known.sha256:
+        raise BadRun(
+            f"{known.component.name} is not what {folder.path} was made with: "
+            f"sha256 {found[:12]}, recorded {known.sha256[:12]}",
+            hint="point --data-dir to the files the run was made with",
+        )
+    return RecordedRun(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)

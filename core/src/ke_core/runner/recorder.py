@@ -1,0 +1,222 @@
+"""What a run has on record, and what it adds: replies by (batch, case, phase, style)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import define, evolve, field
+
+from ke_core.results.writer import Writer
+from ke_core.runner.requests import RequestGroup
+from ke_core.spec.errors import TooManyFailures
+from ke_core.spec.records import Batch, Probed, Record, Replied, Usage, unanswered
+from ke_core.spec.results import Failure, Peak, Reply, Scored
+
+NO_PEAK = Peak()
+LIMIT = 10
+"""This many failures in a row that are alike stop the run: a dead server, a full GPU, a bug."""
+REASON = 200  # characters of a reason that is counted; the records hold the whole
+
+
+@define
+class Streak:
+    """How many failures in a row were alike."""
+
+    length: int = 0
+    _last: tuple[str, str] | None = None
+
+    def note(self, failure: Failure | None) -> None:
+        """One more, or None where all went well.
+
+        Of a server that is down the words differ from one answer to the next (counters, the number of a request).
+        """
+        kind = None if failure is None else (failure.error, "" if failure.passing else failure.message)
+        self.length = 0 if kind is None else self.length + 1 if kind == self._last else 1
+        self._last = kind
+
+
+@define
+class Recorder:
+    """``batches`` are those on record, without their ``details``.
+
+    ``spent``: what a server was asked since it was last called. ``reasons``: of the failures of this process.
+    """
+
+    writer: Writer
+    spent: Callable[[], Sequence[Usage]] = tuple
+    batches: dict[str, Batch] = field(factory=dict)
+    reasons: Counter[str] = field(factory=Counter)
+    _done: set[tuple[str, ...]] = field(factory=set)
+    _failed: dict[tuple[str, ...], int] = field(factory=dict)
+    _edits: Streak = field(factory=Streak)
+    _replies: Streak = field(factory=Streak)
+
+    @property
+    def failures(self) -> int:
+        """The ``Failure`` replies on record, of what was asked again those of the last time."""
+        return sum(self._failed.values())
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take in what an earlier process recorded."""
+        for record in records:
+            if isinstance(record, Batch):
+                self._keep(record)
+            elif isinstance(record, Replied | Probed):
+                self._note(record)
+
+    def missing(self, batch: str, units: Iterable[RequestGroup]) -> list[RequestGroup]:
+        """The units that have questions and are not on record, or whose server failed."""
+        return [
+            unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
+        ]
+
+    def probed(self, batch: str, metric: str) -> bool:
+        """Whether what that metric asks of every model is on record for this one, and no server failed then."""
+        return (batch, metric) in self._done
+
+    def add_probed(self, record: Probed) -> None:
+        """Record the replies to what a metric asks of every model. Raises TooManyFailures, and then records nothing."""
+        clean = evolve(record, replies={query: _finite(reply) for query, reply in record.replies.items()})
+        for reply in clean.replies.values():
+            self._count(reply)
+            if self._replies.length == LIMIT:
+                raise _too_many(reply)
+        self._append([clean])
+        self.add_spent()
+
+    def add_batch(self, batch: Batch) -> None:
+        """Record that an edit was made; one that is made again to finish its batch is on record already."""
+        if batch.batch not in self.batches:
+            self.writer.append([batch])
+            self._keep(batch)
+
+    def add(
+        self,
+        batch: str,
+        units: Sequence[RequestGroup],
+        replies: Iterable[Reply],
+        *,
+        seconds: float = 0.0,
+        memory: Peak = NO_PEAK,
+    ) -> None:
+        """Record the replies to the questions of ``units``, in order, which took ``seconds`` and ``memory`` together.
+
+        Raises TooManyFailures. Units that hold a part of the row of failures are then not recorded, so that
+        the run, started again once the cause is mended, asks them again.
+        """
+        rest = iter(replies)
+        each = seconds / max(1, sum(len(unit.questions) for unit in units))
+        records: list[Replied] = []
+        clean = 0  # units before the row of failures
+        for unit in units:
+            found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
+            records.append(
+                Replied(
+                    batch=batch,
+                    case=unit.case,
+                    phase=unit.phase,
+                    style=unit.style,
+                    replies=found,
+                    seconds=round(each * len(found), 4),
+                    memory=memory,
+                )
+            )
+            for reply in found.values():
+                self._count(reply)
+                if self._replies.length == LIMIT:
+                    self._append(records[:clean])
+                    raise _too_many(reply)
+            if not self._replies.length:
+                clean = len(records)
+        self._append(records)
+        self.add_spent()
+
+    def count_edit(self, failure: Failure | None = None) -> None:
+        """Take note that edits were made, or that they failed. Raises TooManyFailures.
+
+        Apart from replies: where a server is down each edit may well be made, and yet no question is answered.
+        """
+        self._edits.note(failure)
+        if failure is None:
+            return
+        self._add_reason(failure)
+        if self._edits.length == LIMIT:
+            raise _too_many(failure)
+
+    def add_failed(
+        self, batch: str, units: Sequence[RequestGroup], failure: Failure, *, probed: Sequence[Probed] = ()
+    ) -> None:
+        """Record what is asked of a model whose edits failed: every question of ``units`` gets that as its reply.
+
+        ``probed``: what metrics would have asked of the edited model, with the same reply.
+        """
+        self._append(
+            [
+                Replied(
+                    batch=batch,
+                    case=unit.case,
+                    phase=unit.phase,
+                    style=unit.style,
+                    replies={question.query: failure for question in unit.questions},
+                )
+                for unit in units
+            ]
+        )
+        self._append(probed)
+
+    def add_spent(self) -> None:
+        """Record what a server was asked since the last time, if anything."""
+        if spent := self.spent():
+            self.writer.append(spent)
+
+    def _keep(self, batch: Batch) -> None:
+        """What an editor notes for people may be long, and nobody asks the recorder for it."""
+        self.batches[batch.batch] = evolve(batch, details={})
+
+    def _append(self, records: Sequence[Replied | Probed]) -> None:
+        self.writer.append(records)
+        for record in records:
+            self._note(record)
+
+    def _note(self, record: Replied | Probed) -> None:
+        """Of two records of the same questions the later one holds."""
+        self._failed[record.place] = _failures(record.replies.values())
+        if not unanswered(record):
+            self._done.add(record.place)
+
+    def _count(self, reply: Reply) -> None:
+        """A prompt that is too long, or refused, says nothing of the machine: a run of them is a result."""
+        failure = reply if isinstance(reply, Failure) and not reply.unscored else None
+        if failure is not None:
+            self._add_reason(failure)
+        self._replies.note(None if failure is None or failure.particular else failure)
+
+    def _add_reason(self, failure: Failure) -> None:
+        self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
+
+
+def count_failures(records: Iterable[Record]) -> int:
+    """The ``Failure`` replies on record, of what was asked again those of the last time."""
+    last = {one.place: _failures(one.replies.values()) for one in records if isinstance(one, Replied | Probed)}
+    return sum(last.values())
+
+
+def _failures(replies: Iterable[Reply]) -> int:
+    return sum(isinstance(reply, Failure) and not reply.unscored for reply in replies)
+
+
+def _finite(reply: Reply) -> Reply:
+    """A log-probability that is no number is no measurement: it fails instead of vanishing in a mean."""
+    if isinstance(reply, Scored) and not all(map(math.isfinite, reply.logprobs)):
+        return Failure(error="NotFinite", message=f"log-probabilities {reply.logprobs}")
+    return reply
+
+
+def _too_many(reply: Reply) -> TooManyFailures:
+    assert isinstance(reply, Failure)
+    return TooManyFailures(
+        f"the same failure {LIMIT} times in a row: {reply.error}: {' '.join(reply.message.split())}",
+        hint="mend the cause and start the same run again: what is recorded stays",
+    )

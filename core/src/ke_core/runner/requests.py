@@ -1,0 +1,147 @@
+"""The questions of a case: what is asked of which model, in which style. Gold never enters here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import evolve, frozen
+
+from ke_core.spec.facts import Edit
+from ke_core.spec.prompts import Prompt
+from ke_core.spec.protocols import Ask, Dataset, Likelihood, Question
+from ke_core.spec.queries import CONDITION, Case, Form, Phase, Query
+from ke_core.spec.records import OWN
+from ke_core.spec.runspec import RunSpec
+from ke_core.spec.specs import EditorSpec
+
+
+@frozen(kw_only=True)
+class RequestGroup:
+    """One case in one phase and style: what is asked, recorded and resumed as one."""
+
+    case: str
+    phase: Phase
+    style: str
+    questions: tuple[Ask, ...]
+
+
+@frozen(kw_only=True)
+class RequestBuilder:
+    """Makes the questions of one run. ``hides``: the dataset hides edits from some cases."""
+
+    dataset: Dataset
+    styles: tuple[str, ...]
+    edited_form: Form
+    own_prompt: bool = False
+    hides: bool = False
+
+    @classmethod
+    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> RequestBuilder:
+        """For the run of that specification."""
+        return cls(
+            dataset=dataset,
+            styles=spec.styles,
+            edited_form=spec.edited_form,
+            own_prompt=editor.own_prompt,
+            hides=hides,
+        )
+
+    def before(self, case: Case) -> list[RequestGroup]:
+        """What the unedited model is asked: conditions too, in the dataset's styles."""
+        return [self._unit(case, "before", style) for style in self.styles]
+
+    def control(self, case: Case) -> list[RequestGroup]:
+        """What an editor's own prompts put to the unedited model: what they put to the edited one, too.
+
+        Conditions stay in the dataset's styles, so that they are the same for every editor.
+        """
+        unit = self._unit(case, "before", OWN)
+        later = {query.id for query in queries_of(case, "after")}
+        return [evolve(unit, questions=tuple(question for question in unit.questions if question.query in later))]
+
+    def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[RequestGroup]:
+        """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them.
+
+        No dataset hides a case's own edits from it: they are what it is asked about.
+        """
+        own = tuple(edit.id for edit in case.edits if edit.id in bank) if edited else ()
+        hidden = self.dataset.hides(case, bank, edited=edited) - frozenset(own) if self.hides else frozenset()
+        styles = (OWN,) if self.own_prompt else self.styles
+        return [self._unit(case, "after", style, edited=edited, own=own, hidden=hidden) for style in styles]
+
+    def _unit(
+        self,
+        case: Case,
+        phase: Phase,
+        style: str,
+        *,
+        edited: bool = False,
+        own: tuple[str, ...] = (),
+        hidden: frozenset[str] = frozenset(),
+    ) -> RequestGroup:
+        questions: list[Ask] = []
+        for query in queries_of(case, phase):
+            put = in_form(query, phase, self.edited_form, edited=edited)
+            prompt = self._prompt(put, style)
+            if prompt is not None:
+                name = f"{case.id}/{phase}/{style}/{query.id}"
+                questions.append(_ask(put, prompt, id_=name, case=case.id, own=own, hidden=hidden))
+        return RequestGroup(case=case.id, phase=phase, style=style, questions=tuple(questions))
+
+    def _prompt(self, query: Query, style: str) -> Prompt | None:
+        """An editor with prompts of its own is handed the first style's, for its decoding."""
+        for name in self.styles if style == OWN else (style,):
+            prompt = self.dataset.prompt(query, name)
+            if prompt is not None:
+                return prompt
+        return None
+
+
+def _ask(query: Query, prompt: Prompt, *, id_: str, case: str, own: tuple[str, ...], hidden: frozenset[str]) -> Ask:
+    """A question; where the query has continuations, how probable each is after the same prompt."""
+    if not query.continuations:
+        return Question(
+            id=id_, case=case, query=query.id, texts=query.texts, form=query.form, prompt=prompt, own=own, hidden=hidden
+        )
+    return Likelihood(
+        id=id_,
+        case=case,
+        query=query.id,
+        texts=query.texts,
+        form=query.form,
+        prompt=prompt.text,
+        continuations=query.continuations,
+        own=own,
+        hidden=hidden,
+    )
+
+
+def queries_of(case: Case, phase: Phase) -> Iterator[Query]:
+    """The queries of that phase, each id once; the unedited model is also asked the probes' conditions."""
+    seen: set[str] = set()
+    for probe in case.probes:
+        own = probe.queries if probe.asked(phase) else ()
+        for query in (*own, *(probe.given if phase == "before" else ())):
+            if query.id not in seen:
+                seen.add(query.id)
+                yield query
+
+
+def in_form(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:
+    """``query`` in the form in which it is put: the fact of an edit that was made, in the run's ``edited_form``."""
+    if query.edit is None or query.cloze is None or edited_form == "question":
+        return query
+    if phase == "before" or not edited:
+        return query
+    return evolve(query, form="cloze", texts=(query.cloze,))
+
+
+def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
+    """Each query of that phase to the aspects that it is asked for; ``condition`` for what is a probe's condition."""
+    found: dict[str, dict[str, None]] = {}
+    for probe in case.probes:
+        for query in probe.queries if probe.asked(phase) else ():
+            found.setdefault(query.id, {})[probe.aspect] = None
+        for query in probe.given if phase == "before" else ():
+            found.setdefault(query.id, {})[CONDITION] = None
+    return {query: tuple(aspects) for query, aspects in found.items()}

@@ -1,0 +1,175 @@
+"""From names and options to components: what was chosen, and what stands for it in records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, fields_dict, frozen
+
+from ke_core.plugins.catalog import Catalog, Registration
+from ke_core.plugins.code import code_digest
+from ke_core.plugins.faults import one_line_reason
+from ke_core.plugins.options import configure, kind_of, resolved
+from ke_core.spec.codec import digest, from_json
+from ke_core.spec.errors import BadConfig, BadRun, KEError, PluginBroken
+from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric
+from ke_core.spec.runspec import Component
+from ke_core.spec.specs import Spec
+from ke_core.storage.files import sha256_of
+
+Options = Mapping[str, Mapping[str, str]]
+"""``{prefix: {field: text}}``, as ``ke_core.plugins.options.split_options`` makes it."""
+
+CONTENT = "sha256:"
+DATA_DIR = "data_dir"
+"""The option that says where data files lie: of this machine, and so not part of a run."""
+
+
+@frozen(kw_only=True)
+class ResolvedComponent:
+    """A component with its options. ``files``: where those of them lie that ``component`` names by their content."""
+
+    spec: Spec[Any]
+    config: Any
+    component: Component
+    files: Mapping[str, str] = field(factory=dict)
+
+    def build(self) -> Any:
+        """The thing itself. Raises PluginBroken where its plugin fails to build it."""
+        return build_component(self.spec, self.config, plugin=self.component.distribution)
+
+
+def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent:
+    """The component of that kind and name, with the options under its prefix."""
+    offer = catalog.offer(kind, name)
+    return _chosen(catalog, offer, configure(offer.spec, options.get(offer.spec.prefix)))
+
+
+def choose_again(
+    catalog: Catalog, kind: str, recorded: Component, *, files: Mapping[str, str], data_dir: str = ""
+) -> ResolvedComponent:
+    """The component that a run was made with, as installed now.
+
+    ``files``: where what it names by content lay then (``Chosen.files``); what is not there any more is looked for in
+    ``data_dir``. Raises BadRun where a file is in neither place, or has changed.
+    """
+    offer = catalog.offer(kind, recorded.name)
+    given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
+    named = {name: str(recorded.options.get(name)) for name in naming_files(offer.spec.config)}
+    again = {
+        name: _found_again(content, files.get(content, ""), data_dir, option=f"{offer.spec.prefix}.{name}")
+        for name, content in named.items()
+        if content.startswith(CONTENT)
+    }
+    config: Any = from_json(
+        {**recorded.options, **given, **again},
+        offer.spec.config,
+        of=f"recorded options of {recorded.name}",
+        error=BadRun,
+        hint=f"the run was made with {recorded.distribution} {recorded.version}: install that version",
+    )
+    return _chosen(catalog, offer, config)
+
+
+def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[str, dict[str, str]]:
+    """``options`` with a command-line flag (``--data-dir``) as the component's option of that name.
+
+    Raises BadConfig if the component has no such option, or if it is given as an option too.
+    """
+    found = {prefix: dict(given) for prefix, given in options.items()}
+    if not value:
+        return found
+    flag = f"--{name.replace('_', '-')}"
+    if name not in fields_dict(spec.config):
+        raise BadConfig(f"{kind_of(spec)} {spec.name} takes no {flag}", hint=f"ke show {kind_of(spec)} {spec.name}")
+    own = found.setdefault(spec.prefix, {})
+    if own.get(name, value) != value:
+        raise BadConfig(f"{flag} and -o {spec.prefix}.{name} say different things", hint="give one of them")
+    own[name] = value
+    return found
+
+
+def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent:
+    options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
+    files: dict[str, str] = {}
+    for name in naming_files(type(config)):
+        if options[name] and options[name] not in _words(type(config), name):
+            path = Path(str(options[name])).expanduser()
+            options[name] = _content(path) or options[name]  # else a name that the component itself knows
+            if str(options[name]).startswith(CONTENT):
+                files[str(options[name])] = str(path.resolve())
+    plugin, kind = offer.plugin, kind_of(offer.spec)
+    component = Component(
+        name=offer.spec.name,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        code=code_digest(plugin, (other.plugin for other in catalog.offers[kind].values())),
+        options=options,
+    )
+    return ResolvedComponent(spec=offer.spec, config=config, component=component, files=files)
+
+
+def naming_files(config: type) -> list[str]:
+    """The options that may name a file or a folder."""
+    return [name for name, attribute in fields_dict(config).items() if attribute.metadata.get("file")]
+
+
+def _words(config: type, name: str) -> tuple[object, ...]:
+    """What names no file, though one of that name may lie where the run is started."""
+    words: tuple[object, ...] = fields_dict(config)[name].metadata.get("words", ())
+    return words
+
+
+def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:
+    """Where that content lies now: at ``path`` as it did, or in ``data_dir`` under whatever name."""
+    there, folder = [Path(path)] if path else [], Path(data_dir).expanduser()
+    for place in (*there, *(sorted(folder.iterdir()) if data_dir and folder.is_dir() else ())):
+        if _content(place) == content:
+            return str(place)
+    lay = f"{path}, which the run was made with (-o {option})," if path else f"the file of -o {option}"
+    gone = "has changed since" if path and Path(path).exists() else "is not there any more" if path else "is not known"
+    raise BadRun(f"{lay} {gone}", hint="point --data-dir to a folder that holds it as it was, under any name")
+
+
+def _content(path: Path) -> str:
+    """A file or a folder by what is in it: that changes replies, not where it lies. Empty if there is none."""
+    found = [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
+    if not found:
+        return ""
+    return f"{CONTENT}{digest([[str(inner.relative_to(path)), sha256_of(inner)] for inner in found])}"
+
+
+BUILDS: Mapping[str, tuple[type[Any], ...]] = {
+    "editor": (Editor,),
+    "dataset": (Dataset,),
+    "judge": (Judge,),
+    "metric": (Metric, ModelMetric),
+}
+
+
+def build_component(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
+    """What ``spec.build`` makes of ``config``. Raises PluginBroken where it raises, or makes something else."""
+    kind = kind_of(spec)
+    try:
+        made = spec.build(config)
+    except (KEError, OSError, MemoryError):  # what the user or the machine can mend
+        raise
+    except Exception as error:
+        raise PluginBroken(
+            f"{kind} {spec.name} of {plugin} fails while it is built: {one_line_reason(error)}",
+            hint="--traceback shows where; its author catches what options can cause and raises BadConfig",
+        ) from error
+    wanted = BUILDS[kind]
+    if not isinstance(made, wanted):
+        missing = ", ".join(sorted(name for name in _methods(wanted[0]) if not hasattr(made, name)))
+        raise PluginBroken(
+            f"{kind} {spec.name} of {plugin} is built as {type(made).__name__}, which lacks {missing}",
+            hint=f"build must return an object with every method of {wanted[0].__name__} (ke_core.plugin)",
+        )
+    return made
+
+
+def _methods(protocol: type[Any]) -> list[str]:
+    return [name for name, found in vars(protocol).items() if callable(found) and not name.startswith("_")]

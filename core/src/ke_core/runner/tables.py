@@ -1,0 +1,240 @@
+"""What a metric sees of a run's records: one ``CaseRecord`` a case, read as it is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ke_core.results.folder import RECORDS, RunFolder
+from ke_core.results.index import Index
+from ke_core.results.lines import MEND
+from ke_core.runner.job import Measure
+from ke_core.runner.loop import NOTHING, UNEDITED_BATCH
+from ke_core.spec.codec import to_json
+from ke_core.spec.errors import BadRun
+from ke_core.spec.queries import Case, Phase
+from ke_core.spec.records import Batch, Judged, Replied
+from ke_core.spec.results import Answer, CaseRecord, Failure, ModelRecord, Outcome, Peak, Reply
+
+UNFINISHED = "not asked yet: the run is not finished"
+
+
+def read(folder: RunFolder) -> Index:
+    """Find every record. Raises BadRun for a damaged line, and for replies of an edit that is not on record.
+
+    A batch stands on record before its first reply: where it does not, somebody has taken its line out.
+    """
+    index = Index.of(folder.path / RECORDS)
+    for batch, _phase in sorted(index.asked):
+        if batch != UNEDITED_BATCH and batch not in index.batches:
+            raise BadRun(
+                f"{folder.path / RECORDS} was changed by hand: it has replies of case {index.first_of(batch)} to "
+                f"{batch}, but no line that says what was edited then",
+                hint=MEND,
+            )
+    return index
+
+
+def judge_of(index: Index, folder: RunFolder, name: str) -> str:
+    """The judge of that name (the last one without a name), as the index calls it. Raises BadRun if it has not judged
+    everything.
+    """
+    refuse_empty(index, folder)
+    found = [key for key, judge in index.judges.items() if name in ("", judge.name)]
+    if not found:
+        by = f"by {name!r}" if name else "yet"
+        raise BadRun(f"{folder.path} has not been judged {by}", hint=_how(folder, name))
+    judge = index.judges[found[-1]]
+    if waiting := index.count(found[-1]):
+        raise BadRun(
+            f"{waiting} of {index.count()} lines of {folder.path} have not been judged by {judge.name!r}",
+            hint=_how(folder, judge.name),
+        )
+    return found[-1]
+
+
+def refuse_empty(index: Index, folder: RunFolder) -> None:
+    """Raise BadRun where there is nothing to judge or to score: a judge would have to be told of it again and again."""
+    if index.count():
+        return
+    show = f"ke runs show {folder.path}"
+    if skipped := [reason for batch in index.batches.values() for reason in batch.skipped.values()]:
+        raise BadRun(
+            f"no case of {folder.path} was asked: {len(skipped)} skipped, the first of them because {skipped[0]}",
+            hint=f"{show} counts the reasons",
+        )
+    raise BadRun(
+        f"{folder.path} was interrupted before any case was asked",
+        hint=f"start its ke eval again, it goes on there: {show} says what it was",
+    )
+
+
+@frozen(kw_only=True)
+class CaseLines:
+    """All that is on record of one case, and the batches that it is in; in each it is edited, or it is not."""
+
+    case: Case
+    lines: Sequence[Replied]
+    judged: Mapping[tuple[str, ...], Judged]
+    within: Sequence[tuple[Batch, bool]]
+    file: str
+
+    def last(self) -> CaseRecord:
+        """As it was answered last, whatever the step: as that step left it, edited then or not.
+
+        A run that was killed has begun a step, and has not asked every case again.
+        """
+        asked = {line.batch for line in self.lines if line.phase == "after"}
+        told = [
+            at
+            for at, (batch, _edited) in enumerate(self.within)
+            if self.case.id in batch.skipped or batch.batch in asked
+        ]
+        last = told[-1] if told else len(self.within) - 1
+        batch, edited = self.within[last]
+        upto = {UNEDITED_BATCH, *(earlier.batch for earlier, _edited in self.within[: last + 1])}
+        return self._record(batch, [line for line in self.lines if line.batch in upto], edited=edited)
+
+    def steps(self) -> Iterator[CaseRecord]:
+        """As each batch left it, with what the unedited model said."""
+        by_batch: dict[str, list[Replied]] = {}
+        for line in self.lines:
+            by_batch.setdefault(line.batch, []).append(line)
+        for batch, edited in self.within:
+            lines = [*by_batch.get(UNEDITED_BATCH, ()), *by_batch.get(batch.batch, ())]
+            yield self._record(batch, lines, edited=edited)
+
+    def _record(self, batch: Batch, lines: Sequence[Replied], *, edited: bool) -> CaseRecord:
+        outcomes = {
+            (line.phase, line.style, query): self._outcome(line, query, reply)
+            for line in lines
+            for query, reply in line.replies.items()
+        }
+        return CaseRecord(
+            case=self.case,
+            batch=batch.batch,
+            edited=edited,
+            outcomes=outcomes,
+            skipped=batch.skipped.get(self.case.id) or _unfinished(self.case, outcomes),
+        )
+
+    def _outcome(self, line: Replied, query: str, reply: Reply) -> Outcome:
+        said = self.judged[line.place].judgements
+        if query not in said:
+            raise BadRun(
+                f"{self.file} was changed by hand: case {self.case.id} has a reply to query {query} that no judgement "
+                "is about",
+                hint=MEND,
+            )
+        return Outcome(reply=reply, judgement=said[query])
+
+
+def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolder) -> Iterator[CaseLines]:
+    """One for each case that is on record, in the order of the dataset. Raises BadRun where this lacks one of them."""
+    waiting = set(index.cases)
+    for case in cases:
+        if case.id in waiting:
+            waiting.remove(case.id)
+            yield CaseLines(
+                case=case,
+                lines=index.replies(case.id),
+                judged=index.judgements(case.id, judge),
+                within=index.within(case.id),
+                file=str(index.file),
+            )
+    for name in index.cases:
+        if name in waiting:
+            raise BadRun(
+                f"{folder.path} holds case {name}, which the dataset does not have",
+                hint=f"use the dataset the run was made with: sha256 {folder.spec.dataset.sha256}",
+            )
+
+
+@define
+class Counts:
+    """How answers ended and what they took, by phase and style. ``memory``: at its highest, by batch."""
+
+    memory: dict[str, Peak] = field(factory=dict)
+    _endings: Counter[tuple[str, str, str]] = field(factory=Counter)
+    _costs: dict[tuple[str, str], Counter[str]] = field(factory=dict)
+
+    def add(self, line: Replied) -> None:
+        """Take note of one line."""
+        self.memory[line.batch] = highest(self.memory.get(line.batch, Peak()), line.memory)
+        cost = self._costs.setdefault((line.phase, line.style), Counter())
+        for reply in line.replies.values():
+            self._endings[line.phase, line.style, _ending(reply)] += 1
+            if isinstance(reply, Answer):
+                cost.update({"answers": 1, **to_json(reply.cost)})
+
+    def endings(self) -> list[dict[str, Any]]:
+        """``answered``, ``unparsed``, ``hop-cap``, ``length``, ``failure``.
+
+        ``scored`` are log-probabilities, ``unscored`` those that were asked of something that gives none.
+        """
+        return [
+            {"phase": phase, "style": style, "outcome": outcome, "n": n}
+            for (phase, style, outcome), n in sorted(self._endings.items())
+        ]
+
+    def costs(self) -> list[dict[str, Any]]:
+        """Model calls, prompt tokens, generated tokens, in all."""
+        return [{"phase": phase, "style": style, **dict(of)} for (phase, style), of in sorted(self._costs.items())]
+
+
+def models(
+    index: Index, measure: Measure, memory: Mapping[str, Peak], *, sequential: bool = False
+) -> Iterator[ModelRecord]:
+    """The unedited model, where that metric asked it anything, then each edited one: what the metric sees.
+
+    ``memory``: what answering took, by batch. Where edits pile up (``sequential``), a metric that asks sees the models
+    that it asked: steps that were not evaluated are none, and one whose own edits failed has those before it.
+    """
+    name = measure.component.name
+    base = index.probed(UNEDITED_BATCH, name)
+    asks = sequential and any(index.probed(batch, name) for batch in index.batches)
+    unedited = {} if base is None else base.replies
+    if base is not None:
+        yield ModelRecord(batch=UNEDITED_BATCH, phase="before", replies=unedited, unedited=unedited)
+    for batch in index.batches.values():
+        own = index.probed(batch.batch, name)
+        if asks and own is None:
+            continue
+        yield ModelRecord(
+            batch=batch.batch,
+            edits=batch.edits,
+            seconds=batch.seconds,
+            first=batch.first,
+            memory=batch.memory,
+            passes=batch.passes,
+            answering=memory.get(batch.batch, Peak()),
+            replies={} if own is None else own.replies,
+            unedited=unedited,
+            skipped="" if asks else batch.failed or ("" if batch.edits else NOTHING),
+        )
+
+
+def highest(one: Peak, other: Peak) -> Peak:
+    """The higher of two rises, each kind of memory by itself."""
+    host = [rise for rise in (one.host, other.host) if rise is not None]
+    device = [rise for rise in (one.device, other.device) if rise is not None]
+    return Peak(host=max(host, default=None), device=max(device, default=None))
+
+
+def _unfinished(case: Case, outcomes: Mapping[tuple[Phase, str, str], Outcome]) -> str | None:
+    """The reason why a case of a run that was killed has no answers of the edited model."""
+    waits = any(probe.asked("after") for probe in case.probes)
+    return UNFINISHED if waits and not any(phase == "after" for phase, _style, _query in outcomes) else None
+
+
+def _ending(reply: Reply) -> str:
+    if isinstance(reply, Failure):
+        return "unscored" if reply.unscored else "failure"
+    return reply.outcome if isinstance(reply, Answer) else "scored"
+
+
+def _how(folder: RunFolder, judge: str) -> str:
+    return f"ke judge {folder.path}{judge and f' --judge {judge}'}"

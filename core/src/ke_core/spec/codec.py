@@ -1,0 +1,205 @@
+"""The one converter: attrs values to JSON and back, and its errors in plain words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from attrs import fields, has
+from cattrs import BaseValidationError, Converter, transform_error
+from cattrs.cols import homogenous_tuple_structure_factory, is_sequence, list_structure_factory
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, make_mapping_structure_fn, override
+from cattrs.preconf.json import JsonConverter, make_converter
+from cattrs.strategies import configure_tagged_union
+from cattrs.v import format_exception
+
+from ke_core.spec.errors import BadConfig, KEError
+from ke_core.spec.results import Answer, Failure, Scored
+
+T = TypeVar("T")
+
+
+def tag_of(cls: type[Any]) -> str:
+    """The tag of a union member: its class name in lower case."""
+    return cls.__name__.lower()
+
+
+@cache
+def converter() -> JsonConverter:
+    """Strict on the way in; complete on the way out but for OMITTED (``omit_if_default`` would drop schema numbers)."""
+    made = make_converter(forbid_extra_keys=True)
+    refuse_other_types(made)
+    made.register_unstructure_hook_factory(
+        lambda cls: has(cls) and bool(_omitted(cls)),
+        lambda cls: make_dict_unstructure_fn(cls, made, **_omitted(cls)),
+    )
+    configure_tagged_union(Answer | Scored | Failure, made, tag_name="kind", tag_generator=tag_of)
+    return made
+
+
+def to_json(value: Any, declared: Any = None) -> Any:
+    """JSON values (dicts, lists, strings, numbers) of an attrs value; ``declared`` for a union's tag."""
+    return converter().unstructure(value, unstructure_as=declared)
+
+
+def from_json(raw: Any, into: type[T], *, of: str, error: Callable[..., KEError] = BadConfig, hint: str = "") -> T:
+    """Structure ``raw``, or raise ``error`` that says in plain words what is wrong with ``of``."""
+    try:
+        return converter().structure(raw, into)
+    except BaseValidationError as wrong:
+        raise error(f"{of} does not fit", details=tuple(transform_error(wrong, of, _explain)), hint=hint) from wrong
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise error(f"{of} does not fit: {wrong}", hint=hint) from wrong
+
+
+def canonical(raw: Any) -> str:
+    """One JSON text per value: sorted keys, no spaces, no NaN. Hashes and keys are made from it."""
+    return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(raw: Any) -> str:
+    """SHA-256 of the canonical JSON, in hex."""
+    return hashlib.sha256(canonical(raw).encode()).hexdigest()
+
+
+def _omitted(cls: Any) -> dict[str, Any]:
+    marked = (attribute.name for attribute in fields(cls) if attribute.metadata.get("omitted"))
+    return {name: override(omit_if_default=True) for name in marked}
+
+
+def _explain(error: BaseException, expected: type | None) -> str:
+    """Where cattrs would say 'invalid value'; a validator's own words are better."""
+    if isinstance(error, KeyError):
+        return f"required field missing: {error}"
+    return str(error) if isinstance(error, TypeError | ValueError) and str(error) else format_exception(error, expected)
+
+
+Hook = Callable[[Any, Any], Any]
+NOUNS = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
+    list: "a list", dict: "an object",
+}  # fmt: skip
+
+
+def noun(value: Any) -> str:
+    """Return the kind of a JSON value, in a few words."""
+    return NOUNS.get(type(value), type(value).__name__)
+
+
+@cache
+def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
+    """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
+
+    ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
+    knows are left alone, or are an error without ``extra``. ``metadata={"key": NAME}`` of an attrs field is its name in
+    the file, where that is no Python name.
+    """
+    made = Converter(detailed_validation=detailed)
+    refuse_other_types(made)
+    made.register_structure_hook_factory(_is_fixed, lambda hint: _fixed(len(get_args(hint))))
+    made.register_structure_hook_factory(_is_literal, _one_of)
+    made.register_structure_hook_factory(
+        has,
+        lambda cls: _only(
+            dict, make_dict_structure_fn(cls, made, _cattrs_forbid_extra_keys=not extra, **_renamed(cls))
+        ),
+    )
+    return made
+
+
+def refuse_other_types(made: Converter) -> None:
+    """Let ``made`` structure texts, numbers, lists and objects only from JSON values of that type."""
+    for kind in (str, int, bool):
+        made.register_structure_hook(kind, _exactly(kind))
+    made.register_structure_hook(float, _number)
+    made.register_structure_hook_factory(is_sequence, lambda hint: _only(list, _sequence(hint, made)))
+    made.register_structure_hook_factory(
+        _is_mapping,
+        lambda hint: _only(dict, make_mapping_structure_fn(hint, made)),
+    )
+
+
+def explain(error: BaseException, expected: type | None) -> str:
+    """For ``cattrs.transform_error``: our own words where we raised the error."""
+    if isinstance(error, KeyError):
+        return "missing"
+    return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
+
+
+def _renamed(cls: Any) -> dict[str, Any]:
+    """The fields whose names in the file are not their Python names."""
+    known = fields(get_origin(cls) or cls)
+    return {one.name: override(rename=one.metadata["key"]) for one in known if "key" in one.metadata}
+
+
+def _must_be(kind: type, value: Any) -> None:
+    if type(value) is not kind:  # isinstance would take true for a whole number
+        raise TypeError(f"must be {NOUNS[kind]}, not {noun(value)}")
+
+
+def _exactly(kind: type) -> Hook:
+    def structure(value: Any, _hint: Any) -> Any:
+        _must_be(kind, value)
+        return value
+
+    return structure
+
+
+def _sequence(hint: Any, made: Converter) -> Hook:
+    factory = list_structure_factory if get_origin(hint) is list else homogenous_tuple_structure_factory
+    hook: Hook = factory(hint, made)
+    return hook
+
+
+def _number(value: Any, _hint: Any) -> Any:
+    """2 is as good as 2.0."""
+    if type(value) is not int:
+        _must_be(float, value)
+    return value
+
+
+def _only(kind: type, inner: Hook) -> Hook:
+    def structure(value: Any, hint: Any) -> Any:
+        _must_be(kind, value)
+        return inner(value, hint)
+
+    return structure
+
+
+def _is_mapping(hint: Any) -> bool:
+    origin: Any = get_origin(hint)
+    return origin in (dict, Mapping)
+
+
+def _is_literal(hint: Any) -> bool:
+    origin: Any = get_origin(hint)
+    return origin is Literal
+
+
+def _one_of(hint: Any) -> Hook:
+    choices = get_args(hint)
+
+    def structure(value: Any, _hint: Any) -> Any:
+        if type(value) is not str or value not in choices:
+            raise ValueError(f"must be one of {', '.join(map(str, choices))}")
+        return value
+
+    return structure
+
+
+def _is_fixed(hint: Any) -> bool:
+    return get_origin(hint) is tuple and get_args(hint)[-1] is not Ellipsis
+
+
+def _fixed(length: int) -> Hook:
+    """Texts, so many of them."""
+
+    def structure(value: Any, _hint: Any) -> tuple[str, ...]:
+        if type(value) is not list or len(value) != length or not all(type(item) is str for item in value):
+            raise TypeError(f"must be a list of {length} texts")
+        return tuple(value)
+
+    return structure

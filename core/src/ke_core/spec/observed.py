@@ -1,0 +1,87 @@
+"""Every answer of a case as metrics look at it: one query in one phase and style, or why there is no answer.
+
+Reasons that several metrics have stand here once: reports count them by their words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from ke_core.spec.queries import EFFICACY, Phase, Probe, Query, expected
+from ke_core.spec.results import Answer, CaseRecord, Failure, Outcome, Value
+
+NOT_ON_RECORD = "a question has no answer on record"
+EDITS_WITHHELD = "a control: its edits were not made"
+JUDGE_UNSURE = "the judge could not say"
+NO_TEXT = "there is no answer in words: "
+
+
+@frozen(kw_only=True)
+class Observed:
+    """One query, asked once. ``query`` has the answers that were right at that moment; ``outcome`` is None where
+    ``missing`` says why.
+    """
+
+    probe: Probe
+    query: Query
+    phase: Phase
+    style: str
+    unit: str
+    outcome: Outcome | None = None
+    missing: str = ""
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer in words, if there is one."""
+        reply = None if self.outcome is None else self.outcome.reply
+        return reply if isinstance(reply, Answer) else None
+
+    @property
+    def wordless(self) -> str:
+        """Why there is no answer in words; empty where there is one."""
+        if self.missing or self.answer is not None:
+            return self.missing
+        reply = None if self.outcome is None else self.outcome.reply
+        return NO_TEXT + (reply.error if isinstance(reply, Failure) else "log-probabilities")
+
+    def value(self, aspect: str, value: float | None, why: str = "") -> Value:
+        """One observation, tagged with its probe's ``aspect`` and its ``query``; ``why`` says why there is none."""
+        return Value(
+            aspect=aspect,
+            value=value,
+            phase=self.phase,
+            style=self.style,
+            unit=self.unit,
+            tags={"aspect": self.probe.aspect, "query": self.query.id},
+            skipped_because=why if value is None else "",
+        )
+
+
+def observed(record: CaseRecord, *phases: Phase) -> Iterator[Observed]:
+    """Every query that is answered in words, in every style in which it was asked; in none, without a style.
+
+    A query that several probes share counts once, for the first of them. What its bootstrap draws is the case; the
+    edit, where the edit's own fact is asked for.
+    """
+    seen: set[tuple[Phase, str]] = set()
+    for probe in record.case.probes:
+        unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id
+        for phase in phases:
+            for query in probe.queries if probe.asked(phase) else ():
+                if (phase, query.id) in seen or query.continuations:
+                    continue
+                seen.add((phase, query.id))
+                styles = [style for style in record.styles(phase) if (phase, style, query.id) in record.outcomes]
+                for style in styles or [""]:
+                    outcome = record.outcomes.get((phase, style, query.id))
+                    yield Observed(
+                        probe=probe,
+                        query=expected(query, probe, phase, edited=record.edited),
+                        phase=phase,
+                        style=style,
+                        unit=unit,
+                        outcome=outcome,
+                        missing=record.skipped or ("" if outcome else NOT_ON_RECORD),
+                    )

@@ -1,0 +1,385 @@
+"""The small interfaces that plugins implement, and what they are handed. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from attrs import field, frozen
+
+from ke_core.spec.dataset_info import DataFile, PublishedAudit
+from ke_core.spec.errors import ContentRefused
+from ke_core.spec.facts import Edit
+from ke_core.spec.prompts import Prompt
+from ke_core.spec.queries import Case, Form, Query
+from ke_core.spec.requests import Encoder, Generate, Generated, Procedure, Score
+from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
+
+T = TypeVar("T")
+SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
+
+
+# --- asks: what an edited model is given; never gold, hops or aliases (docs/concepts.md) --------------
+
+
+@frozen(kw_only=True)
+class Question:
+    """A question put to an edited model.
+
+    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt`` is the benchmark's way to ask it
+    (few-shot text and question); a method with prompts of its own reads ``texts``. ``own`` are the case's own edits, in
+    order; empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
+    """
+
+    id: str
+    case: str
+    query: str
+    texts: tuple[str, ...]
+    form: Form
+    prompt: Prompt
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+
+@frozen(kw_only=True)
+class Likelihood:
+    """How probable is each of ``continuations`` (with one space at their start) after ``prompt``: ``Scored``.
+
+    An editor gets them in random order. The other fields are those of a ``Question``. A method that has none to give
+    raises ``NoLikelihood``, or replies with a ``Failure`` of that name: "not measured". If it gives any, that is wrong.
+    """
+
+    id: str
+    case: str
+    query: str = ""
+    texts: tuple[str, ...] = ()
+    form: Form = "question"
+    prompt: str
+    continuations: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+
+Ask = Question | Likelihood
+
+
+# --- models and the engine -----------------------------------------------------------------------------
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Something that continues text. A list of requests comes together: batching is the model's business."""
+
+    @property
+    def id(self) -> str:
+        """``source:id@revision``, for people."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """The longest prompt and continuation together, in tokens."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """Names the weights as they are now, edits included: the key of everything computed from them."""
+        ...
+
+    def state(self) -> Mapping[str, object]:
+        """Marks that differ when anything about the model differs; empty behind an API.
+
+        Reads the weights afresh, so that ``digest`` is right even if someone changed them behind ``patch``.
+        """
+        ...
+
+    def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
+        """One result a request, in order; what is wrong with one request is returned in its place."""
+        ...
+
+    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
+        """One result a request, in order. Raises NoLikelihood where a server gives none."""
+        ...
+
+
+@runtime_checkable
+class RemoteModel(LanguageModel, Protocol):
+    """A model behind a server, where each completion may have been paid for: none is to be lost with the others."""
+
+    def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Generated | Scored | Exception]:
+        """One result a request, in order, each given to ``keep`` with its place in the caller's thread as it comes.
+
+        So is a refusal that was charged for. Raises only an interrupt, or what ``keep`` raises; nothing more is then
+        sent, and what was under way is kept.
+        """
+        ...
+
+    def limit_retries(self, *, attempts: int, seconds: float) -> None:
+        """Try each request at most ``attempts`` times, and wait at most ``seconds`` in all where the server asks to."""
+        ...
+
+
+class Progress(Protocol):
+    """Where long work says how far it is. The core computes and never prints; the command line draws."""
+
+    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+        """``items``, counted as they are taken."""
+        ...
+
+    def advance(self, label: str, done: int, total: int | None = None) -> None:
+        """``done`` of ``total`` steps of ``label`` are behind us."""
+        ...
+
+
+class Engine(Protocol):
+    """Advances procedures together and batches what they ask for."""
+
+    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
+        """Run each procedure to its end. The ids seed sampled requests, so they must not depend on batches."""
+        ...
+
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+        """``solve`` each ask, in order; an ``Answer`` comes back with its cost filled in."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Files computed once and found again by what determines them (statistics, z vectors, templates)."""
+
+    def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
+        """Where the artifact of that kind and key lives, whether it exists yet or not; its folder exists.
+
+        ``key`` holds everything that determines the content, as JSON values.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class Material:
+    """Something a dataset offers in addition to its cases; the dataset documents ``value`` under the material's name.
+
+    ``oracle``: derived from gold answers. Ids in its keys (``case``, ``case/query``) are looked up by a request's ids.
+    """
+
+    value: Any
+    oracle: bool = False
+
+
+M_co = TypeVar("M_co", bound=LanguageModel, covariant=True)
+
+
+@frozen(kw_only=True)
+class Session(Generic[M_co]):
+    """What an editor or a judge is given for one run. Frozen; fields may be added, none removed.
+
+    ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's; oracle material is there
+    only if the editor's specification asked for it by name.
+    """
+
+    model: M_co
+    engine: Engine
+    encoder: Callable[[str], Encoder]
+    artifacts: Artifacts
+    progress: Progress
+    seed: int = 0
+    material: Mapping[str, Material] = field(factory=dict)
+
+
+# --- editors ---------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Edited(Protocol):
+    """An edited model is: something that answers."""
+
+    @property
+    def details(self) -> Details:
+        """What the editor wants on record about this edit: JSON values."""
+        ...
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
+        """One reply an ask, in order."""
+        ...
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """While the model stays edited, take edits off and then others on: all or none. Raises UnsupportedChange."""
+        ...
+
+
+@runtime_checkable
+class Editor(Protocol):
+    """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Which edits cannot be made, and why, by edit id; called before anything changes.
+
+        Called without edits before anything is asked: raises a KEError for a model that it cannot edit at all.
+        """
+        ...
+
+    def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
+        """Make ``edits`` true for as long as the context is open; its exit leaves the model as it was."""
+        ...
+
+
+# --- datasets, judges, metrics ---------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class DatasetInfo:
+    """Where a dataset comes from, and what its publisher says it holds.
+
+    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
+    what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
+    others found wrong with it. ``known_flaws``: rules of ``ke datasets validate`` that are warnings for this dataset.
+    """
+
+    title: str
+    licence: str
+    source: str
+    cite: str = ""
+    sha256: str = ""
+    published: Mapping[str, int] = field(factory=dict)
+    files: tuple[DataFile, ...] = ()
+    audit: PublishedAudit | None = None
+    known_flaws: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """A benchmark: cases, how they are asked, and which edits each must not see."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case, in the published order; twice over gives equal cases."""
+        ...
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """How ``query.texts[0]`` is put in that style; None if it is not asked in that style."""
+        ...
+
+    def split(self, k: int, seed: int) -> Mapping[str, str] | None:
+        """Case id to part (``edited``, ``unedited`` ...) where the dataset has its own split for k edited cases."""
+        ...
+
+    def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
+        """Ids of the edits in ``bank`` that ``case`` must not see (dynamic masking)."""
+        ...
+
+    def material(self) -> Mapping[str, Material]:
+        """Demonstrations, aliases, oracle answers ..., by name."""
+        ...
+
+    def info(self) -> DatasetInfo:
+        """Licence, source, checksum and published counts."""
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Says what replies are worth. Pure unless its spec says ``needs_model``."""
+
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+        """One judgement an item, in order. It is given no ``Failure``, and no ``Scored`` unless its spec says so."""
+        ...
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """Numbers from records alone; the core counts, averages and bootstraps."""
+
+    def values(self, record: CaseRecord) -> Iterable[Value]:
+        """Every observation of this case; one that cannot be made is a Value of None with its reason."""
+        ...
+
+
+@runtime_checkable
+class ModelMetric(Protocol):
+    """Numbers about each model as a whole (what an edit took, what it did to the rest); a metric may be both kinds."""
+
+    def model_values(self, record: ModelRecord) -> Iterable[Value]:
+        """Every observation of this model; one that cannot be made is a Value of None with its reason."""
+        ...
+
+
+@runtime_checkable
+class SupportsConcurrentSolve(Edited, Protocol):
+    """An edited model that leaves the model as it is, so that several stand side by side and are asked together.
+
+    Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
+    """
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """The way to answer one ask."""
+        ...
+
+
+@runtime_checkable
+class HasDependencies(Protocol):
+    """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
+
+    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+        """Digests by name, part of a run's specification: a run does not go on with others."""
+        ...
+
+
+@frozen(kw_only=True)
+class TrainStep:
+    """One step of an optimiser. ``step`` counts from 1, resumed trainings included; ``loss`` is what is minimised.
+
+    ``numbers``: what else is worth a curve, by name.
+    """
+
+    step: int
+    loss: float
+    numbers: Mapping[str, float] = field(factory=dict)
+
+
+class Training(Protocol):
+    """A training between two steps. Equal recipes, examples and seeds give equal steps, also after a resumption."""
+
+    def advance(self) -> TrainStep:
+        """Take one step. Raises EditFailed where the numbers go wrong."""
+        ...
+
+    def tensors(self) -> Mapping[str, Any]:
+        """NumPy arrays by name: all that the next step and an editor need, optimisers' states included."""
+        ...
+
+    def finished(self) -> bool:
+        """Whether it has had its own number of steps, if it has one: then it ends before the time does."""
+        ...
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """Trains what an editor needs before it can edit: a hypernetwork, a scope detector.
+
+    The core keeps the time, draws the curve and writes the checkpoints (``ke train``).
+    """
+
+    def place(self, session: Session[Any]) -> Mapping[str, Any]:
+        """Whom the result fits, as JSON values, e.g. ``{"model": digest}``: one folder each, unless told otherwise."""
+        ...
+
+    def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
+        """Every setting that the result depends on, as JSON values, defaults resolved."""
+        ...
+
+    def start(
+        self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
+    ) -> Training:
+        """Begin, or go on from the arrays that ``tensors`` gave. Raises BadData where the examples do not do."""
+        ...
+
+
+@frozen(kw_only=True)
+class TrainingExample:
+    """An edit, other wordings of what it answers, and prompts whose answers it must leave alone.
+
+    ``paraphrases`` may be questions. An edit that was read as a bare statement has no cloze.
+    """
+
+    edit: Edit
+    paraphrases: tuple[str, ...] = ()
+    locality: tuple[str, ...] = ()

@@ -1,0 +1,120 @@
+"""What a benchmark wants to know of an edited model, and what would count as right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, get_args
+
+from attrs import Attribute, evolve, field, frozen, validators
+
+from ke_core.spec.facts import OMITTED, Edit, Entity, Fact
+
+Form = Literal["question", "cloze"]
+Phase = Literal["before", "after"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+EFFICACY = "efficacy"
+CONDITION = "condition"
+"""The aspect of what is put to the unedited model as a probe's condition."""
+
+
+def _spaced(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """A continuation carries its own space, exactly one (E1)."""
+    for text in value:
+        if text[:1] != " " or not text[1:] or text[1].isspace():
+            raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
+
+
+@frozen(kw_only=True)
+class Gold:
+    """What must be named: all or any of the entities, all in this order, or a number.
+
+    An entity is named by its label or by any alias.
+    """
+
+    entities: tuple[Entity, ...] = ()
+    require: Literal["all", "any", "ordered", "number"] = "all"
+
+    def words(self, named: Callable[[Entity], str]) -> str:
+        """What must be named, each entity as ``named`` has it: "Rome and Oslo", "Rome or Oslo", "Rome, then Oslo"."""
+        joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[self.require]
+        return joint.join(map(named, self.entities)) or "nothing"
+
+
+@frozen(kw_only=True)
+class Query:
+    """One thing asked.
+
+    ``texts[0]`` is the wording that is asked; the rest are other wordings of the same question, which a
+    method may consult. ``cloze`` is the same thing as a sentence that stops where the answer starts.
+    ``stale`` is right before the edit, so that "not edited" and "broken" differ. ``edit`` is the id of the
+    edit whose own fact this asks for, if it asks for one. ``hops`` and ``hops_before`` are the single-hop
+    questions behind a multi-hop one, after and before the edits. With ``continuations`` nothing is generated:
+    it is asked how probable each of them is after the prompt, and the reply is ``Scored``, in this order.
+    """
+
+    id: str = field(validator=validators.min_len(1))
+    texts: tuple[str, ...] = field(validator=validators.min_len(1))
+    form: Form = "question"
+    cloze: str | None = None
+    gold: Gold
+    stale: Gold | None = None
+    edit: str | None = None
+    relation: str | None = None
+    continuations: tuple[str, ...] = field(default=(), validator=_spaced)
+    hops: tuple[Query, ...] = ()
+    hops_before: tuple[Query, ...] = ()
+
+
+@frozen(kw_only=True)
+class Probe:
+    """Queries that stand or fall together, testing one aspect of the edits ``edits``.
+
+    ``require``: one right query suffices, or all must be right. ``given``: conditions, put to the unedited
+    model. ``phase``: asked of the unedited model, of the edited one, or of both.
+    """
+
+    id: str = field(validator=validators.min_len(1))
+    aspect: str
+    queries: tuple[Query, ...] = field(validator=validators.min_len(1))
+    require: Literal["all", "any"] = "any"
+    given: tuple[Query, ...] = ()
+    phase: Literal["before", "after", "both"] = "after"
+    edits: tuple[str, ...] = ()
+
+    def asked(self, phase: Phase) -> bool:
+        """Whether this probe's queries are put to the model of that phase."""
+        return self.phase in (phase, "both")
+
+
+@frozen(kw_only=True)
+class Case:
+    """The unit of a benchmark: edits that are made together, and the probes that test them.
+
+    ``facts_before`` and ``facts_after`` are the chain the case rests on; masking and audits read them.
+    A query id stands for one question in the whole case: two probes that share it are answered once.
+    ``sentences_before`` and ``sentences_after``: everything that the data say is true then, for judges, where that is
+    more than a chain of functional facts can hold; without them, judges are given the edits and the chain.
+    ``not_editable``: why the case has no edits although its source record should have some; runs skip it with that
+    reason.
+    """
+
+    id: str = field(validator=validators.min_len(1))
+    edits: tuple[Edit, ...] = ()
+    probes: tuple[Probe, ...] = field(validator=validators.min_len(1))
+    facts_before: tuple[Fact, ...] = ()
+    facts_after: tuple[Fact, ...] = ()
+    tags: Mapping[str, str] = field(factory=dict)
+    sentences_before: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    sentences_after: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    not_editable: str = field(default="", metadata=OMITTED)
+
+
+def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query:
+    """``query`` with the gold and stale answers of that moment.
+
+    Where the world is still the old one (asked before editing, or a control whose edits are withheld) the
+    answer that was right before the edit is right, and the edited one would be wrong.
+    """
+    if probe.phase == "before" or (phase == "after" and edited) or query.stale is None:
+        return query
+    return evolve(query, gold=query.stale, stale=query.gold)

@@ -1,0 +1,343 @@
+"""What a plugin hands to the core: a name, a config class, and a way to build the thing.
+
+Registered light, built late: ``build`` may import torch, the module that defines the spec may not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from attrs import evolve, field, frozen, has, validators
+
+from ke_core.spec.protocols import Ask, Dataset, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Trainer
+from ke_core.spec.queries import Form
+from ke_core.spec.requests import Encoder
+from ke_core.spec.results import no_percentage
+
+if TYPE_CHECKING:
+    from attrs import Attribute
+
+T = TypeVar("T")
+NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+
+
+def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
+    if not has(value):
+        raise TypeError(f"config must be an attrs class, not {value!r}")
+
+
+def no_oracle(_config: object) -> tuple[str, ...]:
+    """The usual editor asks for no gold material."""
+    return ()
+
+
+@frozen(kw_only=True)
+class Spec(Generic[T]):
+    """``family`` is what stands before the dot in ``-o family.option=value``: the name, unless several
+    components share one config class (``mquake`` for ``mquake-cf-3k``). Each config field carries its help
+    in ``metadata={"help": ...}``; ``"file": True`` marks one that may name a file or folder, which stands in a run's
+    specification by its content. What is in ``"words"`` is never a file's name.
+    """
+
+    name: str = field(validator=validators.matches_re(NAME_PATTERN))
+    summary: str
+    config: type = field(validator=_is_attrs)
+    build: Callable[[Any], T]
+    cite: str = ""
+    family: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the dot of this component's options."""
+        return self.family or self.name
+
+
+@frozen(kw_only=True)
+class TrainerSpec:
+    """How an editor is trained: ``build`` gets the editor's config. ``needs_model`` false: none is loaded."""
+
+    build: Callable[[Any], Trainer]
+    needs_model: bool = True
+
+
+@frozen(kw_only=True)
+class EditorSpec(Spec[Editor]):
+    """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
+    unedited model is asked. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
+    edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
+    ``own_before``: what it answers without any edit is the unedited model's answer to these prompts, and is asked too,
+    so that a metric can compare before and after under the same prompt.
+    ``asked_length``: with its own prompts, too, an answer is as long as the asker lets it be.
+    ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
+    facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
+    ``uses_own_edits``: it reads ``own`` of a request, the edits of the question's own case: always, or as a function of
+    its config says. Otherwise ``own`` is empty. Every report prints that an editor was given them, because it did not
+    have to find them.
+    ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
+    ``ke serve``, where no benchmark case says which facts a question needs.
+    """
+
+    needs_weights: bool = False
+    needs_model: bool = True
+    masks: bool = False
+    one_at_a_time: bool = False
+    own_prompt: bool = False
+    own_before: bool = False
+    asked_length: bool = False
+    edited_form: Form = "question"
+    settings: Callable[[Any, ModelFacts], Mapping[str, Setting]] | None = None
+    oracle: Callable[[Any], tuple[str, ...]] = no_oracle
+    trainer: TrainerSpec | None = None
+    served: Mapping[str, str] = field(factory=dict)
+    uses_own_edits: bool | Callable[[Any], bool] = False
+
+    def given_own_edits(self, config: Any) -> bool:
+        """Whether, with ``config``, each request names the edits of its own case."""
+        declared = self.uses_own_edits
+        return declared(config) if callable(declared) else declared
+
+
+@frozen(kw_only=True)
+class Defaults:
+    """The judge and the metrics used unless others are named."""
+
+    judge: str
+    metrics: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class DatasetSpec(Spec[Dataset]):
+    """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
+    ``hides``: says from its config whether cases hide edits from the method. ``builder``: how such cases are made
+    from a knowledge graph, a ``ke_benchmarks.graph.BuilderSpec``; the dataset that bears its family's name has it.
+    ``usual``: judge and metrics where they depend on the config, such as the file it names.
+    """
+
+    aspects: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    judge: str = ""
+    hides: Callable[[Any], bool] = field(default=lambda _config: False)
+    builder: Spec[Any] | None = None
+    usual: Callable[[Any], Defaults] | None = None
+
+    def for_config(self, config: Any) -> DatasetSpec:
+        """This spec with the judge and the metrics that go with ``config``."""
+        if self.usual is None:
+            return self
+        found = self.usual(config)
+        return evolve(self, judge=found.judge, metrics=found.metrics)
+
+
+@frozen(kw_only=True)
+class JudgeSpec(Spec[Judge]):
+    """``needs_model``: is a procedure on the engine, e.g. an LLM judge. ``scored``: judges log-probabilities.
+
+    ``labels``: what it finds beside verdicts, to the labels it may give. ``metrics``: those that read them, computed
+    after ``ke judge`` unless others are named. ``items``: hand-labelled items that come with it, as the text of a
+    file for ``ke judges check``.
+    """
+
+    needs_model: bool = False
+    scored: bool = False
+    labels: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    metrics: tuple[str, ...] = ()
+    items: Callable[[], str] | None = None
+
+
+@frozen(kw_only=True)
+class MetricSpec(Spec[Metric | ModelMetric]):
+    """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
+
+    ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
+    ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; without one, a fraction, shown as a percentage.
+    ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
+    its n counts what the bootstrap draws.
+    ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's
+    queries: ``ke compare`` takes these means over the queries that every run has a value of, too.
+    ``contrary``: the aspects of which less is better where ``higher_is_better``, and more where it is not.
+    ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
+    Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
+    ``labels``: the aspects of which each answer bears one, the one whose value is 1, as a person can say too: ``ke
+    label`` asks for them. Their values carry the tag ``query``.
+    """
+
+    by: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(factory=dict)
+    tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    measures: Mapping[str, str] = field(factory=dict, validator=validators.deep_mapping(value_validator=no_percentage))
+    averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    shared: Mapping[str, str] = field(factory=dict)
+    higher_is_better: bool = True
+    contrary: frozenset[str] = frozenset()
+    asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
+    labels: tuple[str, ...] = ()
+
+    def less_is_better(self, aspect: str) -> bool:
+        """Whether of two models the one with the smaller number is the better one."""
+        return self.higher_is_better == (aspect in self.contrary)
+
+
+@frozen(kw_only=True)
+class ModelRequest:
+    """What the user asked for: the part of ``--model`` after ``source:``, and how to load it.
+
+    The last four say how a model behind a server is asked: ``base_url`` (empty: the source's own),
+    ``concurrency`` requests at once, each given up after ``timeout`` seconds, with the key that stands in the
+    environment variable ``api_key_env``. The key itself is never held here.
+    """
+
+    id: str
+    revision: str | None = None
+    dtype: str = "float32"
+    device: str = ""
+    device_map: str = ""
+    chat: bool = False
+    trust_remote_code: bool = False
+    base_url: str = ""
+    concurrency: int = field(default=8, validator=validators.ge(1))
+    timeout: float = field(default=120.0, validator=validators.gt(0))
+    api_key_env: str = "OPENAI_API_KEY"
+
+
+@frozen(kw_only=True)
+class KnownModel:
+    """A model that a source knows by a bare name."""
+
+    name: str
+    summary: str
+    licence: str
+    size_mb: int
+    kind: str = "language-model"
+
+
+@frozen(kw_only=True)
+class ModelSpec(Spec[LanguageModel]):
+    """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
+
+    ``known`` lists what it offers by name; ``pull`` fetches one into the cache, says how
+    far it is, and returns its folder; ``shape`` tells a model's shape without its weights. ``remote``: models of this
+    source are asked over the network, not loaded; ``describe`` says what can be known of one, label to words.
+    """
+
+    known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
+    pull: Callable[[str, Progress | None], object] | None = None
+    shape: Callable[[ModelRequest], Shape] | None = None
+    remote: bool = False
+    describe: Callable[[ModelRequest], Mapping[str, str]] | None = None
+
+
+@frozen(kw_only=True)
+class EncoderRequest:
+    """Which sentence encoder to load: a name that the source knows, a folder or a hub id, and on which device."""
+
+    id: str
+    device: str = ""
+
+
+@frozen(kw_only=True)
+class EncoderSpec(Spec[Encoder]):
+    """A source of sentence encoders. ``build`` gets an ``EncoderRequest`` and may import torch."""
+
+
+@frozen(kw_only=True)
+class ReportFormat:
+    """A file format of ``ke report``, chosen with ``--NAME FILE``.
+
+    ``render`` gets the loaded runs, the catalog, the folder with published data files ("" for the default) and whether
+    to include the breakdowns by tag; it returns the text of the file.
+    """
+
+    name: str = field(validator=validators.matches_re(NAME_PATTERN))
+    help: str
+    render: Callable[[Any, Any, str, bool], str]
+
+
+@frozen(kw_only=True)
+class HealthFinding:
+    """One thing that ``ke doctor`` checked. ``note``: it works but may cause trouble. ``advice``: what to do."""
+
+    area: str
+    what: str
+    state: Literal["ok", "note", "wrong"] = "ok"
+    advice: str = ""
+
+
+__all__ = [
+    "NAME_PATTERN",
+    "DatasetSpec",
+    "Defaults",
+    "EditorSpec",
+    "EncoderRequest",
+    "EncoderSpec",
+    "HealthFinding",
+    "JudgeSpec",
+    "KnownModel",
+    "MetricSpec",
+    "ModelRequest",
+    "ModelSpec",
+    "ReportFormat",
+    "Spec",
+    "TrainerSpec",
+    "no_oracle",
+]  # fmt: skip
+
+
+@frozen(kw_only=True)
+class Shape:
+    """``family`` is transformers' ``model_type``; ``inner`` the length of a key (the MLP's inner size);
+    ``rms_norm`` whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
+    """
+
+    family: str
+    blocks: int
+    hidden: int
+    inner: int
+    rms_norm: bool
+
+    @property
+    def key(self) -> tuple[str, int, int, int]:
+        """What published values are found by."""
+        return self.family, self.blocks, self.hidden, self.inner
+
+    @property
+    def norm(self) -> str:
+        """The norm, as a reason."""
+        return "RMSNorm, as in LLaMA and Qwen2" if self.rms_norm else "LayerNorm, as in GPT-2 XL and GPT-J"
+
+
+@frozen(kw_only=True)
+class Trace:
+    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that chose them.
+
+    ``traced``: by the model's own curves; else the curves chose nothing, and the rule says why and what did.
+    """
+
+    layer: int
+    layers: tuple[int, ...]
+    rule: str
+    traced: bool = True
+
+
+@frozen(kw_only=True)
+class ModelFacts:
+    """What derived values rest on. ``scale`` of a layer is the root mean square of an element of its output;
+    ``trace`` gives the layers that ``ke trace`` suggested for these weights, if it was run.
+    """
+
+    shape: Shape
+    scale: Callable[[int], float]
+    trace: Callable[[], Trace | None] = lambda: None
+
+
+@frozen
+class Setting:
+    """One hyperparameter's value, and where it comes from."""
+
+    value: Any
+    reason: str
+
+
+Settings = Mapping[str, Setting]

@@ -1,0 +1,105 @@
+"""Words of a text, and whether it holds a name: what metrics need where no judge has looked."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ke_core.spec.errors import BadConfig
+from ke_core.spec.protocols import Session
+from ke_core.spec.results import Answer
+
+WORD = re.compile(r"\w+(?:['-]\w+)*")  # a hyphen joins: "Guinea" is no word of "Guinea-Bissau"
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words, letters' case, punctuation and a genitive's end aside (NFKC)."""
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    return tuple(word.removesuffix("'s") for word in WORD.findall(plain))
+
+
+def holds(text: str, names: Iterable[str]) -> bool:
+    """Whether one of ``names`` stands in ``text``, word for word. A name without words stands nowhere (V4)."""
+    said = words(text)
+    return any(_within(words(name), said) for name in names)
+
+
+def _within(name: tuple[str, ...], said: tuple[str, ...]) -> bool:
+    size = len(name)
+    return bool(size) and any(said[at : at + size] == name for at in range(len(said) - size + 1))
+
+
+CONSISTENT, INCONSISTENT, UNRELATED, FACT_UNSURE = "consistent", "inconsistent", "unrelated", "fact-unsure"
+SUPPORT, NOT_SUPPORT, SUPPORT_UNSURE = "support", "not-support", "support-unsure"
+NO_THOUGHTS = "no-thoughts"
+FACT_LABELS = (CONSISTENT, INCONSISTENT, UNRELATED, FACT_UNSURE)
+SUPPORT_LABELS = (SUPPORT, NOT_SUPPORT, SUPPORT_UNSURE)
+NAMED = re.compile(r"^\W*(?:thoughts?|reasoning)\s*:\s*", re.IGNORECASE)
+LEADS_TO = re.compile(
+    r"(?:^|(?<=[.\s]))(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\s*:?[\s*\"']*\Z",
+    re.IGNORECASE,
+)
+ENDS = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
+
+
+def thoughts_of(answer: Answer) -> str:
+    """What was written before the answer, without the words that only lead to it; empty where nothing was.
+
+    Of an answer that did not come to its end, everything that was written.
+    """
+    raw = answer.raw.strip()
+    if answer.outcome == "answered" and answer.text:
+        raw = raw[: _start(raw, answer.text)]
+    return NAMED.sub("", LEADS_TO.sub("", raw.rstrip())).strip()
+
+
+def _start(raw: str, text: str) -> int:
+    """Where the answer stands: last where words lead to it, since more may be said of it after that; else last."""
+    places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", raw)][::-1]
+    return next((at for at in places if LEADS_TO.search(raw, 0, at)), max(places, default=0))
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a text, each once, in order. A full stop within a word or a number ends none."""
+    return tuple(dict.fromkeys(part.strip() for part in ENDS.split(text) if part.strip()))
+
+
+__all__ = [
+    "CONSISTENT", "FACT_LABELS", "FACT_UNSURE", "INCONSISTENT", "NOT_SUPPORT", "NO_THOUGHTS", "SUPPORT",
+    "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "sentences", "thoughts_of",
+]  # fmt: skip
+
+
+OWN, DATASET = "own", "dataset"
+
+
+def prompt_text(
+    package: str, file: str, chosen: str, *, session: Session[Any] | None = None, material: str = "", option: str
+) -> str:
+    """One prompt text, without space at its ends.
+
+    ``chosen`` is the value of ``option``: ``own`` (``package/prompts/file``), ``dataset`` (the session's material
+    of that name) or a folder that holds ``file``. Raises BadConfig where there is none.
+    """
+    if chosen == OWN:
+        return (files(package) / "prompts" / file).read_text(encoding="utf-8").strip()
+    if chosen != DATASET:
+        return _read(Path(chosen).expanduser() / file, file, option)
+    if session is None or material not in session.material:
+        raise BadConfig(f"{option}=dataset: this dataset brings no {material or file}", hint=f"use {option}=own")
+    text: str = session.material[material].value
+    return text.strip()
+
+
+def _read(path: Path, file: str, option: str) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{option}: {path} cannot be read", hint=f"a folder with a {file}") from error
+    if not text:
+        raise BadConfig(f"{option}: {path} is empty", hint="write worked examples into it, or leave the option")
+    return text

@@ -1,0 +1,156 @@
+"""Cases in the core's own model as a file: JSON lines, a header first, then one case a line.
+
+::
+
+    {"format": "ke-cases", "schema": 1, "name": "my-facts", "licence": "CC0-1.0", "source": "our wiki"}
+    {"id": "1", "edits": [...], "probes": [...], "facts_before": [...], "facts_after": [...], "tags": {...}}
+
+Fields at their default are left out when a file is written, and may be when one is read. Anything else must be there,
+of its type, and known: a misspelt field is an error, never a default.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from attrs import Attribute, field, frozen, validators
+
+from ke_core.spec.errors import BadData
+from ke_core.spec.queries import Case
+from ke_core.storage.files import write_atomic
+from ke_core.storage.json_reading import loads, problem
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+FORMAT, SCHEMA = "ke-cases", 1
+HINT = f'the first line of a file of cases is {{"format": "{FORMAT}", "schema": {SCHEMA}, "name": "..."}}'
+
+
+def _known(_instance: object, attribute: Attribute[int], value: int) -> None:
+    if not 1 <= value <= SCHEMA:
+        raise ValueError(f"{attribute.name} is {value}, and this version of ke reads {SCHEMA}")
+
+
+@frozen(kw_only=True)
+class CaseHeader:
+    """What a file of cases says of itself.
+
+    ``styles``, ``judge`` and ``metrics`` are those of the dataset it was exported from, ``sha256`` is of what that was
+    read from. ``aspects``: of all its probes. ``cases``: how many there are; None in a file that nobody counted.
+    """
+
+    format: str = field(default=FORMAT, validator=validators.in_((FORMAT,)))
+    schema: int = field(default=SCHEMA, validator=_known)
+    name: str = field(validator=validators.min_len(1))
+    title: str = ""
+    licence: str = ""
+    source: str = ""
+    cite: str = ""
+    styles: tuple[str, ...] = ()
+    aspects: tuple[str, ...] = ()
+    judge: str = ""
+    metrics: tuple[str, ...] = ()
+    cases: int | None = None
+    sha256: str = ""
+
+
+def write_cases(path: Path, header: CaseHeader, cases: Iterable[Case]) -> None:
+    """Write the file whole or not at all. Raises BadData for text that UTF-8 cannot hold, KEError on a full disk."""
+
+    def lines(new: Path) -> None:
+        with new.open("wb") as stream:
+            stream.write(_line({"format": FORMAT, "schema": SCHEMA, **_sparse().unstructure(header)}, "the header"))
+            for case in cases:
+                stream.write(_line(_sparse().unstructure(case), f"case {case.id}"))
+
+    write_atomic(path, lines)
+
+
+def read_header(path: Path) -> CaseHeader:
+    """The first line. Raises BadData."""
+    with _opened(path) as stream:
+        return _header(stream.readline(), path)
+
+
+def read_cases(path: Path) -> Iterator[Case]:
+    """Every case in order, read as they are asked for. Raises BadData that names file, line and field."""
+    for found in scan_cases(path):
+        if isinstance(found, BadData):
+            raise found
+        yield found
+
+
+def scan_cases(path: Path) -> Iterator[Case | BadData]:
+    """Every case, or what is wrong with its line; a wrong line does not end it. Raises BadData for a wrong header."""
+    with _opened(path) as stream:
+        header, lines = _header(stream.readline(), path), 0
+        for number, line in enumerate(stream, start=2):
+            if line.strip():
+                lines += 1
+                yield _case(line, f"{path}, line {number}")
+    if header.cases not in (None, lines):
+        yield BadData(
+            f"{path} holds {lines} cases, and its header says {header.cases}",
+            hint="it was cut off, or changed by hand: then leave `cases` out of its header",
+        )
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as wrong:
+        why = (wrong.strerror or str(wrong)).lower()
+        raise BadData(f"cannot read {path}: {why}", hint="`ke datasets export` writes a file of cases") from wrong
+
+
+def _header(line: bytes, path: Path) -> CaseHeader:
+    from ke_core.storage.json_records import structure_record  # noqa: PLC0415  cattrs is late
+
+    if not line.strip():
+        raise BadData(f"{path} is empty, or begins with an empty line", hint=HINT)
+    raw = _parsed(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1", hint=HINT)
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise BadData(f"{path} is no file of cases: its first line is no header", hint=HINT)
+    return structure_record(raw, CaseHeader, where=f"{path}, line 1", hint=HINT)
+
+
+def _case(line: bytes, where: str) -> Case | BadData:
+    from ke_core.storage.json_records import structure_record  # noqa: PLC0415  as above
+
+    try:
+        raw = _parsed(line, where)
+        name = raw.get("id") if isinstance(raw, dict) else None
+        named = f"{where} (case {name})" if isinstance(name, str) and name.strip() else where
+        return structure_record(raw, Case, where=named, hint="mend that line, or export the file again")
+    except BadData as wrong:
+        return wrong
+
+
+def _parsed(line: bytes, where: str, *, hint: str = "one JSON object a line, in UTF-8") -> Any:
+    try:
+        return loads(line.strip())
+    except ValueError as wrong:
+        raise BadData(f"{where} {problem(wrong)}", hint=hint) from wrong
+
+
+def _line(raw: Any, where: str) -> bytes:
+    try:
+        return json.dumps(raw, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError as wrong:
+        raise BadData(
+            f"{where} cannot be written in UTF-8: {wrong.object[wrong.start : wrong.end]!r}",
+            hint="a half of a surrogate pair stands in its text",
+        ) from wrong
+
+
+@cache
+def _sparse() -> Converter:
+    """Complete but for fields at their default: a case is a fifth shorter, and a person can read it."""
+    from cattrs.preconf.json import make_converter  # noqa: PLC0415  as above
+
+    return make_converter(omit_if_default=True)

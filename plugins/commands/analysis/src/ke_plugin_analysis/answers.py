@@ -1,0 +1,87 @@
+"""What one run answered, case by case: the last reply in each place, and what its judge said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import define, field, frozen
+
+from ke_core.app import Batch, Catalog, Component, Judged, Probed, Replied, RunFolder, recorded_run
+from ke_core.plugin import Case, Dataset, Judgement, Phase, Reply, Usage
+
+QueryKey = tuple[str, Phase, str]
+"""Query, phase, style: where a reply stands within its case."""
+
+
+@define(kw_only=True)
+class AnsweredCase:
+    """One case of a run. ``rounds``: how often a sequential run has asked it; the last time counts.
+
+    ``problems``: whole lines for people, such as why it was skipped. ``refused``: edits of its batch, to the reason.
+    """
+
+    edited: bool = True
+    rounds: int = 0
+    problems: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(factory=dict)
+    replies: dict[QueryKey, Reply] = field(factory=dict)
+    judgements: dict[QueryKey, Judgement] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class RunDataset:
+    """The benchmark that a run was made on, where it is at hand; else the reason why it is not."""
+
+    dataset: Dataset | None = None
+    cases: tuple[Case, ...] = ()
+    why_not: str = ""
+
+
+def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> RunDataset:
+    """The dataset of a run as it was then. Raises KEErrors: it is not installed, its files are not here or differ."""
+    known = recorded_run(folder, catalog, data_dir)
+    return RunDataset(dataset=known.dataset, cases=tuple(known.cases))
+
+
+def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
+    """Case to what is on record of it, in the order of the record; judgements are those of ``judge``.
+
+    As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
+    """
+    lines: dict[tuple[str, ...], Replied] = {}
+    judged: dict[tuple[str, ...], Judged] = {}
+    batches: dict[str, Batch] = {}
+    for record in folder.read():
+        match record:
+            case Batch():
+                batches[record.batch] = record
+            case Replied():
+                lines[record.place] = record
+                judged.pop(record.place, None)  # it was asked again: what was said is of an earlier reply
+            case Judged():
+                if record.judge == judge:
+                    judged[record.place] = record
+            case Probed() | Usage():
+                continue
+    found: dict[str, AnsweredCase] = {}
+    for place, line in lines.items():
+        case = found.setdefault(line.case, AnsweredCase())
+        case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
+        said = judged[place].judgements if place in judged else {}
+        case.judgements |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
+    for batch in batches.values():
+        for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
+            case = found.setdefault(name, AnsweredCase())
+            case.edited = name not in batch.controls
+            case.rounds += 1
+            case.problems, case.refused = tuple(_problems(batch, name)), batch.refused
+    return found
+
+
+def _problems(batch: Batch, case: str) -> Iterator[str]:
+    if batch.failed:
+        yield f"its edits could not be made: {batch.failed}"
+    if case in batch.skipped:
+        yield f"skipped: {batch.skipped[case]}"
+    if case in batch.controls:
+        yield "a control: its edits were withheld, so that the old answer is right"

@@ -1,0 +1,65 @@
+"""Right or not, query by query: what any judged run has, whatever its metrics are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define
+
+from ke_core.plugin import (
+    CONDITION,
+    EFFICACY,
+    JUDGE_UNSURE,
+    PHASES,
+    QUERY_TAG,
+    CaseRecord,
+    MetricSpec,
+    Phase,
+    Value,
+    Verdict,
+)
+
+VERDICTS = "verdicts"
+
+
+@define
+class NoOptions:
+    """None."""
+
+
+class Verdicts:
+    """A metric: for each query of each aspect 1 if it is answered right, else 0; None where the judge could not say."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Every judged query of this case, once for each aspect that it is of."""
+        seen: set[tuple[str, Phase, str]] = set()
+        for probe in record.case.probes:
+            own = [(probe.aspect, phase, query) for phase in PHASES if probe.asked(phase) for query in probe.queries]
+            conditions: list[tuple[str, Phase, str]] = [(CONDITION, "before", query.id) for query in probe.given]
+            unit = ",".join(probe.edits) if probe.aspect == EFFICACY else ""
+            for what in (*((aspect, phase, query.id) for aspect, phase, query in own), *conditions):
+                if what not in seen:
+                    seen.add(what)
+                    yield from self._of(record, *what, unit=unit)
+
+    @staticmethod
+    def _of(record: CaseRecord, aspect: str, phase: Phase, query: str, *, unit: str) -> Iterator[Value]:
+        for style in record.styles(phase):
+            outcome = record.outcomes.get((phase, style, query))
+            if outcome is None:
+                continue
+            unsure = outcome.judgement.verdict is Verdict.UNSURE
+            yield Value(
+                aspect=aspect,
+                value=None if unsure else float(outcome.judgement.verdict is Verdict.RIGHT),
+                phase=phase,
+                style=style,
+                unit=unit,
+                tags={QUERY_TAG: query},
+                skipped_because=JUDGE_UNSURE if unsure else "",
+            )
+
+
+VERDICTS_SPEC = MetricSpec(
+    name=VERDICTS, summary="right answers, query by query", config=NoOptions, build=lambda _config: Verdicts()
+)

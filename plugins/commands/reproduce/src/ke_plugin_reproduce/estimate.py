@@ -1,0 +1,180 @@
+"""What a run will take, before it is run: edits and questions counted, seconds from earlier runs' records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+
+from ke_core.app import (
+    Batch,
+    Catalog,
+    Group,
+    Replied,
+    RequestBuilder,
+    RequestGroup,
+    ResolvedRun,
+    RunFolder,
+    RunSpec,
+    asks_of,
+    runs_in,
+    stages,
+)
+from ke_core.plugin import Answer, Ask, BadRun, Case, DatasetSpec, Likelihood
+
+
+@frozen(kw_only=True)
+class Workload:
+    """``cases`` are asked; ``edits`` are made; ``unedited`` and ``edited``: questions put to each kind of model.
+
+    What another run before this one has asked the unedited model is not counted again: it comes out of the cache.
+    """
+
+    cases: int
+    edits: int
+    unedited: int
+    edited: int
+
+
+@define
+class Rates:
+    """What earlier runs took: sums over them, of the edited model; of the unedited one the slowest run's rate.
+
+    (The unedited model's answers may have come out of the cache; then they say nothing of the model.)
+    """
+
+    runs: int = 0
+    edits: int = 0
+    edit_seconds: float = 0.0
+    answers: int = 0
+    answer_seconds: float = 0.0
+    calls: int = 0
+    unedited: float = 0.0
+    memory: int = 0
+    """Bytes that the process had at its highest, in the run that took most; 0 where no run says."""
+
+    def seconds(self, work: Workload) -> float | None:
+        """Wall time of ``work``, the model being loaded; None where no earlier run says."""
+        if not self.runs or (work.edits and not self.edits) or (work.edited and not self.answers):
+            return None
+        of_edits = work.edits * self.edit_seconds / max(1, self.edits)
+        return of_edits + work.edited * self.answer_seconds / max(1, self.answers) + work.unedited * self.unedited
+
+    def model_calls(self, work: Workload) -> int | None:
+        """Model calls of ``work``, cached ones among them; None where no earlier run says."""
+        return round(work.unedited + work.edited * self.calls / self.answers) if self.answers else None
+
+
+def workload_of(found: ResolvedRun, seen: set[int]) -> Workload:
+    """Count it. ``seen``: what the unedited model was asked already, by hash; what is asked now is added."""
+    plan, made = found.request.plan, found.groups()
+    asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
+    data = found.data.spec
+    assert isinstance(data, DatasetSpec)
+    asker = RequestBuilder(
+        dataset=found.dataset,
+        styles=found.styles,
+        edited_form=found.request.edited_form or found.editor_spec.edited_form,
+        own_prompt=found.editor_spec.own_prompt,
+    )
+    own = sum(len(asks_of(chosen)) for chosen in found.measures)
+    models = len(asked) if plan.sequential else len(made)
+    unedited = 0
+    if found.editor_spec.needs_model:
+        for ask in _before(asker, made):
+            key = hash((found.request.model.reference, *_content(ask)))
+            unedited += key not in seen
+            seen.add(key)
+        unedited += own + (_count(asker.control, made) if found.editor_spec.own_before else 0)
+    return Workload(
+        cases=len({case.id for group in asked for case in group.cases}),
+        edits=sum(len({edit.id for case in group.edited for edit in case.edits}) for group in made),
+        unedited=unedited,
+        edited=models * own + sum(_after(asker, group) for group in asked),
+    )
+
+
+def _before(asker: RequestBuilder, made: Sequence[Group]) -> Iterator[Ask]:
+    for group in made:
+        for case in group.cases:
+            for unit in asker.before(case):
+                yield from unit.questions
+
+
+def _after(asker: RequestBuilder, group: Group) -> int:
+    return _count(lambda case: asker.after(case, {}, edited=group.edits(case)), [group])
+
+
+def _count(units_of: Callable[[Case], list[RequestGroup]], made: Sequence[Group]) -> int:
+    return sum(len(unit.questions) for group in made for case in group.cases for unit in units_of(case))
+
+
+def _content(ask: Ask) -> tuple[Any, ...]:
+    if isinstance(ask, Likelihood):
+        return (ask.prompt, *ask.continuations)
+    return (ask.prompt.text,)
+
+
+@define
+class EarlierRuns:
+    """Runs that are on record under ``roots``, read when somebody asks for the rates of such a run."""
+
+    roots: Sequence[Path]
+    _folders: list[RunFolder] | None = None
+    _rates: dict[tuple[object, ...], Rates] = field(factory=dict)
+
+    def rates(self, found: ResolvedRun, catalog: Catalog) -> Rates:
+        """Of runs with the same editor, dataset and model; where some edited as many together, of these alone."""
+        model = found.request.model.named(catalog).id if found.editor_spec.needs_model else "none"
+        plan = found.request.plan
+        key = (found.request.editor, found.request.dataset, model, plan.size, plan.protocol, plan.sequential)
+        if key not in self._rates:
+            like = [folder for folder in self._all() if _named(folder.spec) == key[:3]]
+            same = [folder for folder in like if _how(folder.spec) == key[3:]]
+            self._rates[key] = _rates(same or like)
+        return self._rates[key]
+
+    def _all(self) -> list[RunFolder]:
+        if self._folders is None:
+            found = [one for root in self.roots if root.is_dir() for _path, one in runs_in(root)]
+            self._folders = [one for one in found if isinstance(one, RunFolder)]
+        return self._folders
+
+
+def _named(spec: RunSpec) -> tuple[object, ...]:
+    return (spec.editor.name, spec.dataset.component.name, spec.model.id)
+
+
+def _how(spec: RunSpec) -> tuple[object, ...]:
+    return (spec.plan.size, spec.plan.protocol, spec.plan.sequential)
+
+
+def _rates(folders: Iterable[RunFolder]) -> Rates:
+    total = Rates()
+    for folder in folders:
+        try:
+            _add(total, folder)
+        except BadRun:
+            continue  # a damaged run says nothing of others
+    return total
+
+
+def _add(total: Rates, folder: RunFolder) -> None:
+    asked, seconds = 0, 0.0
+    for record in folder.read():
+        if isinstance(record, Batch):
+            total.edits += record.edits
+            total.edit_seconds += record.seconds
+        elif isinstance(record, Replied) and record.phase == "after":
+            total.answers += len(record.replies)
+            total.answer_seconds += record.seconds
+            total.calls += sum(
+                reply.cost.calls if isinstance(reply, Answer) else 1 for reply in record.replies.values()
+            )
+        elif isinstance(record, Replied):
+            asked, seconds = asked + len(record.replies), seconds + record.seconds
+    total.memory = max([total.memory, *(line.get("peak_host_bytes") or 0 for line in folder.logged())])
+    total.unedited = max(total.unedited, seconds / asked if asked else 0.0)
+    total.runs += 1

@@ -1,0 +1,130 @@
+"""``ke datasets validate``: check the cases of a dataset or of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+from attrs import frozen
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ke_benchmarks.soundness import Problem, Soundness
+from ke_core.app import DONE, FAILED, App, count_noun, literal, out, plain_table, resolve_dataset
+from ke_core.app import options as shared
+from ke_core.plugin import BadData, Case, Dataset, scan_cases, to_json
+
+
+@frozen(kw_only=True)
+class Validated:
+    """How many cases were read, and what is wrong with them."""
+
+    cases: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many of the problems are errors."""
+        return sum(problem.level == "error" for problem in self.problems)
+
+
+def check_cases(found: Iterable[Case | BadData], *, known_flaws: frozenset[str] = frozenset()) -> Validated:
+    """Check every case; what could not be read as one is an error too. ``known_flaws``: as in ``DatasetInfo``."""
+    check, unread, number = Soundness(known_flaws=known_flaws), list[Problem](), 0
+    for one in found:
+        if isinstance(one, BadData):
+            unread.append(Problem(level="error", rule="record", what=str(one)))
+        else:
+            number += 1
+            check.add(one)
+    return Validated(cases=number, problems=(*unread, *check.problems()))
+
+
+def readable(dataset: Dataset) -> Iterator[Case | BadData]:
+    """Every case up to the first that cannot be read, and then why. Raises BadData where there is none before it."""
+    some = False
+    try:
+        for case in dataset.cases():
+            some = True
+            yield case
+    except BadData as wrong:
+        if not some:
+            raise
+        yield wrong
+
+
+ROWS = 60
+"""Lines of a table of problems; the rest is counted."""
+
+
+NAMED = 4
+"""Cases named in a line of it."""
+
+
+def validation_report(name: str, found: Validated) -> Group:
+    """The table of problems, and one line that sums it up."""
+    warnings = len(found.problems) - found.errors
+    cases = count_noun(found.cases, "case")
+    if not found.problems:
+        return Group(literal(f"{name}: {cases}, nothing to report", "bold"))
+    table = plain_table("", "rule", "what is wrong", "cases", "which")
+    table.columns[3].justify = "right"
+    for problem in found.problems[:ROWS]:
+        style = "red" if problem.level == "error" else "yellow"
+        number = f"{len(problem.cases):,}" if problem.cases else ""
+        row = (literal(problem.level, style), problem.rule, problem.what, number, _which(problem))
+        table.add_row(*(cell if isinstance(cell, Text) else literal(cell) for cell in row))
+    shown: list[RenderableType] = [table]
+    if len(found.problems) > ROWS:
+        shown.append(literal(f"and {len(found.problems) - ROWS:,} more lines: --json lists them all"))
+    ends = (count_noun(found.errors, "error"), count_noun(warnings, "warning"))
+    shown.append(literal(f"{name}: {cases}, {', '.join(ends)}", "bold"))
+    return Group(*shown)
+
+
+def _which(problem: Problem) -> str:
+    more = len(problem.cases) - NAMED
+    return ", ".join(problem.cases[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+@click.command("validate")
+@click.argument("name", metavar="NAME|FILE")
+@shared.json_option
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def command(app: App, name: str, *, as_json: bool, options: tuple[str, ...], data_dir: Path | None) -> int:
+    """Check the cases of a dataset, or of a file.
+
+    The file is one that `ke datasets export` wrote, or like it.
+    Errors: a record that does not read, ids that are not unique, a question without a right answer, a bare id in
+    place of a label, a chain that breaks or goes in a circle, an edit that changes nothing or whose cloze is about
+    something else. Warnings: an alias that is another thing's label, an edit that no question tests.
+    Published records of some datasets are known to break some of these rules: there such errors are warnings.
+    Exit status 1 if there is an error, 0 if there are warnings only.
+
+    \b
+    Examples:
+      ke datasets validate mquake-cf-3k --data-dir ~/data
+      ke datasets validate atlas.jsonl --json
+    """
+    cases, known_flaws = _cases(app, name, options, data_dir)
+    found = check_cases(cases, known_flaws=known_flaws)
+    if as_json:
+        shared.print_json({"name": name, "cases": found.cases, "problems": to_json(found.problems)})
+    else:
+        out().print(validation_report(name, found))
+    return FAILED if found.errors else DONE
+
+
+def _cases(
+    app: App, name: str, options: tuple[str, ...], data_dir: Path | None
+) -> tuple[Iterable[Case | BadData], frozenset[str]]:
+    """The cases and known flaws of a dataset if there is one of that name, else the cases of the file."""
+    if name in app.catalog.names("dataset") or not (Path(name).is_file() or Path(name).suffix):
+        dataset: Dataset = resolve_dataset(app, name, options, data_dir).build()
+        return readable(dataset), dataset.info().known_flaws
+    if options or data_dir:
+        raise click.UsageError(f"{name} is a file: it takes no -o and no --data-dir")
+    return scan_cases(Path(name)), frozenset()

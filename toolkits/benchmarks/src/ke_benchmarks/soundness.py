@@ -1,0 +1,262 @@
+"""Whether cases are sound: what a benchmark must keep for its numbers to mean what they say. Pure functions.
+
+=========== ======= ====================================================================================
+rule        level   what is wrong
+=========== ======= ====================================================================================
+id          error   two cases, or two edits or probes of a case, share an id; one query id stands for two
+                    questions; one edit id for two statements; a probe or query names an edit that is not there
+answer      error   a question has no right answer, and no edit deletes one; a name is blank; what is right after
+                    the edit was right before (warning: the two only share a name, so that either passes)
+label       error   a label is missing and a bare id or an address stands in its place, or in a question (X7)
+chain       error   a hop does not start where the one before it ended, or the chain comes back to where it was
+edit        error   the new object is the old one, or the cloze's subject is not the fact's
+edit        warning no efficacy probe tests it, so nobody sees whether it arrived
+alias       warning an alias of a right answer is another thing's label, so that naming that thing passes
+=========== ======= ====================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from attrs import define, field, frozen
+
+from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Query
+
+Level = Literal["error", "warning"]
+Found = tuple[Level, str, str]
+"""Level, rule, and what is wrong in words."""
+BARE = re.compile(r"[QPL][1-9]\d*|_:\S+|https?://\S+")
+"""Ids of Wikidata, blank nodes, addresses: what graphs give where a label is missing."""
+
+
+@frozen(kw_only=True)
+class Problem:
+    """Something wrong in the same way in ``cases`` (ids, in order)."""
+
+    level: Level
+    rule: str
+    what: str
+    cases: tuple[str, ...] = ()
+
+
+def problems(cases: Iterable[Case]) -> tuple[Problem, ...]:
+    """Everything wrong with ``cases``, errors first. One pass; kept are names and findings, never the cases."""
+    check = Soundness()
+    for case in cases:
+        check.add(case)
+    return check.problems()
+
+
+@define
+class Soundness:
+    """Takes cases one by one: ``add`` each, then ask for ``problems``.
+
+    ``known_flaws``: rules whose errors are warnings (``DatasetInfo``).
+    """
+
+    known_flaws: frozenset[str] = frozenset()
+    _found: dict[Found, dict[str, None]] = field(factory=dict)
+    _seen: set[str] = field(factory=set)
+    _statements: dict[str, str] = field(factory=dict)
+    _labels: dict[str, dict[str, str]] = field(factory=dict)
+    """Label, letters' case aside, to the things that bear it: key to label as spelt."""
+    _aliases: dict[tuple[str, str, str], dict[str, None]] = field(factory=dict)
+    """(Alias, key and label of the right answer it stands for) to the cases that accept it."""
+
+    def add(self, case: Case) -> None:
+        """Check one case, and keep of it what others are to be compared with."""
+        if case.id in self._seen:
+            self._note(("error", "id", f"two cases are called {case.id!r}"), case)
+        self._seen.add(case.id)
+        for rule in (_ids, _answers, _labels, _chains, _edits):
+            for found in rule(case):
+                self._note(found, case)
+        for edit in case.edits:
+            if self._statements.setdefault(edit.id, edit.statement) != edit.statement:
+                self._note(("error", "id", f"edit {edit.id!r} stands for two statements"), case)
+        for entity in entities(case):
+            self._labels.setdefault(_folded(entity.label), {}).setdefault(entity.key, entity.label)
+        for gold in (query.gold for query in queries(case)):
+            for entity in gold.entities:
+                for alias in entity.aliases:
+                    self._aliases.setdefault((_folded(alias), entity.key, entity.label), {})[case.id] = None
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything found so far, errors first, then by rule, in order of first occurrence."""
+        found = [*self._found.items(), *self._shared_names()]
+        return tuple(
+            Problem(level=level, rule=rule, what=what, cases=tuple(cases))
+            for (level, rule, what), cases in sorted(found, key=lambda item: item[0][:2])
+        )
+
+    def _note(self, found: Found, case: Case) -> None:
+        level, rule, what = found
+        self._found.setdefault(("warning" if rule in self.known_flaws else level, rule, what), {})[case.id] = None
+
+    def _shared_names(self) -> Iterator[tuple[Found, dict[str, None]]]:
+        """One thing may be written with an id here and without there: its own label is no other thing's."""
+        for (alias, key, label), cases in self._aliases.items():
+            others = [
+                spelt
+                for other, spelt in self._labels.get(alias, {}).items()
+                if other != key and _folded(spelt) != _folded(label)
+            ]
+            if others:
+                yield ("warning", "alias", f"an alias of {label!r} is the label of another thing, {others[0]!r}"), cases
+
+
+def queries(case: Case) -> Iterator[Query]:
+    """Every query of a case, conditions included, each followed by the hops behind it."""
+    for probe in case.probes:
+        for query in (*probe.queries, *probe.given):
+            yield from (query, *query.hops, *query.hops_before)
+
+
+def entities(case: Case) -> Iterator[Entity]:
+    """Every mention of a thing in facts and answers."""
+    for fact in _facts(case):
+        yield from (fact.subject, *fact.objects)
+    for query in queries(case):
+        yield from query.gold.entities
+        yield from query.stale.entities if query.stale else ()
+
+
+def _facts(case: Case) -> Iterator[Fact]:
+    yield from (*case.facts_before, *case.facts_after)
+    yield from (fact for edit in case.edits for fact in (edit.before, edit.after) if fact is not None)
+
+
+def _ids(case: Case) -> Iterator[Found]:
+    edits = {edit.id for edit in case.edits}
+    if len(edits) < len(case.edits):
+        yield "error", "id", "two edits of the case share an id"
+    if len({probe.id for probe in case.probes}) < len(case.probes):
+        yield "error", "id", "two probes of the case share an id"
+    asked: dict[str, str] = {}
+    for probe in case.probes:
+        for query in (*probe.queries, *probe.given):
+            if asked.setdefault(query.id, query.texts[0]) != query.texts[0]:
+                yield "error", "id", f"query {query.id!r} stands for two questions"
+            if query.edit is not None and query.edit not in edits:
+                yield "error", "id", f"query {query.id!r} asks for edit {query.edit!r}, which the case does not make"
+        for name in probe.edits:
+            if name not in edits:
+                yield "error", "id", f"probe {probe.id!r} tests edit {name!r}, which the case does not make"
+
+
+def _answers(case: Case) -> Iterator[Found]:
+    deletes = any(edit.removed and len(edit.removed) > len(edit.added) for edit in case.edits)
+    for query in queries(case):
+        where = f"query {query.id!r}"
+        measured = len(query.continuations) == 1  # how probable one text is: nothing is chosen, nothing answered
+        if not query.gold.entities and not deletes and not measured:
+            yield "error", "answer", f"{where} has no right answer"
+        if not all(text.strip() for text in query.texts):
+            yield "error", "answer", f"a wording of {where} is blank"
+        stale = query.stale
+        if not all(name.strip() for gold in (query.gold, stale) for name in _names(gold)):
+            yield "error", "answer", f"a right answer of {where} has a blank name"
+        if stale is None or not stale.entities:
+            continue
+        if _same(query.gold, stale):
+            yield "error", "answer", f"{where} has the same answer before and after the edit"
+        elif query.gold.require == stale.require == "all" and len(query.gold.entities) == len(stale.entities) == 1:
+            shared = {_folded(name) for name in _names(query.gold)} & {_folded(name) for name in _names(stale)}
+            if shared:
+                yield "warning", "answer", f"{min(shared)!r} names both the old and the new answer of a question"
+
+
+def _labels(case: Case) -> Iterator[Found]:
+    bare: dict[str, None] = {}
+    for entity in entities(case):
+        if _is_bare(entity.label, entity.id):
+            yield "error", "label", f"{entity.label!r} has no label, only its id"
+        elif entity.id is not None and BARE.fullmatch(entity.id):
+            bare[entity.id] = None
+    for relation in {fact.relation.key: fact.relation for fact in _facts(case)}.values():
+        if _is_bare(relation.label, relation.id):
+            yield "error", "label", f"relation {relation.label!r} has no label, only its id"
+    texts = [text for query in queries(case) for text in (*query.texts, query.cloze or "")]
+    texts += [edit.statement for edit in case.edits]
+    for found in dict.fromkeys(word for text in texts for word in BARE.findall(text)):
+        if found in bare:
+            yield "error", "label", f"a text says {found!r} in place of a label"
+
+
+def _chains(case: Case) -> Iterator[Found]:
+    """A chain is what claims to be one: as many facts as the tag ``hops`` says, else as many as a question has hops."""
+    for name, facts in (("", case.facts_after), ("old ", case.facts_before)):
+        if len(facts) > 1 and _claims_chain(case, facts):
+            yield from _chain(facts, name)
+
+
+def _chain(facts: Sequence[Fact], name: str) -> Iterator[Found]:
+    for number, (before, fact) in enumerate(pairwise(facts), start=2):
+        if fact.subject.key not in {entity.key for entity in before.objects}:
+            ended = ", ".join(entity.label for entity in before.objects) or "nothing"
+            broken = f"starts at {fact.subject.label!r}, and hop {number - 1} ends at {ended!r}"
+            yield "error", "chain", f"hop {number} of the {name}chain {broken}"
+            return
+    passed = [fact.subject.key for fact in facts]
+    for number, fact in enumerate(facts, start=1):
+        back = [entity.label for entity in fact.objects if entity.key in passed[:number]]
+        if back:
+            yield "error", "chain", f"hop {number} of the {name}chain comes back to {back[0]!r}"
+
+
+def _claims_chain(case: Case, facts: Sequence[Fact]) -> bool:
+    hops = case.tags.get("hops")
+    if hops is not None:
+        return hops == str(len(facts))
+    behind = [query for probe in case.probes for query in probe.queries if query.hops]
+    return bool(behind) and all(
+        len(fact.objects) == 1 and len(query.hops) == len(facts) for query in behind for fact in facts
+    )
+
+
+def _edits(case: Case) -> Iterator[Found]:
+    tested = {name for probe in case.probes if probe.aspect == EFFICACY for name in probe.edits}
+    for edit in case.edits:
+        if edit.id not in tested:
+            yield "warning", "edit", f"no efficacy probe tests edit {edit.id!r}"
+        yield from _edit(edit)
+
+
+def _edit(edit: Edit) -> Iterator[Found]:
+    before, after = edit.before, edit.after
+    if before is not None and after is not None:
+        labels = [sorted(_folded(entity.label) for entity in fact.objects) for fact in (before, after)]
+        if edit.operation == "none" or labels[0] == labels[1]:
+            yield "error", "edit", f"the new object of edit {edit.id!r} is the old one"
+        if (before.subject.key, before.relation.key) != (after.subject.key, after.relation.key):
+            yield "error", "edit", f"edit {edit.id!r} is of one fact before and of another after"
+    fact = after or before
+    if edit.cloze is None or fact is None:
+        return
+    if _folded(edit.cloze.subject) not in {_folded(name) for name in fact.subject.names}:
+        about = f"{edit.cloze.subject!r}, not {fact.subject.label!r}"
+        yield "error", "edit", f"the cloze of edit {edit.id!r} is about {about}"
+
+
+def _is_bare(label: str, id_: str | None) -> bool:
+    """A thing may be called "Q1": it is bare where nothing else than the id itself stands for it."""
+    return bool(BARE.fullmatch(label.strip())) and (id_ is None or id_.endswith(label.strip()))
+
+
+def _same(gold: Gold, stale: Gold) -> bool:
+    """Whether one answer is right for both: the same things, in the same order where that is what is asked for."""
+    keys = [[entity.key for entity in one.entities] for one in (gold, stale)]
+    return keys[0] == keys[1] or (gold.require != "ordered" and set(keys[0]) == set(keys[1]))
+
+
+def _names(gold: Gold | None) -> Iterator[str]:
+    for entity in gold.entities if gold else ():
+        yield from entity.names
+
+
+def _folded(name: str) -> str:
+    return " ".join(name.split()).casefold()
