@@ -31,7 +31,7 @@ from ke_plugin_mello.editor import Mello
 from ke_plugin_openai import endpoints
 from ke_testing.fakes import make_session
 
-MODEL, BESIDE = "smollm2-135m", Path(__file__).parents[1] / "core/tests/models/api/test_real_server.py"
+MODEL, BESIDE = "smollm2-135m", Path(__file__).parents[1] / "plugins/models/openai/tests/test_real_server.py"
 
 
 def _beside() -> Any:

@@ -34,8 +34,9 @@ NEEDS = {
     ("judge", "probability"): "log-probabilities",
     ("metric", "cost"): "the record of an edited model",
     ("metric", "drift"): "the record of an edited model",
-    ("model", "hf"): "a model of its own",
-    ("model", "openai"): "a model of its own",
+    ("encoder", "hf"): "an id to load",
+    ("model", "hf"): "an id to load",
+    ("model", "openai"): "an id to load",
 }
 CATALOG = read_catalog(discover(disabled=frozenset()))
 OFFERS = [(kind, name) for kind in CATALOG.offers for name in CATALOG.names(kind)]

@@ -31,7 +31,7 @@ from pathlib import Path
 import ke_core.runner.loop as loop
 from ke_core.cli.main import main
 
-whole, seen = loop.Loop.begin, []
+whole, seen = loop.Runner.begin, []
 
 
 def begin(self, group):
@@ -42,7 +42,7 @@ def begin(self, group):
     return whole(self, group)
 
 
-loop.Loop.begin = begin
+loop.Runner.begin = begin
 sys.exit(main())
 '''
 READ_ONLY = '''
@@ -54,7 +54,7 @@ import sys
 import ke_core.runner.loop as loop
 from ke_core.cli.main import main
 
-whole, seen = loop.Loop.begin, []
+whole, seen = loop.Runner.begin, []
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -75,7 +75,7 @@ def watch(event, given):
         refuse(*(path for path in given[:2] if isinstance(path, (str, bytes))))
 
 
-loop.Loop.begin = begin
+loop.Runner.begin = begin
 sys.addaudithook(watch)
 sys.exit(main())
 '''
@@ -91,7 +91,7 @@ import ke_core.runner.loop as loop
 from ke_core.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with SIGINT ignored
-ask, score, seen = loop.Loop.begin, evaluation.score_run, []
+ask, score, seen = loop.Runner.begin, evaluation.score_run, []
 
 
 def said(where):
@@ -117,7 +117,7 @@ def score_run(*given, **how):
     return score(*given, **how)
 
 
-loop.Loop.begin, evaluation.score_run = begin, score_run
+loop.Runner.begin, evaluation.score_run = begin, score_run
 sys.exit(main())
 '''
 PARROT = ("eval", "--editor", "parrot", "--dataset", "atlas", "--limit", "6")

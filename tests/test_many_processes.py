@@ -21,11 +21,11 @@ from attrs import evolve
 
 from ke_core.cli.main import main
 from ke_core.plugin import hookimpl
-from ke_core.plugins.catalog import read
+from ke_core.app import read_catalog
 from ke_core.plugins.manager import discover
 
 plugins = discover()
-parrot = read(plugins).spec("editor", "parrot")
+parrot = read_catalog(plugins).spec("editor", "parrot")
 
 
 def build(config):
@@ -64,11 +64,11 @@ from attrs import evolve
 import ke_core.runner.evaluate as evaluation
 from ke_core.cli.main import main
 from ke_core.plugin import Failure, hookimpl
-from ke_core.plugins.catalog import read
+from ke_core.app import read_catalog
 from ke_core.plugins.manager import discover
 
 plugins = discover()
-parrot = read(plugins).spec("editor", "parrot")
+parrot = read_catalog(plugins).spec("editor", "parrot")
 judge_run = evaluation.judge_run
 
 

@@ -53,7 +53,7 @@ def test_the_page_shows_lines_of_its_files(company: Path) -> None:
 
 
 def test_a_file_is_not_overwritten_unless_that_is_said(company: Path) -> None:
-    line = next(one for one in COMMANDS if one.startswith("datasets build"))
+    line = next(one for one in COMMANDS if one.startswith("build "))
     ke(line)
     before = (company / "cases.json").read_bytes()
     with pytest.raises(Exception, match="is there already"):

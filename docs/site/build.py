@@ -13,12 +13,11 @@ from importlib.resources import files
 from pathlib import Path
 
 from commands import command_pages
-from components import component_pages, directory_page, plugin_pages
+from components import component_pages, directory_page, plugin_pages, toolkit_pages
 from pages import DOCS, OWN, home, pages
 from values import value_pages
 
-from ke_core.cli.app import App
-from ke_core.plugins.manager import discover
+from ke_core.app import App, discover
 
 
 def everything() -> Iterator[tuple[str, str]]:
@@ -29,6 +28,7 @@ def everything() -> Iterator[tuple[str, str]]:
     yield from command_pages(app)
     yield from component_pages(app.catalog)
     yield from plugin_pages(app.catalog)
+    yield from toolkit_pages()
     yield from directory_page()
     yield from value_pages()
 

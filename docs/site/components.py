@@ -6,14 +6,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from commands import cell
-from pages import KINDS, ROOT, page, place
+from pages import KINDS, ROOT, page, page_of, place
 
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
 from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
-TITLES = {"editor": "Editors", "dataset": "Datasets", "metric": "Metrics", "judge": "Judges", "model": "Model sources"}
+TITLES = {
+    "editor": "Editors",
+    "dataset": "Datasets",
+    "metric": "Metrics",
+    "judge": "Judges",
+    "model": "Model sources",
+    "encoder": "Encoders",
+}
+WITHOUT_OPTIONS = ("model", "encoder")
 
 
 def component_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -26,6 +34,8 @@ def component_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 
 def _head(kind: str) -> str:
+    if kind == "encoder":
+        return "Sources of sentence encoders: the part before the colon in an editor's option `encoder`.\n"
     if kind == "model":
         return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded, options of commands say.\n"
     return f"An option is set with `-o NAME.OPTION=VALUE`. `ke show {kind} NAME` prints what stands here.\n"
@@ -38,7 +48,7 @@ def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
     lines = [f"## {name}\n", f"{cell(spec.summary)[:1].upper()}{cell(spec.summary)[1:]}. {origin(distribution)}\n"]
     lines += [f"- {trait}" for trait in traits(spec)]
     lines.append("")
-    if kind != "model":
+    if kind not in WITHOUT_OPTIONS:
         lines += options(spec)
     if isinstance(spec, DatasetSpec) and spec.builder is not None:
         lines += [f"Options of its builder (`ke build {name}`):\n", *options(spec.builder)]
@@ -49,8 +59,7 @@ def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
 
 def origin(distribution: str) -> str:
     """Where a component comes from, with a link to that plugin's page."""
-    name = distribution.removeprefix("ke-plugin-")
-    return f"From [{distribution}](../plugins/{name}.md)."
+    return f"From [{distribution}](../{page_of(distribution)})."
 
 
 def options(spec: Spec[Any]) -> list[str]:
@@ -114,12 +123,23 @@ def plugin_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
             toc.append(name)
         lists.append(f"## {kind.capitalize()}\n\n| plugin | brings |\n| --- | --- |\n" + "\n".join(rows) + "\n")
     head = (
-        "# Plugins\n\nEvery plugin that comes from this repository; each is a distribution of its own, "
-        "`pip install ke-plugin-NAME`. [`ke plugins`](../reference/commands/plugins.md) says which are installed.\n\n"
+        "# Plugins\n\nThe plugins of this repository. Each is a distribution of its own: "
+        "`pip install ke-plugin-NAME`. [`ke plugins`](../reference/commands/plugins.md) lists the installed ones.\n\n"
     )
     tail = "```{toctree}\n:hidden:\n\n" + "\n".join(["ke-core", *toc]) + "\n```\n"
     yield "plugins/index.md", head + "\n".join(lists) + "\n" + tail
     yield "plugins/ke-core.md", page(ROOT / "core/README.md")
+
+
+def toolkit_pages() -> Iterator[tuple[str, str]]:
+    """Each toolkit's README, and the list of toolkits."""
+    readmes = sorted((ROOT / "toolkits").glob("*/README.md"))
+    for readme in readmes:
+        yield place(readme) or "", page(readme)
+    rows = "".join(f"- [`ke-{readme.parent.name}`]({readme.parent.name}.md)\n" for readme in readmes)
+    toc = "\n".join(readme.parent.name for readme in readmes)
+    head = "# Toolkits\n\nLibraries that plugins build on. They are installed with the plugins that need them.\n\n"
+    yield "toolkits/index.md", f"{head}{rows}\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
 
 
 def directory_page() -> Iterator[tuple[str, str]]:

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 OWN = DOCS / "site"
 EXAMPLES = DOCS / "examples"
-KINDS = ("editors", "datasets", "metrics", "judges")
+KINDS = ("editors", "datasets", "metrics", "judges", "models", "commands")
 LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
-NAMED = re.compile(r"(?<!\[)`(docs/[\w./-]+\.md|ke-plugin-[a-z0-9-]+)`")
+NAMED = re.compile(r"(?<!\[)`(docs/[\w./-]+\.md|ke-[a-z0-9-]+)`")
 WORD = re.compile(
     r"(\.venv/bin/)?(ke|pip|python3?|tox|git|torchrun|accelerate|srun|cat|zcat|apt-get|cd)\b|[A-Z_]+=\S+ \w|#!"
 )
@@ -48,6 +48,10 @@ def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of plac
             return "/".join(inner)
         case ("core", "README.md") | ("core",):
             return "plugins/ke-core.md"
+        case ("toolkits",):
+            return "toolkits/index.md"
+        case ("toolkits", name, *rest) if rest in ([], ["README.md"]):
+            return f"toolkits/{name}.md"
         case ("plugins", kind) if kind in KINDS:
             return f"plugins/index.md#{kind}"
         case ("plugins", kind, name, *rest) if kind in KINDS and rest in ([], ["README.md"]):
@@ -124,8 +128,18 @@ def _named(name: str) -> str | None:
     """The page that a distribution's README names; it cannot link there, since it is also read on package indexes."""
     if name.startswith("docs/"):
         return place(ROOT / name) if (ROOT / name).is_file() else None
-    folder = name.removeprefix("ke-plugin-")
-    return f"plugins/{folder}.md" if any(ROOT.glob(f"plugins/*/{folder}/README.md")) else None
+    return page_of(name)
+
+
+def page_of(distribution: str) -> str | None:
+    """Return the page of a distribution of this repository, or None if it has none."""
+    if distribution == "ke-core":
+        return "plugins/ke-core.md"
+    found = [
+        *ROOT.glob(f"plugins/*/{distribution.removeprefix('ke-plugin-')}/README.md"),
+        *ROOT.glob(f"toolkits/{distribution.removeprefix('ke-')}/README.md"),
+    ]
+    return place(found[0]) if found else None
 
 
 def examples() -> Iterator[tuple[str, str]]:

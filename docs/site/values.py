@@ -22,12 +22,21 @@ MODEL = {
     "Requests to the engine": "ke_core.spec.requests",
 }
 FACADES = {
-    "ke_core.plugin": "For every plugin; it loads neither torch nor numpy.",
-    "ke_weights.plugin": "For editors that open the model; it loads torch.",
-    "ke_memory.plugin": "For editors that keep edits beside the model.",
+    "ke_core.plugin": "For every plugin. It loads neither torch nor numpy.",
+    "ke_core.app": "For commands and for programs.",
+    "ke_weights.plugin": "For editors that open the model. It loads torch.",
+    "ke_memory.plugin": "For editors that leave the model unchanged.",
+    "ke_benchmarks": "For datasets.",
     "ke_benchmarks.graph": "For builders of benchmarks.",
 }
-CONTRACTS = ("editor", "weights", "opening", "dataset", "metric", "judge")
+CONTRACTS = (
+    "ke_testing.editor",
+    "ke_weights.testing.opening",
+    "ke_weights.testing.weights",
+    "ke_testing.dataset",
+    "ke_testing.metric",
+    "ke_testing.judge",
+)
 NEVER = ("object", "type", "Protocol", "Generic")
 
 
@@ -70,14 +79,14 @@ def interfaces() -> str:
 
 def facades() -> str:
     """What plugins may import, and the contracts that test them."""
-    parts = ["# What plugins import\n\nThese modules are public; nothing else is promised to stay.\n"]
+    parts = ["# What plugins import\n\nThese modules are public. Everything else may change with any version.\n"]
     for module, words in FACADES.items():
         found = importlib.import_module(module)
         rows = [f"| `{name}` | {_first(getattr(found, name))} |" for name in sorted(found.__all__, key=str.lower)]
         parts += [f"## {module}\n\n{words}\n", "| name | |\n| --- | --- |", *rows, ""]
-    parts.append("## ke_testing\n\nEach contract is a class that a test subclasses; every promise is a test in it.\n")
+    parts.append("## Contracts\n\nEach contract is a class that a test subclasses. Every promise is a test in it.\n")
     for name in CONTRACTS:
-        module_ = importlib.import_module(f"ke_testing.{name}")
+        module_ = importlib.import_module(name)
         for title, cls in own_classes(module_):
             if title.endswith("Contract"):
                 parts += [f"### {module_.__name__}.{title}\n", *docstring(cls), *_promises(cls)]

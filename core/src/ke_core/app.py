@@ -14,7 +14,7 @@ from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
 from ke_core.cli.running import model_choice
 from ke_core.engine.batching import BatchingEngine
-from ke_core.engine.models import NO_MODEL, NoModel
+from ke_core.engine.models import NO_MODEL, NoModel, open_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
@@ -96,6 +96,7 @@ from ke_core.runner.evaluate import (
     complete_job,
     judge_folder,
     load_report,
+    load_runs,
     resolve_request,
     run_job,
     score_folder,
@@ -255,6 +256,7 @@ __all__ = [
     "judge_warnings",
     "literal",
     "load_report",
+    "load_runs",
     "main",
     "measure_agreement",
     "measured_phase",
@@ -270,6 +272,7 @@ __all__ = [
     "one_line",
     "one_line_reason",
     "open_judge",
+    "open_model",
     "open_session",
     "open_writer",
     "options",

@@ -10,8 +10,9 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast, T5Config, T5Model
 
+import ke_memory.hookimpls
 import ke_memory.plugin
-from ke_core.app import open_session
+from ke_core.app import empty_manager, open_session, read_catalog
 from ke_core.plugin import KEError, ModelUnavailable
 from ke_core.runner.world import World
 from ke_memory import encoder as encoder_module
@@ -190,9 +191,13 @@ def test_out_of_memory_halves_a_batch(folder, monkeypatch):
 def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     given = []
-    monkeypatch.setattr("ke_memory.plugin.load_encoder", lambda name, *, device: given.append((name, device)))
+    plugins = empty_manager()
+    plugins.register(ke_memory.hookimpls, "ke-memory")
+    catalog = read_catalog(plugins)
+    monkeypatch.setattr("ke_memory.encoder.load_encoder", lambda name, *, device: given.append((name, device)))
     for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
-        open_session(model, seed=0, progress=SilentProgress(), material={}, remember=False).encoder("some")
+        session = open_session(model, catalog=catalog, seed=0, progress=SilentProgress(), material={}, remember=False)
+        session.encoder("some")
     assert given == [("some", "cuda:1"), ("some", "")]
     assert str(load_encoder(str(folder), device="meta").model.device) == "meta"
 

@@ -41,7 +41,7 @@ def test_a_dash_prints_one_of_them(ke, evaluated):
 def test_two_formats_in_one_file_are_refused(ke, evaluated):
     status, _out, err = ke("report", "done", "--csv", "x", "--latex", "x")
     assert status == 2
-    assert "each of --csv, --latex needs a file of its own" in err
+    assert "each of --latex, --csv needs a file of its own" in err
 
 
 def test_a_dataset_that_changed_costs_the_questions_and_not_the_page(ke, evaluated, tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ke_memory.plugin import encoder  # noqa: PLC0415  seconds of torch and transformers
+    from ke_memory import encoder  # noqa: PLC0415  seconds of torch and transformers
 
     return getattr(encoder, name)
 

@@ -85,7 +85,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
     )
     yield _result(
         "it offers something",
-        "" if brought[name] or _has_other_hooks(plugins, name) else "no hook returns anything",
+        "" if brought[name] or _implements_other_hooks(plugins, name) else "no hook returns anything",
         "implement a hook, such as ke_editors, and mark it with @hookimpl",
     )
     for kind, spec in brought[name]:
@@ -134,8 +134,8 @@ def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: st
     return ""
 
 
-def _has_other_hooks(plugins: Plugins, name: str) -> bool:
-    """Return whether a plugin implements a hook that registers no component, such as ``ke_commands``."""
+def _implements_other_hooks(plugins: Plugins, name: str) -> bool:
+    """Whether the plugin implements a hook that does not offer components, such as ``ke_commands``."""
     callers = plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or []
     return any(caller.name not in {f"ke_{kind}s" for kind in KINDS} for caller in callers)
 

@@ -39,8 +39,8 @@ class Contract:
 def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
     """The contract of a component. It is built and, if it is an editor, makes an edit. ``own``: its code's folder."""
     spec, plain = offer.spec, Contract(settings={"kind": kind})
-    if kind == "model":
-        return evolve(plain, base="RegisteredContract", first=(_skipped("a model of its own"),))
+    if kind in ("model", "encoder"):  # building one loads a real model
+        return evolve(plain, base="RegisteredContract", first=(_skipped("an id to load"),))
     if isinstance(spec, JudgeSpec) and (needed := _to_judge_by(spec)):  # built, it might fetch that
         return evolve(plain, first=(_skipped(f"{needed} (in its own tests, JudgeContract can try it)"),))
     try:

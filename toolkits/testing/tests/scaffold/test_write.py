@@ -16,7 +16,7 @@ from ke_core.app import Catalog, empty_manager, read_catalog
 from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
 from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TEMPLATES = ("editor-memory", "editor-weight", "dataset", "metric", "judge")
 
 
@@ -38,7 +38,7 @@ def plan(template: str = "judge", name: str = "my-own", **more: str) -> Template
 def test_there_is_a_template_for_every_kind_and_style() -> None:
     assert {plan(template).kind for template in TEMPLATES} == set(KINDS)
     assert {plan(template).template for template in TEMPLATES} == set(TEMPLATES)
-    folder = ROOT / "testing/src/ke_testing/scaffold/templates"
+    folder = ROOT / "toolkits/testing/src/ke_testing/scaffold/templates"
     assert {path.name for path in folder.iterdir()} == {"common", *TEMPLATES}
 
 
@@ -55,6 +55,11 @@ def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Cata
     assert project["entry-points"]["ke"] == {"ke-plugin-my-own": "ke_plugin_my_own"}
     assert "ke-core>=0.1,<0.2" in project["dependencies"]
     assert ("torch>=2.6" in project["dependencies"]) == (template == "editor-weight")
+    imported = set(
+        re.findall(r"from (ke_\w+)", (folder / f"src/ke_plugin_my_own/{plan(template).kind}.py").read_text())
+    )
+    declared = {re.split(r"[>\[]", one)[0].replace("-", "_") for one in project["dependencies"]}
+    assert imported - {"ke_plugin_my_own"} == {one for one in declared if one.startswith("ke_")}
     assert {"authors", "classifiers"} <= project.keys()
     assert "## Citation" in (folder / "README.md").read_text()
     assert 'cite=""' in (folder / "src/ke_plugin_my_own/__init__.py").read_text()

@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import distribution, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -27,14 +27,14 @@ from ke_core.plugin import NAME_PATTERN, BadConfig
 KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight")
 LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
-NEEDS = {
-    "editor-memory": ("ke-memory",),
-    "editor-weight": ("ke-weights", "torch>=2.6"),
-    "dataset": ("ke-benchmarks",),
-}
-"""Further dependencies, by template."""
-LONGEST = 40  # characters of a name: lines that hold it stay short
+LONGEST = 40
+"""Characters of a name, at most: lines that contain it stay short."""
 PREFIX = "ke-plugin-"
+TOOLKITS = {
+    "dataset": ("ke-benchmarks",),
+    "editor-memory": ("ke-memory",),
+    "editor-weight": ("ke-weights",),
+}
 
 
 @frozen(kw_only=True)
@@ -67,19 +67,26 @@ class TemplateOptions:
         joined = "".join(part.capitalize() for part in self.name.split("-"))
         return f"Ke{joined}" if joined[0].isdigit() else joined
 
+    def dependencies(self, versions: str) -> list[str]:
+        """Return what its template imports besides the core."""
+        needed = [f"{toolkit}{versions}" for toolkit in TOOLKITS.get(self.template, ())]
+        return [*needed, "torch>=2.6"] if self.template == "editor-weight" else needed
+
     def words(self) -> dict[str, str]:
         """Return the values of the template's variables."""
         major, minor = version("ke-core").split(".")[:2]
+        versions = f">={major}.{minor},<{major}.{int(minor) + 1}"
         return {
             "name": self.name,
             "kind": self.kind,
             "distribution": self.distribution,
             "module": self.module,
             "stem": self.stem,
-            "core": f">={major}.{minor},<{major}.{int(minor) + 1}",
+            "core": versions,
             "licence": self.licence,
             "year": str(datetime.now(tz=UTC).year),
-            "needs": "".join(f'\n    "{name}",' for name in NEEDS.get(self.template, ())),
+            "needs": "".join(f'\n    "{needed}",' for needed in self.dependencies(versions)),
+            "testing": "ke-testing[hf]" if self.template == "editor-weight" else "ke-testing",
         }
 
 
@@ -135,9 +142,9 @@ def contents(plan: TemplateOptions) -> Iterator[tuple[str, str]]:
 
 
 def _licence(name: str) -> str:
-    own = files("ke_testing.scaffold") / "licences" / f"{name}.txt"
-    found = own if own.is_file() else files("ke_plugin_hf") / f"{name.lower()}.txt"  # Apache's stands there once
-    return found.read_text(encoding="utf-8")
+    if name == "Apache-2.0":  # this distribution's own license
+        return str(distribution("ke-testing").read_text("licenses/LICENSE"))
+    return (files("ke_testing.scaffold") / "licences" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _texts(folder: Traversable, above: str = "") -> Iterator[tuple[str, str]]:
