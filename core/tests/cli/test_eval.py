@@ -63,7 +63,7 @@ def test_failed_replies_are_counted_and_end_with_status_1(ke):
 
 
 def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
-    chosen = ("--protocol", "sample", "--edited", "1", "--seed", "7", "--style", "direct", "--edited-form", "cloze")
+    chosen = ("--protocol", "sample", "--num-edited", "1", "--seed", "7", "--style", "direct", "--edited-form", "cloze")
     status, _out, _err = ke(*RUN, *chosen, "--out", "here")
     spec = RunFolder.open(tmp_path / "here").spec
     assert status == 0
@@ -73,15 +73,15 @@ def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
 
 
 def test_a_sequential_plan_is_taken_from_the_options_and_shown_by_edits_made(ke, tmp_path):
-    status, out, err = ke(*RUN, "--sequential", "--evaluate", "every:1", "--of", "all", "--out", "here")
+    status, out, err = ke(*RUN, "--sequential", "--eval-every", "every:1", "--eval-set", "all", "--out", "here")
     plan = RunFolder.open(tmp_path / "here").spec.plan
     assert status == 0
-    assert (plan.size, plan.sequential, plan.evaluate, plan.of) == (1, True, 1, "all")
+    assert (plan.size, plan.sequential, plan.eval_every, plan.eval_set) == (1, True, 1, "all")
     assert "all cases asked after each batch" in err
     assert "by edits made, after editing: value in % (n)" in out
-    assert ke(*RUN, "--sequential", "--evaluate", "end", "--out", "end")[0] == 0
+    assert ke(*RUN, "--sequential", "--eval-every", "end", "--out", "end")[0] == 0
     plan = RunFolder.open(tmp_path / "end").spec.plan
-    assert (plan.sequential, plan.evaluate, plan.of) == (True, None, "seen")
+    assert (plan.sequential, plan.eval_every, plan.eval_set) == (True, None, "seen")
 
 
 def test_batch_all_is_one_group(ke, tmp_path):
@@ -104,25 +104,25 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["-o", "word=x"], "bad option 'word=x'", "write it as -o component.option=value"),
         (["-o", "toy.mask=true"], "toy hides edits from some cases, and sayer cannot", "choose an editor that can"),
         (["--data-dir", "."], "dataset toy takes no --data-dir", "ke show dataset toy"),
-        (["--edited", "3"], "--edited belongs to --protocol sample", "ke eval --help"),
-        (["--protocol", "sample"], "--protocol sample needs --edited K", "ke eval --help"),
-        (["--protocol", "sample", "--edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
-        (["--protocol", "sample", "--edited", "9"], "9 cases cannot be edited: there are 2", "take a smaller --edited"),
-        (["--evaluate", "each"], "--evaluate belongs to --sequential", "ke eval --help"),
-        (["--evaluate", "end"], "--evaluate belongs to --sequential", "ke eval --help"),
-        (["--of", "seen"], "--of belongs to --sequential", "ke eval --help"),
-        (["--evaluate", "every:2", "--of", "all"], "--evaluate belongs to --sequential", "ke eval --help"),
-        (["--sequential", "--protocol", "sample", "--edited", "1"], "--sequential edits the batches of --protocol pa",
+        (["--num-edited", "3"], "--num-edited belongs to --protocol sample", "ke eval --help"),
+        (["--protocol", "sample"], "--protocol sample needs --num-edited K", "ke eval --help"),
+        (["--protocol", "sample", "--num-edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
+        (["--protocol", "sample", "--num-edited", "9"], "9 cases cannot be edited: there are 2", "take a smaller --num-edited"),
+        (["--eval-every", "each"], "--eval-every belongs to --sequential", "ke eval --help"),
+        (["--eval-every", "end"], "--eval-every belongs to --sequential", "ke eval --help"),
+        (["--eval-set", "seen"], "--eval-set belongs to --sequential", "ke eval --help"),
+        (["--eval-every", "every:2", "--eval-set", "all"], "--eval-every belongs to --sequential", "ke eval --help"),
+        (["--sequential", "--protocol", "sample", "--num-edited", "1"], "--sequential edits the batches of --protocol pa",
          "ke eval --help"),
-        (["--sequential", "--evaluate", "every:0"], "invalid value for '--evaluate': '0' is no number of batches",
+        (["--sequential", "--eval-every", "every:0"], "invalid value for '--eval-every': '0' is no number of batches",
          "ke eval --help"),
-        (["--sequential", "--evaluate", "every:x"], "invalid value for '--evaluate': 'x' is no number of batches",
+        (["--sequential", "--eval-every", "every:x"], "invalid value for '--eval-every': 'x' is no number of batches",
          "ke eval --help"),
-        (["--sequential", "--evaluate", "every:"], "invalid value for '--evaluate': '' is no number of batches",
+        (["--sequential", "--eval-every", "every:"], "invalid value for '--eval-every': '' is no number of batches",
          "ke eval --help"),
-        (["--sequential", "--evaluate", "often"], "invalid value for '--evaluate': 'often' is none of each, every:N an",
+        (["--sequential", "--eval-every", "often"], "invalid value for '--eval-every': 'often' is none of each, every:N an",
          "ke eval --help"),
-        (["--sequential", "--of", "old"], "invalid value for '--of'", "ke eval --help"),
+        (["--sequential", "--eval-set", "old"], "invalid value for '--eval-set'", "ke eval --help"),
         (["--batch", "0"], "invalid value for '--batch': '0' is neither a number from 1 nor all", "ke eval --help"),
         (["--batch", "five"], "invalid value for '--batch': 'five' is neither a number from 1 nor all", "eval --help"),
         (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),

@@ -148,7 +148,7 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs():
     assert run_labels([reported(plan=Plan(limit=9)), reported(plan=Plan(size=None, limit=9))]) == [
         "memit, each case edited alone", "memit, all cases edited together",
     ]  # fmt: skip
-    assert run_labels([reported(plan=Plan(ask=9)), reported(plan=Plan(protocol="sample", size=5, ask=9))]) == [
+    assert run_labels([reported(plan=Plan(eval_limit=9)), reported(plan=Plan(protocol="sample", size=5, eval_limit=9))]) == [
         "memit, partition, each case edited alone", "memit, sample, 5 edited",
     ]  # fmt: skip
     assert run_labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
@@ -160,7 +160,7 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs():
     ("plan", "words"),
     [
         (Plan(size=100, limit=300), "partition, 100 cases edited together, limit 300"),
-        (Plan(protocol="sample", size=5, ask=9), "sample, 5 edited, 9 asked"),
+        (Plan(protocol="sample", size=5, eval_limit=9), "sample, 5 edited, 9 asked"),
         (Plan(protocol="sample", size=None), "sample, all edited"),
     ],
 )
@@ -172,8 +172,8 @@ def test_a_plan_is_told_in_words(plan, words):
     ("plan", "how", "who"),
     [
         (Plan(size=10, sequential=True), "10 cases at a time", "seen cases asked at the end"),
-        (Plan(sequential=True, evaluate=1, of="all"), "case by case", "all cases asked after each batch"),
-        (Plan(size=2, sequential=True, evaluate=5), "2 cases at a time", "seen cases asked after every 5 batches"),
+        (Plan(sequential=True, eval_every=1, eval_set="all"), "case by case", "all cases asked after each batch"),
+        (Plan(size=2, sequential=True, eval_every=5), "2 cases at a time", "seen cases asked after every 5 batches"),
     ],
 )  # fmt: skip
 def test_a_sequential_plan_is_told_in_words(plan, how, who):

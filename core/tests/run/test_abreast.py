@@ -72,7 +72,7 @@ def records(job, path):
     return replied, batches
 
 
-@pytest.mark.parametrize("plan", [Plan(), Plan(size=3), Plan(size=3, ask=4), Plan(size=None)])
+@pytest.mark.parametrize("plan", [Plan(), Plan(size=3), Plan(size=3, eval_limit=4), Plan(size=None)])
 def test_the_records_are_those_of_one_group_after_another(job, tmp_path, monkeypatch, plan):
     together = records(job(plan=plan), tmp_path / "together")
     monkeypatch.setattr(abreast, "_can_stand_abreast", lambda _job: False)

@@ -216,13 +216,13 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
 
 def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
     """An encoder of that name, a network trained meanwhile: not the same run any more."""
-    monkeypatch.setattr(fakes.Overwrite, "rests_on", lambda _self, _session: {"encoder": "one"}, raising=False)
+    monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "one"}, raising=False)
     job = prepared(catalog)
-    assert job.spec.editor.rests_on == {"encoder": "one"}
+    assert job.spec.editor.dependencies == {"encoder": "one"}
     assert prepared(catalog).spec.id == job.spec.id
     run_job(job, RunFolder.create(tmp_path / "run", job.spec))
     assert finished(resolve_request(request(), catalog.catalog), tmp_path / "run", catalog.catalog)
-    monkeypatch.setattr(fakes.Overwrite, "rests_on", lambda _self, _session: {"encoder": "other"})
+    monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "other"})
     assert prepared(catalog).spec.id != job.spec.id
     with pytest.raises(BadRun, match="another run"):
         RunFolder.create(tmp_path / "run", prepared(catalog).spec)

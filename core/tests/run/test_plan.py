@@ -67,7 +67,7 @@ def test_x5_two_processes_draw_the_same_sample(cases):
         "class Case:\n    id: str\n"
         "cases = [Case(str(n)) for n in range(1, 3001)]\n"
         "chosen = select(cases, Plan(limit=200), 7)\n"
-        "print([[c.id for c in g.edited] for g in groups(chosen, Plan(size=30, ask=90), 7, lambda k, s: None)])\n"
+        "print([[c.id for c in g.edited] for g in groups(chosen, Plan(size=30, eval_limit=90), 7, lambda k, s: None)])\n"
     )
     said = [
         subprocess.run(
@@ -76,7 +76,7 @@ def test_x5_two_processes_draw_the_same_sample(cases):
         for seed in ("1", "2")
     ]
     assert said[0] == said[1]
-    here = groups(select(cases, Plan(limit=200), 7), Plan(size=30, ask=90), 7, no_split)
+    here = groups(select(cases, Plan(limit=200), 7), Plan(size=30, eval_limit=90), 7, no_split)
     assert said[0].strip() == str([[case.id for case in group.edited] for group in here])
 
 
@@ -94,10 +94,10 @@ def test_sample_takes_the_datasets_own_split(cases):
 
 
 def test_ask_asks_some_of_those_edited(cases):
-    found = groups(cases, Plan(size=None, ask=10), 0, no_split)
+    found = groups(cases, Plan(size=None, eval_limit=10), 0, no_split)
     assert [len(group.edited) for group in found] == [3000]
     assert len(found[0].cases) == 10
-    assert sum(len(group.cases) for group in groups(cases, Plan(size=100, ask=10), 0, no_split)) == 10
+    assert sum(len(group.cases) for group in groups(cases, Plan(size=100, eval_limit=10), 0, no_split)) == 10
 
 
 def test_plans_that_do_not_fit_are_refused(cases):

@@ -216,7 +216,7 @@ def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
 @pytest.mark.parametrize("evaluate", [None, 1])
 def test_of_edits_that_pile_up_the_model_that_they_leave_is_what_counts(fakes, tmp_path, evaluate):
     """Steps on the way are one growing model: no average over them, and none that was not evaluated is missing."""
-    plan = Plan(size=2, sequential=True, evaluate=evaluate)
+    plan = Plan(size=2, sequential=True, eval_every=evaluate)
     _folder, end = finished(asking(fakes, fakes.make_job(6, plan=plan)), tmp_path)
     nll = {score.phase: score for score in end.scores if score.aspect == "nll" and not score.tags}
     assert (nll["after"].n, nll["after"].skipped, nll["after"].interval) == (1, 0, None)

@@ -221,7 +221,7 @@ class Passing:
             yield passing
 
 
-@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=2, sequential=True, evaluate=1, of="seen")])
+@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=2, sequential=True, eval_every=1, eval_set="seen")])
 def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
@@ -244,7 +244,7 @@ def test_a_metric_sees_each_case_of_a_step_once_and_with_its_own_tags(fakes, tmp
             seen.append((record.case.id, record.batch, dict(record.case.tags)))
             return [Value(aspect="a", value=1.0)]
 
-    job = fakes.make_job(4, plan=Plan(size=1, sequential=True, evaluate=1, of="seen"))
+    job = fakes.make_job(4, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="seen"))
     folder, _end = finished(job, tmp_path)
     (measure,) = job.measures
     score_run(folder, job.cases, [evolve(measure, metric=Seeing())])

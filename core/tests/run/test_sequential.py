@@ -42,7 +42,7 @@ def asked(job, path):
     ],
 )
 def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
-    plan = evolve(SEQUENCE, evaluate=evaluate, of=of)
+    plan = evolve(SEQUENCE, eval_every=evaluate, eval_set=of)
     cases = [fakes.tower(n) for n in range(1, 6)]
     in_file_order = [Group.of(group.id, cases[start : start + 2], (), group.asked) for start, group in
                      zip((0, 2, 4), groups(cases, plan, 0, lambda _k, _seed: None), strict=True)]  # fmt: skip
@@ -53,7 +53,7 @@ def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
 
 
 def test_edits_stay_until_the_end_and_then_are_all_taken_back(fakes, tmp_path):
-    job = fakes.make_job(5, plan=evolve(SEQUENCE, evaluate=1, of="all"))
+    job = fakes.make_job(5, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
     before = dict(job.session.model.weights)
     lines, steps = asked(job, tmp_path)
     moved = {
@@ -91,7 +91,7 @@ def test_a_method_that_cannot_is_edited_on_top(fakes, tmp_path):
 
 
 def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fakes, tmp_path):
-    plan = evolve(SEQUENCE, evaluate=1, of="seen")
+    plan = evolve(SEQUENCE, eval_every=1, eval_set="seen")
     whole, _steps = asked(fakes.make_job(5, plan=plan), tmp_path / "whole")
     job = fakes.make_job(5, plan=plan)
     folder = RunFolder.create(tmp_path / "cut", job.spec)
@@ -138,7 +138,7 @@ def one_at_a_time(job):
 
 
 def test_of_edits_made_one_by_one_none_of_a_group_stays_when_its_last_fails(fakes, tmp_path):
-    plan = evolve(SEQUENCE, evaluate=1, of="all")
+    plan = evolve(SEQUENCE, eval_every=1, eval_set="all")
     job = one_at_a_time(fakes.make_job(6, fails_the(fakes, 4), plan=plan))
     before = dict(job.session.model.weights)
     lines, steps = asked(job, tmp_path)
@@ -212,13 +212,13 @@ def growing(fakes, reply=None):
 
 def test_a_server_that_is_down_stops_a_run_whose_edits_need_none(fakes, tmp_path):
     editor = growing(fakes, lambda _ask: Failure(error="ServerDown", message="the server answers 503"))
-    plan = evolve(SEQUENCE, size=1, evaluate=1, of="new")
+    plan = evolve(SEQUENCE, size=1, eval_every=1, eval_set="new")
     with pytest.raises(TooManyFailures, match="ServerDown"):
         asked(fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=plan), tmp_path)
 
 
 def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_last(fakes, tmp_path):
-    plan = evolve(SEQUENCE, evaluate=1, of="all")
+    plan = evolve(SEQUENCE, eval_every=1, eval_set="all")
     sick = iter([True] * 8)  # the first step: four cases, two questions each
 
     def once_down(_ask):
@@ -242,13 +242,13 @@ def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_las
 def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     editor = fakes.Overwrite(refuses=frozenset({refused}))
-    lines, steps = asked(fakes.make_job(5, editor, plan=evolve(SEQUENCE, evaluate=1)), tmp_path)
+    lines, steps = asked(fakes.make_job(5, editor, plan=evolve(SEQUENCE, eval_every=1)), tmp_path)
     assert "2" not in {case for _batch, case, _texts in lines}
     assert sum("2" in step.skipped for step in steps) == 1
 
 
 def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
-    job = fakes.make_job(6, plan=evolve(SEQUENCE, evaluate=1, of="all"))
+    job = fakes.make_job(6, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
     scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
     found = [score for score in scores if score.phase == "after" and score.style == "direct"]
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
@@ -260,12 +260,12 @@ def test_a_step_lists_of_the_cases_that_are_not_asked_its_own_alone(fakes, tmp_p
     _lines, steps = asked(fakes.make_job(8, plan=SEQUENCE), tmp_path / "end")
     assert [(len(step.unasked), len(step.cases)) for step in steps] == [(2, 0), (2, 0), (2, 0), (0, 8)]
     assert {case for step in steps for case in (*step.cases, *step.unasked)} == {str(n) for n in range(1, 9)}
-    long = fakes.make_job(80, plan=evolve(SEQUENCE, size=1, evaluate=1, of="new"))
+    long = fakes.make_job(80, plan=evolve(SEQUENCE, size=1, eval_every=1, eval_set="new"))
     assert {len(step.unasked) + len(step.cases) for step in asked(long, tmp_path / "new")[1]} == {1}
 
 
 def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fakes, tmp_path):
-    plan = evolve(SEQUENCE, evaluate=2, of="new")
+    plan = evolve(SEQUENCE, eval_every=2, eval_set="new")
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
     scores = run_job(job, folder).scores

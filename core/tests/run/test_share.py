@@ -81,7 +81,8 @@ def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_
 
 def test_groups_edited_one_upon_another_are_made_by_every_process():
     steps = [
-        stage.asked for stage in stages(made(8, size=2, sequential=True, evaluate=1), Plan(sequential=True, evaluate=1))
+        stage.asked
+        for stage in stages(made(8, size=2, sequential=True, evaluate=1), Plan(sequential=True, eval_every=1))
     ]
     parts = asked(steps, 2, whole=False)
     assert {group for group, _case in parts[0]} == {group for group, _case in parts[1]} == {g.id for g in steps}
@@ -218,7 +219,7 @@ def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
     assert part.exists()
 
 
-@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=None), Plan(size=2, sequential=True, evaluate=1)])
+@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=None), Plan(size=2, sequential=True, eval_every=1)])
 def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tmp_path, monkeypatch, plan):
     """Processes that are not at the same run meet all the same: here the second one did nothing at all."""
     whole = fakes.make_job(6, plan=plan)

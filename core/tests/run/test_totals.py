@@ -93,7 +93,7 @@ def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, t
             session.model.weights |= dict.fromkeys(self.kept[:-2], "Paris")
             return super().edited(session, edits)
 
-    plan = Plan(size=1, sequential=True, evaluate=1, of="seen")
+    plan = Plan(size=1, sequential=True, eval_every=1, eval_set="seen")
     job = fakes.make_job(4, Short(), plan=plan)
     scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
     curve = after(scores, "edits made since")
@@ -105,19 +105,19 @@ def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, t
 
 
 def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_path):
-    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="all"))
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="all"))
     curve = after(run_job(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since")
     assert {age: n for age, (_value, n) in curve.items()} == {"0": 6, "1": 4, "2": 2}
 
 
 def test_who_is_asked_only_right_after_its_own_edit_has_no_curve(fakes, tmp_path):
-    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="new"))
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="new"))
     assert after(run_job(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
 
 
 def test_a_step_that_was_begun_and_has_not_asked_a_case_does_not_count_its_older_answer(fakes, tmp_path):
     """Killed there, case 3 was a control when it was answered last: it is no edited case with that answer."""
-    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, evaluate=1, of="all"))
+    job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="all"))
     folder = RunFolder.create(tmp_path, job.spec)
     run_job(job, folder)
     index = read(folder)

@@ -16,8 +16,8 @@ def test_the_audit_is_a_table_with_the_time_beside_it(ke):
 
 
 def test_json_goes_to_a_file_or_to_standard_output(ke, tmp_path):
-    assert ke("audit", "toy", "--json", "found.json", "--edited", "2")[0] == 0
-    status, out, _err = ke("audit", "toy", "--json", "-", "--edited", "2")
+    assert ke("audit", "toy", "--json", "found.json", "--num-edited", "2")[0] == 0
+    status, out, _err = ke("audit", "toy", "--json", "-", "--num-edited", "2")
     assert status == 0
     found = json.loads(out)
     assert found == json.loads((tmp_path / "found.json").read_text())
@@ -48,9 +48,9 @@ def test_questions_can_be_scored_against_corrected_ones(ke):
     ("arguments", "words"),
     [
         (("--rule", "qid"), "no rule 'qid'"),
-        (("--edited", "1,3"), "cannot edit 3 of 2 cases"),
-        (("--edited", "1;2"), "no list of numbers"),
-        (("--edited", "-1"), "no list of numbers"),
+        (("--num-edited", "1,3"), "cannot edit 3 of 2 cases"),
+        (("--num-edited", "1;2"), "no list of numbers"),
+        (("--num-edited", "-1"), "no list of numbers"),
         (("--corrected", "nowhere"), "nowhere"),
     ],
 )

@@ -57,20 +57,22 @@ class EvaluateWhen(click.ParamType[int | str]):
 @click.option("--batch", type=BatchSize(), default=None, help="partition: cases edited together. [default: 1]")
 @click.option("--sequential", is_flag=True, help="Edit batch upon batch, without giving the model back in between.")
 @click.option(
-    "--evaluate",
+    "--eval-every",
     type=EvaluateWhen(),
     default=None,
     help="sequential: when cases are asked, after each batch, every N batches, or at the end. [default: end]",
 )
 @click.option(
-    "--of",
+    "--eval-set",
     type=click.Choice(["new", "seen", "all"]),
     default=None,
     help="sequential: who is then asked: cases edited since the last time, all edited so far, all. [default: seen]",
 )
-@click.option("--edited", type=click.IntRange(1), default=None, metavar="K", help="sample: how many cases are edited.")
+@click.option(
+    "--num-edited", type=click.IntRange(1), default=None, metavar="K", help="sample: how many cases are edited."
+)
 @click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Take N cases, drawn with the seed.")
-@click.option("--ask", type=click.IntRange(1), default=None, metavar="N", help="Ask only N of the cases taken.")
+@click.option("--eval-limit", type=click.IntRange(1), default=None, metavar="N", help="Ask only N of the cases taken.")
 @click.option("--style", "styles", multiple=True, metavar="NAME", help="How questions are put (repeatable).")
 @click.option(
     "--edited-form",
@@ -97,7 +99,7 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
       ke eval --editor memit --dataset atlas --limit 50
       ke eval --editor none --editor memit --editor mello --dataset mquake-cf-3k --batch 100
       ke eval --editor memit --dataset atlas -o memit.layers=4,5,6 --model ./my-model
-      ke eval --editor memit --dataset atlas --batch 10 --sequential --evaluate every:5
+      ke eval --editor memit --dataset atlas --batch 10 --sequential --eval-every every:5
     """  # fmt: skip
     from ke_core.cli.running import EvalCommand, evaluate  # noqa: PLC0415  the runner imports numpy
     from ke_core.runner.world import expect  # noqa: PLC0415  light, but for evaluations alone

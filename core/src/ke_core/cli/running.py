@@ -180,16 +180,16 @@ def _plan(given: Mapping[str, Any]) -> Plan:
     """Raises UsageError for an option of the other protocol: it would change nothing, in silence."""
     protocol, batch, edited = given.get("protocol", "partition"), given.get("batch"), given.get("edited")
     if protocol == "partition" and edited is not None:
-        raise click.UsageError("--edited belongs to --protocol sample; say --batch N for partition")
+        raise click.UsageError("--num-edited belongs to --protocol sample; say --batch N for partition")
     if protocol == "sample" and batch is not None:
-        raise click.UsageError("--batch belongs to --protocol partition; say --edited K for sample")
+        raise click.UsageError("--batch belongs to --protocol partition; say --num-edited K for sample")
     if protocol == "sample" and edited is None:
-        raise click.UsageError("--protocol sample needs --edited K: how many cases are edited")
+        raise click.UsageError("--protocol sample needs --num-edited K: how many cases are edited")
     sequential, evaluate, of = given.get("sequential", False), given.get("evaluate"), given.get("of")
     if sequential and protocol == "sample":
         raise click.UsageError("--sequential edits the batches of --protocol partition one after another")
     if not sequential and (evaluate or of):
-        raise click.UsageError(f"{'--evaluate' if evaluate else '--of'} belongs to --sequential")
+        raise click.UsageError(f"{'--eval-every' if evaluate else '--eval-set'} belongs to --sequential")
     size = edited if protocol == "sample" else 1 if batch is None else None if batch == "all" else batch
     return Plan(
         protocol=protocol,

@@ -82,7 +82,7 @@ def component_words(component: Component) -> str:
     """A component with its options, as ``name 0.1.0 (option=value, ...)``; those that are empty are left out."""
     options = [f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)]
     words = f"{component.name} {component.version}".rstrip()
-    rests = [f"{name} {digest[:12]}" for name, digest in component.rests_on.items()]
+    rests = [f"{name} {digest[:12]}" for name, digest in component.dependencies.items()]
     return words + (f" ({', '.join(options)})" if options else "") + (f", on {', '.join(rests)}" if rests else "")
 
 

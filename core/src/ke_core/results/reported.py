@@ -155,13 +155,13 @@ def _plan_parts(plan: Plan) -> dict[str, str]:
     """The same, by what it says: runs that differ in one part need be told apart by that alone."""
     size = "all cases" if plan.size is None else "each case" if plan.size == 1 else f"{plan.size} cases"
     if plan.sequential:
-        often = "each batch" if plan.evaluate == 1 else f"every {plan.evaluate} batches"
-        when = "at the end" if plan.evaluate is None else f"after {often}"
+        often = "each batch" if plan.eval_every == 1 else f"every {plan.eval_every} batches"
+        when = "at the end" if plan.eval_every is None else f"after {often}"
         one = "case by case" if plan.size == 1 else f"{size} at a time"
         parts = {
             "protocol": "sequential",
             "size": f"{one} on top of one another",
-            "asked": f"{plan.of} cases asked {when}",
+            "asked": f"{plan.eval_set} cases asked {when}",
         }
     elif plan.protocol == "partition":
         parts = {"protocol": "partition", "size": f"{size} edited {'alone' if plan.size == 1 else 'together'}"}
@@ -169,8 +169,8 @@ def _plan_parts(plan: Plan) -> dict[str, str]:
         parts = {"protocol": "sample", "size": f"{'all' if plan.size is None else plan.size} edited"}
     if plan.limit is not None:
         parts["limit"] = f"limit {plan.limit}"
-    if plan.ask is not None:
-        parts["ask"] = f"{plan.ask} asked"
+    if plan.eval_limit is not None:
+        parts["ask"] = f"{plan.eval_limit} asked"
     return parts
 
 
@@ -196,9 +196,9 @@ def _facts(run: Reported) -> dict[str, str]:
     spec, plan = run.spec, run.spec.plan
     size = "batch" if plan.protocol == "partition" else "edited"
     found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
-    found |= {"limit": _words(plan.limit), "ask": _words(plan.ask), "sequential": _words(plan.sequential)}
+    found |= {"limit": _words(plan.limit), "ask": _words(plan.eval_limit), "sequential": _words(plan.sequential)}
     found["asked as"] = spec.edited_form
-    found |= {name: digest[:8] for name, digest in spec.editor.rests_on.items()}
+    found |= {name: digest[:8] for name, digest in spec.editor.dependencies.items()}
     return found | {f"{spec.editor.name}.{name}": _words(value) for name, value in spec.editor.options.items()}
 
 

@@ -89,12 +89,12 @@ class ResolvedRun:
         """The groups of the run. Raises BadConfig where the plan does not fit the cases."""
         return groups(self.cases, self.request.plan, self.request.seed, self.dataset.split)
 
-    def specify(self, model: ModelRef, rests_on: Mapping[str, str] = MappingProxyType({})) -> RunSpec:
+    def specify(self, model: ModelRef, dependencies: Mapping[str, str] = MappingProxyType({})) -> RunSpec:
         """What the run is, with that model and what the editor rests on in it."""
         return specify(
             model=model,
             editor=self.editor,
-            rests_on=rests_on,
+            dependencies=dependencies,
             dataset=self.data,
             sha256=self.dataset.info().sha256,
             styles=self.styles,
@@ -168,7 +168,7 @@ def complete_job(
     refuse(job)
     planned(job)
     if isinstance(job.editor, HasDependencies):
-        job = evolve(job, spec=found.specify(reference, job.editor.rests_on(job.session)))
+        job = evolve(job, spec=found.specify(reference, job.editor.dependencies(job.session)))
     return job
 
 
@@ -259,7 +259,7 @@ def specify(
     *,
     model: ModelRef,
     editor: ResolvedComponent,
-    rests_on: Mapping[str, str],
+    dependencies: Mapping[str, str],
     dataset: ResolvedComponent,
     sha256: str,
     styles: tuple[str, ...],
@@ -277,7 +277,7 @@ def specify(
     return RunSpec(
         ke=version("ke-core"),
         model=model,
-        editor=evolve(editor.component, rests_on=rests_on),
+        editor=evolve(editor.component, dependencies=dependencies),
         dataset=DataRef(component=dataset.component, sha256=sha256),
         styles=styles,
         plan=plan,

@@ -97,7 +97,7 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
     """The groups of the selected cases. Raises BadConfig where the plan does not fit them."""
     if not cases:
         raise BadConfig("there is no case to run")
-    asked = frozenset(case.id for case in _draw(cases, plan.ask, seed, "ask"))
+    asked = frozenset(case.id for case in _draw(cases, plan.eval_limit, seed, "ask"))
     if plan.protocol == "sample":
         return [_sample(cases, plan, seed, split, asked)]
     made = []
@@ -108,7 +108,7 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
 
 
 def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
-    """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.evaluate``, ``Plan.of``)."""
+    """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.eval_every``, ``Plan.eval_set``)."""
     every = Members(cases=tuple(case for group in made for case in group.edited))
     chosen = frozenset[str]().union(*{group.asked for group in made})  # one, as a rule, in all of them
     found: list[Stage] = []
@@ -116,8 +116,8 @@ def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
     for step, group in enumerate(made, start=1):
         seen += group.size
         asked: frozenset[str] = frozenset()
-        if step == len(made) or (plan.evaluate and step % plan.evaluate == 0):
-            start, end = {"new": (old, seen), "seen": (0, seen), "all": (0, None)}[plan.of]
+        if step == len(made) or (plan.eval_every and step % plan.eval_every == 0):
+            start, end = {"new": (old, seen), "seen": (0, seen), "all": (0, None)}[plan.eval_set]
             asked = chosen.intersection(case.id for case in every.cases[start:end])
             old = seen
         whole = Group(id=f"step-{step}", members=every, size=seen, asked=asked)
@@ -141,7 +141,7 @@ def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: f
     """``size`` cases edited, the rest controls; the dataset's own split, where it has one, says which."""
     size = len(cases) if plan.size is None else plan.size
     if size > len(cases):
-        raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="take a smaller --edited")
+        raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="take a smaller --num-edited")
     parts = split(size, seed)
     if parts is None:
         edited = _draw(cases, size, seed, "edited")

@@ -330,7 +330,7 @@ class SupportsSave(Edited, Protocol):
 class HasDependencies(Protocol):
     """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
 
-    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+    def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """Digests by name, part of a run's specification: a run does not go on with others."""
         ...
 

@@ -25,7 +25,7 @@ def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> N
 class Component:
     """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks.
 
-    ``code``: a digest of the source files of its package; empty if there are none. ``rests_on``: digests, by name, of
+    ``code``: a digest of the source files of its package; empty if there are none. ``dependencies``: digests, by name, of
     what an editor's options do not say whole (``Resting``).
     """
 
@@ -35,7 +35,7 @@ class Component:
     code: str = field(default="", metadata=OMITTED)
     options: Mapping[str, Any] = field(factory=dict)
     model: ModelRef | None = field(default=None, metadata=OMITTED)
-    rests_on: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
+    dependencies: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
 
 
 @frozen(kw_only=True)
@@ -77,10 +77,10 @@ class Plan:
     protocol: Literal["partition", "sample"] = "partition"
     size: int | None = field(default=1, validator=_at_least_one)
     limit: int | None = field(default=None, validator=_at_least_one)
-    ask: int | None = field(default=None, validator=_at_least_one)
+    eval_limit: int | None = field(default=None, validator=_at_least_one)
     sequential: bool = field(default=False, metadata=OMITTED)
-    evaluate: int | None = field(default=None, validator=_at_least_one, metadata=OMITTED)
-    of: Literal["new", "seen", "all"] = field(default="seen", metadata=OMITTED)
+    eval_every: int | None = field(default=None, validator=_at_least_one, metadata=OMITTED)
+    eval_set: Literal["new", "seen", "all"] = field(default="seen", metadata=OMITTED)
 
 
 @frozen(kw_only=True)

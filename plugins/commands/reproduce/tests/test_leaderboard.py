@@ -39,7 +39,7 @@ def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
     usual = {"k": 4, "facts": "all", "layers": None, "loud": False}
     runs = [
         made(usual, size=None, limit=3),
-        made(usual | {"k": 8}, size=1, limit=3, ask=2),
+        made(usual | {"k": 8}, size=1, limit=3, eval_limit=2),
         made(usual | {"layers": [4, 5], "loud": True}, size=1),
         made(usual, protocol="sample", size=7),
     ]

@@ -63,7 +63,7 @@ class MemoryEditor(ABC):
             self.remembering(session, ())
         return {}
 
-    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+    def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """The encoder, where there is one."""
         return {} if self.encoder is None else {"encoder": session.encoder(self.encoder).id}
 

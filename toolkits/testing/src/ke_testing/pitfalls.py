@@ -164,7 +164,7 @@ class EditorPitfalls(EditorKit):
 
         with editor.edit(evolve(session, encoder=encoder), self.edits) as edited:
             edited.answer(QUESTIONS)
-        found = editor.rests_on(session) if isinstance(editor, HasDependencies) else {}
+        found = editor.dependencies(session) if isinstance(editor, HasDependencies) else {}
         assert set(used) <= set(found.values())
 
     def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:

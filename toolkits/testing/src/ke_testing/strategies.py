@@ -120,7 +120,7 @@ plans = st.builds(
     protocol=st.sampled_from(("partition", "sample")),
     size=st.none() | st.integers(1, 10**4),
     limit=st.none() | st.integers(1, 10**4),
-    ask=st.none() | st.integers(1, 10**4),
+    eval_limit=st.none() | st.integers(1, 10**4),
 )
 runspecs = st.builds(
     RunSpec,

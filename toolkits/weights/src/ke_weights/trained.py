@@ -41,7 +41,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """Of the checkpoint in ``folder``, for ``rests_on``; empty if there is none."""
+    """Of the checkpoint in ``folder``, for ``dependencies``; empty if there is none."""
     file = folder / CHECKPOINT
     return sha256_of(file) if file.exists() else ""
 

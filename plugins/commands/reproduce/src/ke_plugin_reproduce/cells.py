@@ -88,7 +88,7 @@ def finished(found: ResolvedRun, folder: Path, catalog: Catalog) -> bool:
     return (
         same
         and served
-        and found.specify(model, there.spec.editor.rests_on).id == there.id
+        and found.specify(model, there.spec.editor.dependencies).id == there.id
         and there.finished
         and not _open(there)
     )

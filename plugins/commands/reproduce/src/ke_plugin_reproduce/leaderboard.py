@@ -115,7 +115,7 @@ def leaderboard_page(found: Leaderboard) -> Group:
         )
     if not all(table.alike for table in found.tables):
         parts.append(
-            literal("not the same cases: --limit, --ask or seeds differ between the runs of a table", "yellow")
+            literal("not the same cases: --limit, --eval-limit or seeds differ between the runs of a table", "yellow")
         )
     parts += [literal(f"{WARNING}: {words}", "yellow") for words in found.warnings]
     parts += [literal(f"not finished: {name}", "yellow") for name in found.open]
@@ -211,7 +211,7 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
     ]
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
     order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
-    asked = {(run.spec.plan.limit, run.spec.plan.ask, _drawn_with(run)) for run in runs}
+    asked = {(run.spec.plan.limit, run.spec.plan.eval_limit, _drawn_with(run)) for run in runs}
     return LeaderboardTable(
         dataset=dataset,
         model=model,
@@ -232,7 +232,7 @@ def _score(run: Reported, column: MetricColumn, style: str) -> MetricScore | Non
 
 def _drawn_with(run: Reported) -> int | None:
     """The seed, where it decides which cases are asked."""
-    return run.spec.seed if run.spec.plan.limit or run.spec.plan.ask else None
+    return run.spec.seed if run.spec.plan.limit or run.spec.plan.eval_limit else None
 
 
 def _drawn(found: LeaderboardTable) -> Group:

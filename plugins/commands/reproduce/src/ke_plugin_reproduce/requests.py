@@ -175,7 +175,7 @@ class Planner:
                 protocol=setup.protocol,
                 size=setup.edited if setup.protocol == "sample" or pick.source == "audit" else setup.batch,
                 limit=self.means.limit if pick.source == "scores" else None,
-                ask=setup.ask,
+                eval_limit=setup.eval_limit,
             ),
             styles=setup.styles,
             edited_form=setup.edited_form,

@@ -40,7 +40,7 @@ class SweepFile:
     """A sweep as its file says it. ``k``: cases edited together (``sample``: how many are edited); None is all.
 
     ``options`` hold for every cell in which the component takes part, ``vary`` lists the values of those that are
-    swept. ``evaluate`` and ``of``: of a ``sequential`` plan, as for ``ke eval`` (None: at the end). ``model``: how they
+    swept. ``eval_every`` and ``eval_set``: of a ``sequential`` plan, as for ``ke eval`` (None: at the end). ``model``: how they
     are loaded.
     """
 
@@ -51,10 +51,10 @@ class SweepFile:
     seeds: tuple[int, ...] = (0,)
     protocol: Literal["partition", "sample"] = "partition"
     limit: int | None = None
-    ask: int | None = None
+    eval_limit: int | None = None
     sequential: bool = False
-    evaluate: int | None = None
-    of: Literal["new", "seen", "all"] = "seen"
+    eval_every: int | None = None
+    eval_set: Literal["new", "seen", "all"] = "seen"
     styles: tuple[str, ...] = ()
     edited_form: Form | None = None
     judge: str = ""
@@ -84,12 +84,12 @@ class _Reader:
             if not texts:
                 raise self._wrong(name, "is missing", hint=f'{name} = ["...", "..."]')
         read: dict[str, Any] = {
-            "k": self._ks, "seeds": self._seeds, "limit": self._count, "ask": self._count, "evaluate": self._evaluate,
+            "k": self._ks, "seeds": self._seeds, "limit": self._count, "eval_limit": self._count, "eval_every": self._eval_every,
             "sequential": self._flag, "styles": self._texts, "metrics": self._texts, "judge": self._text,
             "prompts": self._text, "data_dir": self._text, "model": self._model, "options": self._options,
             "vary": self._vary,
         }  # fmt: skip
-        choices = {"protocol": PROTOCOLS, "of": ASKED, "edited_form": get_args(Form)}
+        choices = {"protocol": PROTOCOLS, "eval_set": ASKED, "edited_form": get_args(Form)}
         for name in raw:
             if name in read:
                 found[name] = read[name](raw, name)
@@ -101,7 +101,7 @@ class _Reader:
 
     def _refuse_misfits(self, made: SweepFile, raw: Mapping[str, Any]) -> None:
         """What would change nothing, in silence."""
-        if not made.sequential and (name := next((name for name in ("evaluate", "of") if name in raw), "")):
+        if not made.sequential and (name := next((name for name in ("eval_every", "eval_set") if name in raw), "")):
             raise self._wrong(name, "belongs to sequential = true")
         if made.sequential and made.protocol == "sample":
             raise self._wrong("sequential", 'edits the batches of protocol = "partition" one after another')
@@ -147,13 +147,11 @@ class _Reader:
             raise self._wrong(name, f"is no number from 1 on: {raw[name]!r}")
         return int(raw[name])
 
-    def _evaluate(self, raw: Mapping[str, Any], name: str) -> int | None:
+    def _eval_every(self, raw: Mapping[str, Any], name: str) -> int | None:
         given = raw[name]
-        if given in ("end", "each"):
-            return None if given == "end" else 1
-        if not _positive(given):
-            raise self._wrong(name, f'is neither "each", "end" nor a number of batches: {given!r}')
-        return int(given)
+        if given != "end" and not _positive(given):
+            raise self._wrong(name, f'is neither "end" nor a number of batches: {given!r}')
+        return None if given == "end" else int(given)
 
     def _flag(self, raw: Mapping[str, Any], name: str) -> bool:
         if not isinstance(raw[name], bool):

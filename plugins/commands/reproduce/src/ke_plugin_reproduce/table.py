@@ -31,7 +31,7 @@ class Setup:
     protocol: Literal["partition", "sample"] = "partition"
     batch: int = 1
     edited: int = 1
-    ask: int | None = None
+    eval_limit: int | None = None
     edited_form: Form | None = None
     prompts: str = ""
     dtype: str = ""

@@ -63,7 +63,7 @@ class Mend:
             self._trained(session)
         return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
-    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+    def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """The network as it is trained now."""
         return {"network": checkpoint_digest(self._folder(session))}
 

@@ -91,13 +91,13 @@ class Pokemqa(MemoryEditor):
         memory, detector = self._memory(session)
         return PokemqaModel(self.config, session, edits, memory=memory, detector=detector)
 
-    def rests_on(self, session: Session[Any]) -> Mapping[str, str]:
+    def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """The encoder, and the detector as it is trained now."""
         if self.config.detector == "nearest":
-            return super().rests_on(session)
+            return super().dependencies(session)
         from ke_plugin_pokemqa.trained import folder_of  # noqa: PLC0415  torch, which nearest does not need
 
-        return {**super().rests_on(session), "detector": checkpoint_digest(folder_of(session, self.config))}
+        return {**super().dependencies(session), "detector": checkpoint_digest(folder_of(session, self.config))}
 
     def _memory(self, session: Session[Any]) -> tuple[FactMemory, Details]:
         """An empty memory, and what is said of its detector."""

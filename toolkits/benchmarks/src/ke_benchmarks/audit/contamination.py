@@ -41,7 +41,7 @@ def draw(cases: Sequence[Case], k: int, seed: int) -> tuple[str, ...]:
     Raises BadConfig if there are not so many cases.
     """
     if not 0 <= k <= len(cases):
-        raise BadConfig(f"cannot edit {k} of {len(cases)} cases", hint=f"--edited takes numbers up to {len(cases)}")
+        raise BadConfig(f"cannot edit {k} of {len(cases)} cases", hint=f"--num-edited takes numbers up to {len(cases)}")
     return tuple(random.Random(seed).sample([case.id for case in cases], k))  # noqa: S311  not a secret
 
 

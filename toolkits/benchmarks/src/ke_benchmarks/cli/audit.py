@@ -38,7 +38,7 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
 
 @click.command("audit")
 @click.argument("name")
-@click.option("--edited", callback=numbers, default="", metavar="N,N", help="How many cases are edited at a time. "
+@click.option("--num-edited", callback=numbers, default="", metavar="N,N", help="How many cases are edited at a time. "
               "[default: as printed by others, else 1,100,1000 and all]")  # fmt: skip
 @click.option("--seed", default=100, show_default=True, help="Draws the edited cases.")
 @click.option("--rule", default="question", show_default=True, metavar="|".join(RULES),
@@ -69,7 +69,7 @@ def command(
     \b
     Examples:
       ke audit mquake-cf-3k --data-dir ~/data
-      ke audit mquake-cf-3k --edited 100 --cases
+      ke audit mquake-cf-3k --num-edited 100 --cases
       ke audit mquake-cf-3k --fix fixed.jsonl --select together.jsonl
     """
     from ke_benchmarks.report import audit_json, audit_report, flagged_cases  # noqa: PLC0415
