@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import BadData, Entity
-from ke_plugin_ripple_edits.criteria import TestBuilder
+from ke_plugin_ripple_edits.criteria import CriteriaBuilder
 from ke_plugin_ripple_edits.rules import Rules, read
 from ke_plugin_ripple_edits.wording import FactWriter
 from ke_plugin_ripple_edits.world import PlannedEdit, RippleWorld, UniqueNames
@@ -19,7 +19,7 @@ from ke_plugin_ripple_edits.world import PlannedEdit, RippleWorld, UniqueNames
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing", "Forgetfulness")
 
 
-def criteria(graph: Graph, subject: str, relation: str, new: str) -> TestBuilder:
+def criteria(graph: Graph, subject: str, relation: str, new: str) -> CriteriaBuilder:
     """The tests of the edit that gives the subject's relation the object ``new``."""
     rules = Rules.of(read(), graph)
     node = graph.node(new)
@@ -31,12 +31,12 @@ def criteria(graph: Graph, subject: str, relation: str, new: str) -> TestBuilder
         functional=graph.links[relation].functional,
     )
     world = RippleWorld(graph=graph, rules=rules, plan=plan)
-    return TestBuilder(
+    return CriteriaBuilder(
         world=world, wording=FactWriter(graph=graph, rules=rules), names=UniqueNames(graph), backwards=10
     )
 
 
-def said(made: TestBuilder) -> dict[str, dict[str, set[str]]]:
+def said(made: CriteriaBuilder) -> dict[str, dict[str, set[str]]]:
     """Key to prompt to answers."""
     return {
         key: {
@@ -48,7 +48,7 @@ def said(made: TestBuilder) -> dict[str, dict[str, set[str]]]:
     }
 
 
-def conditions(made: TestBuilder, key: str) -> dict[str, list[str]]:
+def conditions(made: CriteriaBuilder, key: str) -> dict[str, list[str]]:
     """First prompt of a test to the prompts of its conditions."""
     return {
         one.test["test_queries"][0]["prompt"]: [query["prompt"] for query in one.test["condition_queries"]]

@@ -4,6 +4,7 @@
 """
 
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
+from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json
 from ke_benchmarks.files.family import (
     CaseDataset,
     FileDataset,
@@ -15,23 +16,32 @@ from ke_benchmarks.files.family import (
     own_file,
     queries_of,
 )
+from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
+    "HIDE",
     "CaseDataset",
+    "EmbeddedDataset",
     "FileDataset",
     "LazyMapping",
+    "PromptFiles",
     "ReproductionSpec",
     "Variant",
     "all_have_labels",
     "all_not_blank",
+    "data_dir_option",
     "digest_of",
+    "digest_of_json",
+    "file_option",
     "fit",
     "folder_of",
     "has_label",
+    "mask_option",
     "not_blank",
     "own_file",
     "queries_of",
+    "relations_option",
     "reproductions_in",
     "some_not_blank",
 ]  # fmt: skip

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import ReproductionSpec, Variant, reproductions_in
+from ke_benchmarks import (
+    HIDE,
+    ReproductionSpec,
+    Variant,
+    data_dir_option,
+    file_option,
+    mask_option,
+    relations_option,
+    reproductions_in,
+)
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
 
@@ -52,29 +60,16 @@ ATLAS = Variant(
 class CompkeConfig:
     """The options of the family: ``-o compke.mask=true``."""
 
-    data_dir: str | None = field(
-        default=None, metadata={"help": "folder that holds COMPKE.json, or compke/COMPKE.json"}
-    )
-    file: str | None = field(
-        default=None,
-        metadata={"help": "a file of your own in the format of the README, in place of COMPKE.json", "file": True},
-    )
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict the facts it rests on (MQuAKE-Remastered)"},
-    )
+    data_dir: str | None = data_dir_option("COMPKE.json", "compke")
+    file: str | None = file_option("a file of your own in the format of the README, in place of COMPKE.json")
+    mask: bool = mask_option()
 
 
 @frozen(kw_only=True)
 class CompkeAtlasConfig:
     """The options of ``compke-atlas``."""
 
-    mask: bool = field(
-        default=False,
-        metadata={
-            "help": "hide from each case the edits that contradict the facts it rests on: none, for edited cases"
-        },
-    )
+    mask: bool = mask_option(f"{HIDE}: none, for edited cases")
 
 
 @frozen(kw_only=True)
@@ -106,7 +101,7 @@ class CompkeBuild:
             "is unknown, and a question that depends on it is not asked"
         },
     )
-    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+    relations: str = relations_option()
 
 
 def build_builder(config: CompkeBuild) -> Builder:
@@ -140,25 +135,16 @@ def ke_datasets() -> list[DatasetSpec]:
         build=build_builder,
         cite=CITE,
     )
-    return [_spec(COMPKE, CompkeConfig, build_compke, builder), _spec(ATLAS, CompkeAtlasConfig, build_atlas)]
-
-
-def _spec(
-    variant: Variant, config: type, build: Callable[[Any], Dataset], builder: BuilderSpec | None = None
-) -> DatasetSpec:
-    return DatasetSpec(
-        name=variant.name,
-        summary=variant.summary,
-        config=config,
-        build=build,
-        cite=variant.cite,
-        aspects=(EFFICACY, COMPLEX),
-        styles=STYLES,
-        metrics=("set-answers", "retrieval"),
-        judge="set",
-        hides=lambda config: bool(config.mask),
-        builder=builder,
-    )
+    shared: dict[str, Any] = {
+        "aspects": (EFFICACY, COMPLEX),
+        "styles": STYLES,
+        "metrics": ("set-answers", "retrieval"),
+        "judge": "set",
+    }
+    return [
+        COMPKE.spec(config=CompkeConfig, build=build_compke, builder=builder, **shared),
+        ATLAS.spec(config=CompkeAtlasConfig, build=build_atlas, **shared),
+    ]
 
 
 @hookimpl(optionalhook=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import ClassVar
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from ke_benchmarks import FileDataset, digest_of, own_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of, digest_of_json, own_file
 from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import Case, DataFile, Material, Prompt, Query
-from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig, prompts
+from ke_core.plugin import Case, Material, Prompt, Query
+from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig
 from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case
+from ke_plugin_compke.prompts import FILES, prompt
 from ke_plugin_compke.records import CompkeRecord
 from ke_plugin_compke.relations import of_the_atlas
 
@@ -36,7 +35,7 @@ class Compke(FileDataset):
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Few-shot, with lists for answers; see :mod:`ke_plugin_compke.prompts`."""
-        return prompts.prompt(query) if style == "direct" else None
+        return prompt(query) if style == "direct" else None
 
     def material(self) -> Mapping[str, Material]:
         """What every family has, and ``decompositions``: worked questions in MeLLo's lines, with their logical steps.
@@ -45,18 +44,18 @@ class Compke(FileDataset):
         """
         return {
             **super().material(),
-            "decompositions": Material(value=prompts.text("decompose.txt")),
-            "scoped-decompositions": Material(value=prompts.text("scoped.txt")),
+            "decompositions": Material(value=FILES.text("decompose.txt")),
+            "scoped-decompositions": Material(value=FILES.text("scoped.txt")),
         }
 
     def checksum(self) -> str:
         """Of the file and the demonstrations together; empty while the file is not here."""
         own = super().checksum()
-        return digest_of((own, prompts.sha256())) if own else ""
+        return digest_of((own, FILES.sha256)) if own else ""
 
 
 @frozen(kw_only=True)
-class CompkeAtlas(Compke):
+class CompkeAtlas(EmbeddedDataset, Compke):
     """The builder applied to the atlas, through the same records and cases."""
 
     def cases(self) -> Iterator[Case]:
@@ -65,11 +64,7 @@ class CompkeAtlas(Compke):
 
     def checksum(self) -> str:
         """Of the records that were made and the demonstrations together."""
-        return digest_of((_digest(), prompts.sha256()))
-
-    def files(self) -> tuple[DataFile, ...]:
-        """It reads none."""
-        return ()
+        return digest_of((_digest(), FILES.sha256))
 
 
 def compke(config: CompkeConfig) -> Compke:
@@ -77,8 +72,7 @@ def compke(config: CompkeConfig) -> Compke:
     if config.file is None:
         return Compke(variant=COMPKE, config=config)
     path = own_file(config.file, "compke", form="the format of the plugin's README")
-    own = evolve(COMPKE, file=str(path), url="a file of yours: -o compke.file=FILE", licence="yours", published={})
-    return Compke(variant=own, config=config)
+    return Compke(variant=COMPKE.with_file(path), config=config)
 
 
 @cache
@@ -95,5 +89,4 @@ def _atlas() -> tuple[Case, ...]:
 
 @cache
 def _digest() -> str:
-    made = json.dumps([record.json() for record in atlas_records()], sort_keys=True)
-    return hashlib.sha256(made.encode()).hexdigest()
+    return digest_of_json([record.json() for record in atlas_records()])

@@ -6,10 +6,7 @@ films and families, of which the atlas knows nothing; their facts are true.
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
-from importlib.resources import files
-
+from ke_benchmarks import PromptFiles
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 
 # Twelve names, the longest list that the builder makes, take about 60 tokens.
@@ -17,7 +14,7 @@ LIST = Decoding(max_tokens=80, stop=("\n\n", "\nQ:"))
 LINE = Decoding(max_tokens=80, stop=("\n",))
 WHOLE = Parse(until="")
 """A list may go over several lines: all that is written up to the next question is the answer."""
-FILES = ("questions.txt", "decompose.txt", "scoped.txt")
+FILES = PromptFiles("ke_plugin_compke", ("questions.txt", "decompose.txt", "scoped.txt"))
 
 
 def prompt(query: Query) -> Prompt:
@@ -25,16 +22,4 @@ def prompt(query: Query) -> Prompt:
     asked = query.texts[0]
     if query.form == "cloze":
         return Prompt(text=asked, decoding=LINE)
-    return Prompt(text=f"{text('questions.txt')}\n\nQ: {asked}\nA:", decoding=LIST, parse=WHOLE)
-
-
-@cache
-def text(name: str) -> str:
-    """One file of demonstrations, without space at its ends."""
-    return files("ke_plugin_compke").joinpath("prompts", name).read_text(encoding="utf-8").strip()
-
-
-@cache
-def sha256() -> str:
-    """Of all of them."""
-    return hashlib.sha256("\0".join(map(text, FILES)).encode()).hexdigest()
+    return Prompt(text=f"{FILES.text('questions.txt')}\n\nQ: {asked}\nA:", decoding=LIST, parse=WHOLE)

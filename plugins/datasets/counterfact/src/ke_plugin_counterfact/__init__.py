@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen, validators
 
+from ke_benchmarks import data_dir_option
 from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_counterfact.variants import COUNTERFACT
 
@@ -14,12 +15,7 @@ STYLES = ("direct",)
 class CounterfactConfig:
     """Where the file is, and what is asked of it."""
 
-    data_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "folder that holds counterfact.json (or a folder counterfact/ with it); else KE_DATA_DIR, cache"
-        },
-    )
+    data_dir: str | None = data_dir_option("counterfact.json", "counterfact")
     openings: int = field(
         default=0,
         validator=validators.ge(0),
@@ -41,13 +37,10 @@ def build(config: CounterfactConfig) -> Dataset:
 def ke_datasets() -> list[DatasetSpec]:
     """Offer ``counterfact``."""
     return [
-        DatasetSpec(
-            name=COUNTERFACT.name,
-            family=COUNTERFACT.family,
-            summary=COUNTERFACT.summary,
+        COUNTERFACT.spec(
             config=CounterfactConfig,
             build=build,
-            cite=COUNTERFACT.cite,
+            family="counterfact",
             aspects=(*SINGLE_ASPECTS, FLUENCY),
             styles=STYLES,
             metrics=("classic",),

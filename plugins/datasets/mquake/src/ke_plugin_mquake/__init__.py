@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import ReproductionSpec, reproductions_in
+from ke_benchmarks import (
+    ReproductionSpec,
+    Variant,
+    data_dir_option,
+    file_option,
+    mask_option,
+    relations_option,
+    reproductions_in,
+)
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
@@ -18,12 +28,7 @@ STYLES = ("direct", "cot")
 class MquakeConfig:
     """The options that all variants share: ``-o mquake.mask=true``."""
 
-    data_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "folder that holds the published JSON (or a folder mquake/ with it); else KE_DATA_DIR, cache"
-        },
-    )
+    data_dir: str | None = data_dir_option("the published JSON", "mquake")
     prompts: str = field(
         default="own",
         metadata={
@@ -31,14 +36,8 @@ class MquakeConfig:
             "folder; else a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
         },
     )
-    file: str | None = field(
-        default=None,
-        metadata={"help": "for the dataset mquake: a file in the published format, built or your own", "file": True},
-    )
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict its own path (MQuAKE-Remastered)"},
-    )
+    file: str | None = file_option("for the dataset mquake: a file in the published format, built or your own")
+    mask: bool = mask_option("hide from each case the edits that contradict its own path (MQuAKE-Remastered)")
     view: Literal["cases", "edits"] = field(
         default="cases",
         metadata={
@@ -70,7 +69,7 @@ class MquakeBuild:
         validator=[validators.gt(0), validators.le(1)],
         metadata={"help": "which share of the entities is used, those in the most facts first; the paper: 0.2"},
     )
-    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+    relations: str = relations_option()
     newer: str = field(
         default="",
         metadata={"help": "a newer graph: edits are the facts that it states differently (MQuAKE-T)", "file": True},
@@ -97,28 +96,32 @@ BUILDER = BuilderSpec(
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Offer every published variant, files of one's own, and the embedded one."""
-    return [_spec(variant) for variant in (*VARIANTS, OWN, ATLAS)]
+    return [
+        variant_spec(variant, MquakeConfig, partial(build, variant), builder=BUILDER if variant is OWN else None)
+        for variant in (*VARIANTS, OWN, ATLAS)
+    ]
 
 
-def _spec(variant: MquakeVariant) -> DatasetSpec:
-    def build(config: MquakeConfig) -> Dataset:
-        from ke_plugin_mquake.dataset import made  # noqa: PLC0415  built late
+def build(variant: MquakeVariant, config: MquakeConfig) -> Dataset:
+    """Build one variant."""
+    from ke_plugin_mquake.dataset import made  # noqa: PLC0415  built late
 
-        return made(variant, config)
+    return made(variant, config)
 
-    return DatasetSpec(
-        name=variant.name,
-        family=variant.family,
-        summary=variant.summary,
-        config=MquakeConfig,
+
+def variant_spec(
+    variant: Variant, config: type, build: Callable[[Any], Dataset], *, builder: BuilderSpec | None = None
+) -> DatasetSpec:
+    """Return the specification of a dataset whose questions are those of MQuAKE."""
+    return variant.spec(
+        config=config,
         build=build,
-        cite=variant.cite,
+        family=variant.family,
         aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
         styles=STYLES,
         metrics=("multi-hop", "retrieval"),
         judge="alias",
-        hides=lambda config: bool(config.mask),
-        builder=BUILDER if variant is OWN else None,
+        builder=builder,
     )
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 
 from attrs import asdict, evolve, field, frozen
 
-from ke_benchmarks import FileDataset, LazyMapping, digest_of, folder_of, own_file, queries_of
+from ke_benchmarks import (
+    EmbeddedDataset,
+    FileDataset,
+    LazyMapping,
+    digest_of,
+    digest_of_json,
+    folder_of,
+    own_file,
+    queries_of,
+)
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import (
     QUESTION_ENTITIES,
     BadData,
     Case,
-    DataFile,
     Material,
     Prompt,
     PublishedAudit,
@@ -121,7 +127,7 @@ class Mquake(FileDataset):
 
 
 @frozen(kw_only=True)
-class MquakeAtlas(Mquake):
+class MquakeAtlas(EmbeddedDataset, Mquake):
     """The builder applied to the embedded graph, through the same records and cases."""
 
     @property
@@ -129,23 +135,13 @@ class MquakeAtlas(Mquake):
         """It is."""
         return True
 
-    @property
-    def data_dir(self) -> str | None:
-        """It reads no file."""
-        return None
-
     def chains(self) -> tuple[Case, ...]:
         """Every case, in an order of which any first few are a fair sample."""
         return cases(atlas_records())
 
     def checksum(self) -> str:
         """Of the records that were made and the demonstrations together."""
-        made = json.dumps([asdict(record) for record in atlas_records()], sort_keys=True)
-        return digest_of([hashlib.sha256(made.encode()).hexdigest(), self._prompts.sha256])
-
-    def files(self) -> tuple[DataFile, ...]:
-        """None."""
-        return ()
+        return digest_of([digest_of_json([asdict(record) for record in atlas_records()]), self._prompts.sha256])
 
 
 @cache

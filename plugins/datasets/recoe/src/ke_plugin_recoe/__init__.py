@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import ReproductionSpec, Variant, reproductions_in
+from ke_benchmarks import (
+    HIDE,
+    ReproductionSpec,
+    Variant,
+    file_option,
+    mask_option,
+    relations_option,
+    reproductions_in,
+)
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
@@ -94,6 +102,11 @@ ATLAS = Variant(
 )
 
 
+def _perplexity_option() -> Any:
+    text = "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives no "
+    return field(default=True, metadata={"help": f"{text}log-probabilities"})
+
+
 @frozen(kw_only=True)
 class RecoeConfig:
     """The options of the family: ``-o recoe.mask=true``."""
@@ -101,51 +114,27 @@ class RecoeConfig:
     data_dir: str | None = field(
         default=None, metadata={"help": "folder that holds the release's folders, SCHEME/*.json or data/SCHEME/*.json"}
     )
-    file: str | None = field(
-        default=None,
-        metadata={
-            "help": "a file of your own in the format of the README, in place of the release; of the dataset recoe, "
-            "each of its records names its scheme",
-            "file": True,
-        },
+    file: str | None = file_option(
+        "a file of your own in the format of the README, in place of the release; of the dataset recoe, each of its "
+        "records names its scheme"
     )
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict the facts it rests on (MQuAKE-Remastered)"},
-    )
-    perplexity: bool = field(
-        default=True,
-        metadata={
-            "help": "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives "
-            "no log-probabilities"
-        },
-    )
+    mask: bool = mask_option()
+    perplexity: bool = _perplexity_option()
 
 
 @frozen(kw_only=True)
 class RecoeAtlasConfig:
     """The options of ``recoe-atlas``."""
 
-    mask: bool = field(
-        default=False,
-        metadata={
-            "help": "hide from each case the edits that contradict the facts it rests on: none, for edited cases"
-        },
-    )
-    perplexity: bool = field(
-        default=True,
-        metadata={
-            "help": "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives "
-            "no log-probabilities"
-        },
-    )
+    mask: bool = mask_option(f"{HIDE}: none, for edited cases")
+    perplexity: bool = _perplexity_option()
 
 
 @frozen(kw_only=True)
 class RecoeBuild:
     """How cases are made from a graph: ``ke build recoe -o build.margin=2``."""
 
-    relations: str = field(default="", metadata={"help": "relations to use, with commas between them; all by default"})
+    relations: str = relations_option()
     margin: float = field(
         default=1.5,
         validator=validators.gt(1),
@@ -195,50 +184,36 @@ def ke_datasets() -> list[DatasetSpec]:
         build=build_builder,
         cite=CITE,
     )
-    return [
-        _spec(WHOLE, RecoeConfig, _made(WHOLE), family="recoe", builder=builder),
-        *(_spec(variant, RecoeConfig, _made(variant), family="recoe") for variant in VARIANTS.values()),
-        _spec(ATLAS, RecoeAtlasConfig, build_atlas),
+    shared: dict[str, Any] = {
+        "aspects": (EFFICACY, REASONING, FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY),
+        "styles": STYLES,
+        "metrics": METRICS,
+        "judge": "alias",
+        "usual": _usual,
+    }
+    released = [
+        variant.spec(
+            config=RecoeConfig,
+            build=partial(build_released, variant),
+            family="recoe",
+            builder=builder if variant is WHOLE else None,
+            **shared,
+        )
+        for variant in (WHOLE, *VARIANTS.values())
     ]
+    return [*released, ATLAS.spec(config=RecoeAtlasConfig, build=build_atlas, **shared)]
 
 
-def _made(variant: Variant) -> Callable[[RecoeConfig], Dataset]:
-    def build(config: RecoeConfig) -> Dataset:
-        from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  built late
+def build_released(variant: Variant, config: RecoeConfig) -> Dataset:
+    """Return one scheme of the release, or all of them."""
+    from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  built late
 
-        return Recoe(variant=variant, config=config)
-
-    return build
+    return Recoe(variant=variant, config=config)
 
 
 def _usual(config: Any) -> Defaults:
     metrics = METRICS if config.perplexity else tuple(name for name in METRICS if name != PERPLEXITY)
     return Defaults(judge="alias", metrics=metrics)
-
-
-def _spec(
-    variant: Variant,
-    config: type,
-    build: Callable[[Any], Dataset],
-    *,
-    family: str = "",
-    builder: BuilderSpec | None = None,
-) -> DatasetSpec:
-    return DatasetSpec(
-        name=variant.name,
-        summary=variant.summary,
-        config=config,
-        build=build,
-        cite=variant.cite,
-        family=family,
-        aspects=(EFFICACY, REASONING, FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY),
-        styles=STYLES,
-        metrics=METRICS,
-        judge="alias",
-        usual=_usual,
-        hides=lambda config: bool(config.mask),
-        builder=builder,
-    )
 
 
 @hookimpl(optionalhook=True)

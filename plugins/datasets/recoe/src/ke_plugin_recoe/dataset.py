@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -13,7 +11,15 @@ from typing import Any, ClassVar, cast
 
 from attrs import evolve, frozen
 
-from ke_benchmarks import FileDataset, LazyMapping, digest_of, folder_of, own_file
+from ke_benchmarks import (
+    EmbeddedDataset,
+    FileDataset,
+    LazyMapping,
+    digest_of,
+    digest_of_json,
+    folder_of,
+    own_file,
+)
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DataFile, Material, Prompt, Query, data_places, sha256_of
 from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts
@@ -71,7 +77,7 @@ class Recoe(FileDataset):
             paths = [path for scheme in self.schemes for path in self.paths(scheme)]
         except BadData:
             return ""
-        return digest_of((*map(sha256_of, dict.fromkeys(paths)), prompts.sha256()))
+        return digest_of((*map(sha256_of, dict.fromkeys(paths)), prompts.FILES.sha256))
 
     def files(self) -> tuple[DataFile, ...]:
         """The user's own file, or the files of every scheme."""
@@ -117,7 +123,7 @@ class Recoe(FileDataset):
 
 
 @frozen(kw_only=True)
-class RecoeAtlas(Recoe):
+class RecoeAtlas(EmbeddedDataset, Recoe):
     """The builder applied to the atlas, through the same records and cases."""
 
     def cases(self) -> Iterator[Case]:
@@ -126,20 +132,11 @@ class RecoeAtlas(Recoe):
 
     def checksum(self) -> str:
         """Of the records that were made and the demonstrations together."""
-        return digest_of((_digest(), prompts.sha256()))
-
-    def files(self) -> tuple[DataFile, ...]:
-        """None."""
-        return ()
+        return digest_of((_digest(), prompts.FILES.sha256))
 
     def published(self) -> dict[str, int]:
-        """Nobody else has counted it."""
+        """Return no counts: nobody else has published any."""
         return {}
-
-    @property
-    def data_dir(self) -> str | None:
-        """It reads no file."""
-        return None
 
 
 @cache
@@ -164,5 +161,4 @@ def _cases(records: Iterable[RecoeRecord], *, perplexity: bool) -> Iterator[Case
 
 @cache
 def _digest() -> str:
-    made = json.dumps([record.json() for record in atlas_records()], sort_keys=True)
-    return hashlib.sha256(made.encode()).hexdigest()
+    return digest_of_json([record.json() for record in atlas_records()])

@@ -6,17 +6,14 @@ buildings, planets, books and music, of which the atlas knows nothing; their fac
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
-from importlib.resources import files
-
+from ke_benchmarks import PromptFiles
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 
 # Three names take about 30 tokens.
 SHORT = Decoding(max_tokens=40, stop=("\n",))
 THOUGHTS = Decoding(max_tokens=200, stop=("\n\n", "\nQuestion:"))
 LAST_ANSWER = Parse(after="Answer:", until="\n")
-FILES = ("direct.txt", "cot.txt")
+FILES = PromptFiles("ke_plugin_recoe", ("direct.txt", "cot.txt"))
 
 
 def prompt(query: Query, style: str) -> Prompt | None:
@@ -25,19 +22,9 @@ def prompt(query: Query, style: str) -> Prompt | None:
     if style == "cot":
         if query.edit is not None or query.continuations:
             return None
-        return Prompt(text=f"{text('cot.txt')}\n\nQuestion: {asked}\nThoughts:", decoding=THOUGHTS, parse=LAST_ANSWER)
+        return Prompt(
+            text=f"{FILES.text('cot.txt')}\n\nQuestion: {asked}\nThoughts:", decoding=THOUGHTS, parse=LAST_ANSWER
+        )
     if query.form == "cloze":
         return Prompt(text=asked, decoding=SHORT)
-    return Prompt(text=f"{text('direct.txt')}\n\nQuestion: {asked}\nAnswer:", decoding=SHORT)
-
-
-@cache
-def text(name: str) -> str:
-    """One file of demonstrations or instructions, without space at its ends."""
-    return files("ke_plugin_recoe").joinpath("prompts", name).read_text(encoding="utf-8").strip()
-
-
-@cache
-def sha256() -> str:
-    """Of the demonstrations together."""
-    return hashlib.sha256("\0".join(map(text, FILES)).encode()).hexdigest()
+    return Prompt(text=f"{FILES.text('direct.txt')}\n\nQuestion: {asked}\nAnswer:", decoding=SHORT)

@@ -6,10 +6,10 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import ReproductionSpec, reproductions_in
+from ke_benchmarks import ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
-from ke_plugin_ripple_edits.variants import CITE, FAMILY, VARIANTS, RippleVariant
+from ke_plugin_ripple_edits.variants import FAMILY, VARIANTS, RippleVariant
 
 STYLE = "cloze"
 ASPECTS = (
@@ -42,20 +42,9 @@ ATLAS = RippleVariant(
 class RippleEditsConfig:
     """The options that all share: ``-o ripple-edits.mask=true``."""
 
-    data_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "folder that holds the published JSON (or a folder ripple-edits/ with it); else KE_DATA_DIR, cache"
-        },
-    )
-    file: str | None = field(
-        default=None,
-        metadata={"help": "dataset ripple-edits: a file of yours in the published format", "file": True},
-    )
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict the facts its tests rest on"},
-    )
+    data_dir: str | None = data_dir_option("the published JSON", FAMILY)
+    file: str | None = file_option("dataset ripple-edits: a file of yours in the published format")
+    mask: bool = mask_option("hide from each case the edits that contradict the facts its tests rest on")
 
 
 @frozen(kw_only=True)
@@ -103,7 +92,7 @@ def ke_datasets() -> list[DatasetSpec]:
 
 
 def _spec(variant: RippleVariant) -> DatasetSpec:
-    def made(config: RippleEditsConfig) -> Dataset:
+    def build_variant(config: RippleEditsConfig) -> Dataset:
         from ke_plugin_ripple_edits import dataset  # noqa: PLC0415  built late
 
         if variant is OWN:
@@ -111,18 +100,14 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
         kind = dataset.RippleAtlas if variant is ATLAS else dataset.RippleEdits
         return kind(variant=variant, config=config)
 
-    return DatasetSpec(
-        name=variant.name,
-        family=FAMILY,
-        summary=variant.summary,
+    return variant.spec(
         config=RippleEditsConfig,
-        build=made,
-        cite=CITE,
+        build=build_variant,
+        family=FAMILY,
         aspects=ASPECTS,
         styles=(STYLE,),
         metrics=("ripple",),
         judge="containment",
-        hides=lambda config: bool(config.mask),
         builder=BUILDER if variant.name == FAMILY else None,
     )
 

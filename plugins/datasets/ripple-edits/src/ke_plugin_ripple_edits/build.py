@@ -12,7 +12,7 @@ from attrs import frozen
 from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe, Record
 from ke_core.plugin import BadData, Gold
 from ke_plugin_ripple_edits import RippleBuildConfig
-from ke_plugin_ripple_edits.criteria import BuiltTest, TestBuilder
+from ke_plugin_ripple_edits.criteria import BuiltTest, CriteriaBuilder
 from ke_plugin_ripple_edits.joint_edits import JointEdits
 from ke_plugin_ripple_edits.rules import Rules, read
 from ke_plugin_ripple_edits.sampling import EditSampler
@@ -39,7 +39,7 @@ class RippleBuilder:
         wording = FactWriter(graph=graph, rules=rules)
         together = JointEdits()
         for world in known:
-            criteria = TestBuilder(world=world, wording=wording, names=names, backwards=self.config.backwards)
+            criteria = CriteriaBuilder(world=world, wording=wording, names=names, backwards=self.config.backwards)
             reason = together.take(world, criteria.tests())
             if reason:
                 tools.dropped(reason)

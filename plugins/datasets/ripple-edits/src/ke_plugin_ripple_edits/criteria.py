@@ -40,7 +40,7 @@ class BuiltTest:
 
 
 @frozen(kw_only=True)
-class TestBuilder:
+class CriteriaBuilder:
     """Makes tests of one edited world."""
 
     world: RippleWorld

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import FileDataset, fit, own_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, fit, own_file
 from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, DataFile, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
+from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
@@ -53,7 +53,7 @@ class RippleEdits(FileDataset):
 
 
 @frozen(kw_only=True)
-class MissingFile(RippleEdits):
+class MissingFile(EmbeddedDataset, RippleEdits):
     """The dataset ``ripple-edits`` without a file."""
 
     def cases(self) -> Iterator[Case]:
@@ -64,17 +64,13 @@ class MissingFile(RippleEdits):
             "ripple-edits-recent, -random, -popular or -atlas",
         )
 
-    def files(self) -> tuple[DataFile, ...]:
-        """None."""
-        return ()
-
     def checksum(self) -> str:
         """Of nothing."""
         return ""
 
 
 @frozen(kw_only=True)
-class RippleAtlas(RippleEdits):
+class RippleAtlas(EmbeddedDataset, RippleEdits):
     """The builder's records of the atlas, made in memory."""
 
     def cases(self) -> Iterator[Case]:
@@ -84,10 +80,6 @@ class RippleAtlas(RippleEdits):
     def checksum(self) -> str:
         """Of the records."""
         return _atlas_checksum()
-
-    def files(self) -> tuple[DataFile, ...]:
-        """It reads none."""
-        return ()
 
     def published(self) -> Mapping[str, int]:
         """What there was when this version was made."""

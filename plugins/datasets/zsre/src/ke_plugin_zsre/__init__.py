@@ -6,6 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from ke_benchmarks import data_dir_option
 from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 from ke_plugin_zsre.variants import ZSRE
 
@@ -16,10 +17,7 @@ STYLES = ("direct",)
 class ZsreConfig:
     """Where the file is, and which of its answers an edit makes true."""
 
-    data_dir: str | None = field(
-        default=None,
-        metadata={"help": "folder that holds zsre_mend_eval.json (or a folder zsre/ with it); else KE_DATA_DIR, cache"},
-    )
+    data_dir: str | None = data_dir_option("zsre_mend_eval.json", "zsre")
     target: Literal["alt", "answers"] = field(
         default="alt",
         metadata={
@@ -40,13 +38,10 @@ def build(config: ZsreConfig) -> Dataset:
 def ke_datasets() -> list[DatasetSpec]:
     """Offer ``zsre``."""
     return [
-        DatasetSpec(
-            name=ZSRE.name,
-            family=ZSRE.family,
-            summary=ZSRE.summary,
+        ZSRE.spec(
             config=ZsreConfig,
             build=build,
-            cite=ZSRE.cite,
+            family="zsre",
             aspects=SINGLE_ASPECTS,
             styles=STYLES,
             metrics=("classic",),

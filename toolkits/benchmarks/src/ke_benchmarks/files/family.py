@@ -1,4 +1,4 @@
-"""A dataset that is read from its publishers' file: where that is, and what all of them answer alike."""
+"""Datasets that are read from their publishers' files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     SUB_QUESTIONS,
     BadData,
     Case,
     DataFile,
+    Dataset,
     DatasetInfo,
+    DatasetSpec,
     Edit,
     Gold,
     Material,
@@ -56,6 +58,23 @@ class Variant:
     blobs: Mapping[str, str] = field(factory=dict)
     published: Mapping[str, int] = field(factory=dict)
     audit: PublishedAudit | None = None
+
+    def spec(self, *, config: type, build: Callable[[Any], Dataset], **declared: Any) -> DatasetSpec:
+        """Return the dataset's specification. ``declared``: further fields of ``DatasetSpec``."""
+        return DatasetSpec(
+            name=self.name,
+            summary=self.summary,
+            cite=self.cite,
+            config=config,
+            build=build,
+            hides=lambda options: bool(getattr(options, "mask", False)),
+            **declared,
+        )
+
+    def with_file(self, path: Path) -> Self:
+        """Return a variant that reads a file of the user's own."""
+        url = f"a file of yours: -o {self.family}.file=FILE"
+        return evolve(self, file=str(path), url=url, licence="yours", published={})
 
     def find(self, data_dir: str | None) -> Path:
         """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""

@@ -1,0 +1,49 @@
+"""Datasets that are made from the embedded graph, and demonstrations that come with a package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+from attrs import frozen
+
+from ke_core.plugin import DataFile
+
+
+class EmbeddedDataset:
+    """Mixin (the first base) of a dataset that a builder makes from the embedded graph. It reads no file."""
+
+    __slots__ = ()
+
+    def files(self) -> tuple[DataFile, ...]:
+        """Return no files."""
+        return ()
+
+    @property
+    def data_dir(self) -> str | None:
+        """No folder."""
+        return None
+
+
+@frozen
+class PromptFiles:
+    """Demonstrations in the folder ``prompts`` of a package."""
+
+    package: str
+    names: tuple[str, ...]
+
+    def text(self, name: str) -> str:
+        """Return one file without white space at its ends."""
+        return files(self.package).joinpath("prompts", name).read_text(encoding="utf-8").strip()
+
+    @property
+    def sha256(self) -> str:
+        """Digest of all ``names`` together."""
+        return hashlib.sha256("\0".join(map(self.text, self.names)).encode()).hexdigest()
+
+
+def digest_of_json(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
