@@ -19,9 +19,10 @@ CONDITION = "condition"
 
 def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
     """A continuation begins with exactly one space (E1); a whole text, which follows nothing, with none."""
-    whole = instance.texts[0] == "" and not instance.contexts
     for text in value:
-        if not text.strip() if whole else text[:1] != " " or not text[1:] or text[1].isspace():
+        if instance.is_whole_text:
+            continue
+        if text[:1] != " " or not text[1:] or text[1].isspace():
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
 
 
@@ -57,8 +58,8 @@ class Query:
     questions behind a multi-hop one, after and before the edits.
 
     With ``continuations`` nothing is generated: each of them is scored after the prompt, and the reply is ``Scored``,
-    in this order. ``contexts``: the text before each continuation, where they do not share ``texts[0]``. If
-    ``texts[0]`` is empty, each continuation is a whole text, whose rolling likelihood is asked for.
+    in this order. ``contexts``: the text before each continuation, where they do not share ``texts[0]``. In an empty
+    cloze each continuation is a whole text, and its rolling likelihood is asked for.
 
     ``tags``: texts by name (``{"language": "de"}``) that scores are broken down by. Editors do not get them.
     """
@@ -76,6 +77,11 @@ class Query:
     tags: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
     hops: tuple[Query, ...] = ()
     hops_before: tuple[Query, ...] = ()
+
+    @property
+    def is_whole_text(self) -> bool:
+        """Whether the continuations follow nothing: rolling likelihood."""
+        return self.form == "cloze" and not self.texts[0] and not self.contexts
 
     @property
     def options(self) -> tuple[str, ...]:
