@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.facts import Entity
+from ke_core.spec.observed import observed
+from ke_core.spec.protocols import Likelihood
 from ke_core.spec.queries import Case, Gold, Probe, Query
-from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
+from ke_core.spec.requests import Score
+from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Scored, Verdict
 
 NAMES = (Entity(label="Rome"), Entity(label="Oslo"))
 
@@ -28,3 +32,54 @@ def test_the_styles_of_a_probe_are_those_in_which_any_of_its_queries_was_asked()
     assert record.styles_of(probe, "after") == ("cot", "direct")
     assert record.styles_of(probe, "before") == ("own",)
     assert record.styles_of(unasked, "after") == ()
+
+
+def query(**changes) -> Query:
+    return Query(**{"id": "q", "texts": ("It is in",), "form": "cloze", "gold": Gold(entities=NAMES[:1]), **changes})
+
+
+def test_observed_needs_a_phase() -> None:
+    record = CaseRecord(case=Case(id="1", probes=(Probe(id="p", aspect="a", queries=(query(),)),)), batch="1")
+    assert len(list(observed(record, "after"))) == 1
+    with pytest.raises(ValueError, match="needs at least one phase"):
+        observed(record)
+
+
+def test_a_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> None:
+    for text in ("Rome", "  Rome", " "):
+        with pytest.raises(ValueError, match="exactly one space"):
+            query(continuations=(text,))
+    whole = query(texts=("",), continuations=("Rome was not built in a day.\nNor was Oslo.",))
+    assert whole.is_whole_text
+    assert not query(texts=("",), contexts=("a",), continuations=(" b",)).is_whole_text
+
+
+def test_there_is_one_context_for_each_continuation() -> None:
+    assert query(contexts=("a", "b"), continuations=(" x", " x")).contexts == ("a", "b")
+    with pytest.raises(ValueError, match="1 given for 2 continuations"):
+        query(contexts=("a",), continuations=(" x", " y"))
+
+
+def test_an_option_is_called_by_its_context_where_continuations_are_the_same() -> None:
+    assert query(continuations=(" Rome", " Oslo")).options == ("Rome", "Oslo")
+    assert query(contexts=("Rome", "Oslo"), continuations=(" is big", " is big")).options == ("Rome", "Oslo")
+    assert query(contexts=("In", "To"), continuations=(" Rome", " Oslo")).options == ("Rome", "Oslo")
+
+
+@pytest.mark.parametrize("kind", [Score, Likelihood])
+def test_a_request_has_one_prompt_or_one_for_each_continuation(kind) -> None:
+    own = {"id": "l", "case": "1"} if kind is Likelihood else {}
+    assert kind(prompts=("a", "b"), continuations=(" x", " y"), **own).prompts == ("a", "b")
+    with pytest.raises(ValueError, match="1 given for 2 continuations"):
+        kind(prompts=("a",), continuations=(" x", " y"), **own)
+    with pytest.raises(ValueError, match="cannot both be given"):
+        kind(prompt="p", prompts=("a",), continuations=(" x",), **own)
+
+
+def test_a_scored_reply_keeps_is_greedy_in_json_and_leaves_it_out_where_nobody_told() -> None:
+    told = Scored(logprobs=(-1.0, -2.0, -3.0), tokens=(1, 1, 1), is_greedy=(True, None, False))
+    assert from_json(to_json(told), Scored, of="it") == told
+    silent = Scored(logprobs=(-1.0, -2.0), tokens=(1, 1))
+    assert silent.is_greedy == (None, None)
+    assert set(to_json(silent)) == {"logprobs", "tokens"}
+    assert from_json({"logprobs": [-1.0], "tokens": [1]}, Scored, of="it").is_greedy == (None,)

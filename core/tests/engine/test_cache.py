@@ -40,12 +40,16 @@ def test_the_key_holds_everything_that_decides_the_text():
     others = [
         ("m", Generate(prompt="q")), ("n", base), ("m", Generate(prompt="p", max_tokens=3)),
         ("m", Generate(prompt="p", stop=("\n",))), ("m", Score(prompt="p", continuations=("c",))),
-        ("m", Score(prompt="p", continuations=("c", "d"))), ("m", Generate(prompt="p", temperature=1.0, seed=1)),
+        ("m", Score(prompt="p", continuations=("c", "d"))), ("m", Score(prompts=("p", "q"), continuations=("c", "d"))),
+        ("m", Score(continuations=("c",))), ("m", Score(continuations=("pc",))),
+        ("m", Generate(prompt="p", temperature=1.0, seed=1)),
         ("m", Generate(prompt="p", temperature=1.0, seed=2)), ("m", Generate(prompt="p", temperature=0.5, seed=1)),
         ("m", Generate(prompt="p", temperature=1.0, seed=1, top_k=5)),
     ]  # fmt: skip
     keys = {key_of("m", base), *(key_of(model, request) for model, request in others)}
     assert len(keys) == 1 + len(others)
+    one, each = Score(prompt="p", continuations=("c", "d")), Score(prompts=("p", "p"), continuations=("c", "d"))
+    assert key_of("m", one) == key_of("m", each)
     assert key_of("m", base) == key_of("m", Generate(prompt="p", seed=9))  # greedy text has no seed
 
 

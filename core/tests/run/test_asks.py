@@ -84,3 +84,22 @@ def test_the_unedited_model_is_asked_in_own_prompts_what_the_edited_one_is_asked
         ["where", "country"],
     )
     assert all(question.own == () and question.form == "question" for question in unit.questions)
+
+
+def test_a_query_with_contexts_is_scored_after_a_prompt_for_each_continuation(fakes):
+    case = fakes.tower(1)
+    probe = case.probes[0]
+    contexts = ("Tower 1 is because the tower", "Tower 1 is because the city")
+    query = evolve(probe.queries[0], id="which", edit=None, contexts=contexts, continuations=(" is tall",) * 2)
+    case = evolve(case, probes=(evolve(probe, queries=(query,), given=()),))
+    put = of(asker(fakes).after(case, {}, edited=True), "direct", "which")
+    assert (put.prompt, put.texts) == ("", contexts)
+    assert put.prompts == tuple(f"direct Q: {text} A:" for text in contexts)
+
+
+def test_the_tags_of_a_query_are_not_in_its_request(fakes):
+    case = fakes.tower(1)
+    probe = case.probes[0]
+    tagged = evolve(probe.queries[0], tags={"language": "de"})
+    with_tags = evolve(case, probes=(evolve(probe, queries=(tagged,)), *case.probes[1:]))
+    assert asker(fakes).after(with_tags, {}, edited=True) == asker(fakes).after(case, {}, edited=True)

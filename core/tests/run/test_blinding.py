@@ -214,3 +214,42 @@ def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
     lines = [line for line in folder.read() if type(line).__name__ == "Replied" and line.phase == "after"]
     assert {line.case: {*line.replies} for line in lines} == {"1": {"where", "country"}, "2": {"where", "country"}}
     assert not {"1", "2", "where", "country"} & {name for ask in seen[0] for name in (ask.id, ask.case, ask.query)}
+
+
+def test_a_request_with_a_prompt_for_each_continuation_reaches_an_editor_as_one_request_for_each(fakes):
+    prompts = ("The trophy is", "The suitcase is", "It is")
+    whole = Likelihood(
+        id="1/after/direct/q", case="1", query="q", texts=prompts, prompts=prompts, continuations=(" big",) * 3
+    )
+    seen = []
+
+    def answer(blinded):
+        seen.extend(one.seen for one in blinded)
+        return [Scored(logprobs=(-float(len(one.seen.prompt)),), tokens=(1,), is_greedy=(True,)) for one in blinded]
+
+    (reply,) = blinder(fakes).put([whole], answer)
+    assert sorted(one.prompt for one in seen) == sorted(prompts)
+    assert all(one.prompts == () and one.texts == (one.prompt,) and one.continuations == (" big",) for one in seen)
+    assert len({one.id for one in seen}) == 3
+    assert reply == Scored(logprobs=(-13.0, -15.0, -5.0), tokens=(1, 1, 1), is_greedy=(True, True, True))
+
+
+def test_a_failed_part_of_a_request_is_the_reply_to_the_request(fakes):
+    whole = Likelihood(id="q", case="1", query="q", prompts=("a", "b"), continuations=(" x", " y"))
+    failed = Failure(error="E", message="m")
+
+    def answer(blinded):
+        scored = Scored(logprobs=(-1.0,), tokens=(1,))
+        return [failed if one.seen.prompt == "b" else scored for one in blinded]
+
+    assert blinder(fakes).put([whole], answer) == [failed]
+
+
+def test_is_greedy_returns_in_the_order_of_the_real_continuations(fakes):
+    blinded = blinder(fakes).blind(likelihood())
+    said = Scored(
+        logprobs=tuple(-float(WORDS.index(text)) for text in blinded.seen.continuations),
+        tokens=(1,) * 4,
+        is_greedy=tuple(text == WORDS[0] for text in blinded.seen.continuations),
+    )
+    assert blinded.restore(said).is_greedy == (True, False, False, False)

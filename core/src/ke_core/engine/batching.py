@@ -71,7 +71,7 @@ class Server:
         """Behind a server each continuation is a request that is paid for and kept by itself."""
         if not isinstance(self.model, RemoteModel):
             return self._complete(requests)
-        parts = [evolve(request, continuations=(text,)) for request in requests for text in request.continuations]
+        parts = [Score(prompt=prompt, continuations=(text,)) for one in requests for prompt, text in one.pairs]
         rest = iter(self._complete(parts))
         return [_joined(list(islice(rest, len(request.continuations)))) for request in requests]
 
@@ -119,13 +119,12 @@ class Server:
 
 def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
     """The scores of all continuations of a request; what is wrong with one is wrong with it."""
-    logprobs, tokens = list[float](), list[int]()
+    scored = list[Scored]()
     for part in parts:
         if isinstance(part, Exception):
             return part
-        logprobs += part.logprobs
-        tokens += part.tokens
-    return Scored(logprobs=tuple(logprobs), tokens=tuple(tokens))
+        scored.append(part)
+    return Scored.of(pair for part in scored for pair in part.parts)
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:

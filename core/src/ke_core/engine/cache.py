@@ -34,11 +34,11 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 def key_of(model: str, request: Generate | Score) -> str:
     """64 hex digits of everything that determines the completion; ``model`` is ``LanguageModel.digest``."""
-    asked: dict[str, object] = {"schema": SCHEMA, "model": model, "prompt": request.prompt}
+    asked: dict[str, object] = {"schema": SCHEMA, "model": model}
     if isinstance(request, Score):
-        asked["continuations"] = list(request.continuations)
+        asked["pairs"] = [list(pair) for pair in request.pairs]
     else:
-        asked |= {"max_tokens": request.max_tokens, "stop": list(request.stop)}
+        asked |= {"prompt": request.prompt, "max_tokens": request.max_tokens, "stop": list(request.stop)}
         if request.temperature > 0:  # greedy text depends on neither of these
             asked |= {"temperature": request.temperature, "top_k": request.top_k, "seed": request.seed}
     return digest(asked)

@@ -52,7 +52,7 @@ def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
 def put(ask: Ask) -> Procedure[Reply]:
     """Ask the model with the prompt of ``ask``, as it stands."""
     if isinstance(ask, Likelihood):
-        scored: Scored = yield Score(prompt=ask.prompt, continuations=ask.continuations)
+        scored: Scored = yield Score(prompt=ask.prompt, prompts=ask.prompts, continuations=ask.continuations)
         return scored
     return (yield from question(ask))
 

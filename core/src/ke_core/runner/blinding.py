@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from attrs import define, evolve, field, frozen
@@ -49,16 +50,13 @@ class Blinded:
         """Return ``reply`` with log-probabilities in the order of the real continuations."""
         if not (isinstance(reply, Scored) and self.order):
             return reply
-        if not len(reply.logprobs) == len(reply.tokens) == len(self.order):
+        if not len(reply.logprobs) == len(reply.tokens) == len(reply.is_greedy) == len(self.order):
             return Failure(
                 error=PluginBroken.__name__,
                 message=f"{len(reply.logprobs)} log-probabilities for {len(self.order)} continuations",
             )
         places = sorted(range(len(self.order)), key=self.order.__getitem__)
-        return Scored(
-            logprobs=tuple(reply.logprobs[place] for place in places),
-            tokens=tuple(reply.tokens[place] for place in places),
-        )
+        return Scored.of(reply.parts[place] for place in places)
 
 
 class ByOpaqueId(Mapping[str, T]):
@@ -128,7 +126,15 @@ class Blinder:
         return self.put(asks, lambda some: edited.answer([blinded.seen for blinded in some]))
 
     def put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
-        """The same, from a function that answers blinded requests. It is called once for each turn."""
+        """The same, from a function that answers blinded requests. It is called once for each turn.
+
+        A likelihood request with a prompt for each continuation reaches the editor as one request for each of them.
+        """
+        parts = [ask.parts() if isinstance(ask, Likelihood) else (ask,) for ask in asks]
+        replies = iter(self._put([part for some in parts for part in some], answer))
+        return [joined(list(islice(replies, len(some)))) for some in parts]
+
+    def _put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
         replies: dict[int, Reply] = {}
         turns: dict[int, list[tuple[int, Blinded]]] = {}
         for place, ask in enumerate(asks):
@@ -189,6 +195,14 @@ class Blinder:
             key = hmac.digest(b"ke requests", content.encode("utf-8", "surrogatepass"), "sha256")
             self._secrets[name] = _Secret(key=key, turns={} if case is None else _turns(case))
         return self._secrets[name]
+
+
+def joined(parts: Sequence[Reply]) -> Reply:
+    """Return the replies to the parts of one likelihood request as one: the first that is not a score, if there is."""
+    scored = [part for part in parts if isinstance(part, Scored)]
+    if len(parts) == 1 or len(scored) < len(parts):
+        return next((part for part in parts if not isinstance(part, Scored)), parts[0])
+    return Scored.of(one for part in scored for one in part.parts)
 
 
 def _turns(case: Case) -> dict[str, int]:

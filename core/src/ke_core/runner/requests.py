@@ -85,8 +85,15 @@ class RequestBuilder:
             prompt = self._prompt(put, style)
             if prompt is not None:
                 name = f"{case.id}/{phase}/{style}/{query.id}"
-                questions.append(_ask(put, prompt, id_=name, case=case.id, own=own, hidden=hidden))
+                contexts = tuple(self._context(put, text, style) for text in put.contexts)
+                questions.append(_ask(put, prompt, contexts, id_=name, case=case.id, own=own, hidden=hidden))
         return RequestGroup(case=case.id, phase=phase, style=style, questions=tuple(questions))
+
+    def _context(self, query: Query, text: str, style: str) -> str:
+        """The prompt of one continuation that has its own context."""
+        prompt = self._prompt(evolve(query, texts=(text,)), style)
+        assert prompt is not None  # the query itself is asked in that style
+        return prompt.text
 
     def _prompt(self, query: Query, style: str) -> Prompt | None:
         """An editor with prompts of its own is handed the first style's, for its decoding."""
@@ -97,8 +104,19 @@ class RequestBuilder:
         return None
 
 
-def _ask(query: Query, prompt: Prompt, *, id_: str, case: str, own: tuple[str, ...], hidden: frozenset[str]) -> Ask:
-    """A question; where the query has continuations, how probable each is after the same prompt."""
+def _ask(
+    query: Query,
+    prompt: Prompt,
+    contexts: tuple[str, ...],
+    *,
+    id_: str,
+    case: str,
+    own: tuple[str, ...],
+    hidden: frozenset[str],
+) -> Ask:
+    """Make a question; a likelihood request where the query has continuations, each after its own one of ``contexts``,
+    or all after ``prompt``.
+    """
     if not query.continuations:
         return Question(
             id=id_, case=case, query=query.id, texts=query.texts, form=query.form, prompt=prompt, own=own, hidden=hidden
@@ -107,10 +125,11 @@ def _ask(query: Query, prompt: Prompt, *, id_: str, case: str, own: tuple[str, .
         id=id_,
         case=case,
         query=query.id,
-        texts=query.texts,
+        texts=query.contexts or query.texts,
         form=query.form,
-        prompt=prompt.text,
+        prompt="" if contexts else prompt.text,
         continuations=query.continuations,
+        prompts=contexts,
         own=own,
         hidden=hidden,
     )

@@ -1,11 +1,11 @@
-"""Every answer of a case as metrics look at it: one query in one phase and style, or why there is no answer.
+"""The answers of a case as metrics read them: one query in one phase and style, or the reason why there is no answer.
 
-Reasons that several metrics have stand here once: reports count them by their words.
+The reasons that several metrics share are defined here, because reports count reasons by their text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
@@ -64,11 +64,19 @@ class Observed:
 
 
 def observed(record: CaseRecord, *phases: Phase) -> Iterator[Observed]:
-    """Every query that is answered in words, in every style in which it was asked; in none, without a style.
+    """Return each query that is answered in words, once for each style in which it was asked in ``phases``.
 
-    A query that several probes share counts once, for the first of them. What its bootstrap draws is the case; the
-    edit, where the edit's own fact is asked for.
+    A query that was not asked is returned once, without a style. A query that several probes share is returned for the
+    first of them. The resampling unit is the case, or the edit where the query asks for the edit's own fact.
+
+    Raises ValueError without a phase.
     """
+    if not phases:
+        raise ValueError('observed() needs at least one phase: none given. Pass "before", "after" or both.')
+    return _observed(record, phases)
+
+
+def _observed(record: CaseRecord, phases: Sequence[Phase]) -> Iterator[Observed]:
     seen: set[tuple[Phase, str]] = set()
     for probe in record.case.probes:
         unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id

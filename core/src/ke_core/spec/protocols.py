@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.spec.dataset_info import DataFile, PublishedAudit
 from ke_core.spec.errors import ContentRefused
-from ke_core.spec.facts import Edit
+from ke_core.spec.facts import OMITTED, Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.queries import Case, Form, Query
-from ke_core.spec.requests import Encoder, Generate, Generated, Procedure, Score
+from ke_core.spec.requests import Encoder, Generate, Generated, Procedure, Score, one_for_each
 from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
 
 T = TypeVar("T")
@@ -45,10 +45,15 @@ class Question:
 
 @frozen(kw_only=True)
 class Likelihood:
-    """How probable is each of ``continuations`` (with one space at their start) after ``prompt``: ``Scored``.
+    """Score each of ``continuations`` after ``prompt``; the reply is ``Scored``.
 
-    An editor gets them in random order. The other fields are those of a ``Question``. A method that has none to give
-    raises ``NoLikelihood``, or replies with a ``Failure`` of that name: "not measured". If it gives any, that is wrong.
+    A continuation begins with one space. After an empty prompt, a text is scored as a whole (rolling likelihood).
+    ``prompts``: one for each continuation, in place of ``prompt``; ``texts`` then holds one wording for each. An editor
+    never gets these: it gets one request for each of them. It gets continuations in random order. The other fields are
+    those of a ``Question``.
+
+    A method without log-probabilities raises ``NoLikelihood``, or replies with a ``Failure`` of that name ("not
+    measured"). If it replies so to some requests only, these count as wrong.
     """
 
     id: str
@@ -56,10 +61,27 @@ class Likelihood:
     query: str = ""
     texts: tuple[str, ...] = ()
     form: Form = "question"
-    prompt: str
+    prompt: str = ""
     continuations: tuple[str, ...]
+    prompts: tuple[str, ...] = field(default=(), validator=one_for_each, metadata=OMITTED)
     own: tuple[str, ...] = ()
     hidden: frozenset[str] = frozenset()
+
+    def parts(self) -> tuple[Likelihood, ...]:
+        """Return one request for each continuation where each has its own prompt, else the request itself."""
+        if not self.prompts:
+            return (self,)
+        return tuple(
+            evolve(
+                self,
+                id=f"{self.id}/{place}",
+                texts=self.texts[place : place + 1] or (prompt,),
+                prompt=prompt,
+                continuations=(text,),
+                prompts=(),
+            )
+            for place, (prompt, text) in enumerate(zip(self.prompts, self.continuations, strict=True))
+        )
 
 
 Ask = Question | Likelihood

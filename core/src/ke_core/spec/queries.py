@@ -17,11 +17,18 @@ CONDITION = "condition"
 """The aspect of what is put to the unedited model as a probe's condition."""
 
 
-def _spaced(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """A continuation carries its own space, exactly one (E1)."""
+def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """A continuation begins with exactly one space (E1); a whole text, which follows nothing, with none."""
     for text in value:
+        if instance.is_whole_text:
+            continue
         if text[:1] != " " or not text[1:] or text[1].isspace():
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
+
+
+def _one_for_each(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    if value and len(value) != len(instance.continuations):
+        raise ValueError(f"{attribute.name}: {len(value)} given for {len(instance.continuations)} continuations")
 
 
 @frozen(kw_only=True)
@@ -48,8 +55,13 @@ class Query:
     method may consult. ``cloze`` is the same thing as a sentence that stops where the answer starts.
     ``stale`` is right before the edit, so that "not edited" and "broken" differ. ``edit`` is the id of the
     edit whose own fact this asks for, if it asks for one. ``hops`` and ``hops_before`` are the single-hop
-    questions behind a multi-hop one, after and before the edits. With ``continuations`` nothing is generated:
-    it is asked how probable each of them is after the prompt, and the reply is ``Scored``, in this order.
+    questions behind a multi-hop one, after and before the edits.
+
+    With ``continuations`` nothing is generated: each of them is scored after the prompt, and the reply is ``Scored``,
+    in this order. ``contexts``: the text before each continuation, where they do not share ``texts[0]``. In an empty
+    cloze each continuation is a whole text, and its rolling likelihood is asked for.
+
+    ``tags``: texts by name (``{"language": "de"}``) that scores are broken down by. Editors do not get them.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -61,8 +73,21 @@ class Query:
     edit: str | None = None
     relation: str | None = None
     continuations: tuple[str, ...] = field(default=(), validator=_spaced)
+    contexts: tuple[str, ...] = field(default=(), validator=_one_for_each, metadata=OMITTED)
+    tags: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
     hops: tuple[Query, ...] = ()
     hops_before: tuple[Query, ...] = ()
+
+    @property
+    def is_whole_text(self) -> bool:
+        """Whether the continuations follow nothing: rolling likelihood."""
+        return self.form == "cloze" and not self.texts[0] and not self.contexts
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a right answer calls each continuation: its own text, or its context where the texts are the same."""
+        same = len(set(self.continuations)) < len(self.continuations)
+        return tuple(text.strip() for text in (self.contexts if same and self.contexts else self.continuations))
 
 
 @frozen(kw_only=True)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen, validators
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +65,14 @@ class Hit:
     score: float
 
 
+def one_for_each(instance: Any, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """Attrs validator: there is one text for each continuation, or none, and no shared prompt besides."""
+    if value and len(value) != len(instance.continuations):
+        raise ValueError(f"{attribute.name}: {len(value)} given for {len(instance.continuations)} continuations")
+    if value and instance.prompt:
+        raise ValueError(f"{attribute.name} and prompt cannot both be given: {instance.prompt!r}")
+
+
 @frozen(kw_only=True)
 class Generate:
     """Continue ``prompt`` until a stop string, the end-of-text token or ``max_tokens``.
@@ -94,10 +102,20 @@ class Generated:
 
 @frozen(kw_only=True)
 class Score:
-    """Log-probabilities of each of ``continuations`` after ``prompt``; they begin with their own space."""
+    """Score each of ``continuations`` after ``prompt``, or after its own one of ``prompts``.
 
-    prompt: str
+    A continuation begins with its own space. After an empty prompt a text is scored as a whole (rolling likelihood):
+    every token is predicted once, the first one from the beginning-of-text token.
+    """
+
+    prompt: str = ""
     continuations: tuple[str, ...] = field(validator=validators.min_len(1))
+    prompts: tuple[str, ...] = field(default=(), validator=one_for_each)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Each continuation with its prompt before it."""
+        return tuple(zip(self.prompts or (self.prompt,) * len(self.continuations), self.continuations, strict=True))
 
 
 @frozen(kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, Factory, field, frozen
 
 from ke_core.spec.errors import ContentRefused, ContextOverflow, NoLikelihood, ProcessLost, ServerDown, ServerRefused
 from ke_core.spec.facts import OMITTED
@@ -62,10 +62,32 @@ class Answer:
 
 @frozen(kw_only=True)
 class Scored:
-    """Log-probabilities (natural, summed over tokens) of given continuations, and their token counts."""
+    """Log-probabilities (natural, summed over tokens) of given continuations, and their token counts.
+
+    ``is_greedy``: for each continuation, whether every token is the most probable one given what precedes it; None
+    where a server does not tell.
+    """
 
     logprobs: tuple[float, ...]
     tokens: tuple[int, ...]
+    is_greedy: tuple[bool | None, ...] = field(
+        default=Factory(lambda self: (None,) * len(self.logprobs), takes_self=True), metadata=OMITTED
+    )
+
+    @property
+    def parts(self) -> tuple[tuple[float, int, bool | None], ...]:
+        """Log-probability, token count and ``is_greedy`` of each continuation."""
+        return tuple(zip(self.logprobs, self.tokens, self.is_greedy, strict=True))
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[float, int, bool | None]]) -> Self:
+        """Make it from such ``parts``."""
+        found = tuple(parts)
+        return cls(
+            logprobs=tuple(logprob for logprob, _count, _greedy in found),
+            tokens=tuple(count for _logprob, count, _greedy in found),
+            is_greedy=tuple(greedy for _logprob, _count, greedy in found),
+        )
 
 
 @frozen(kw_only=True)

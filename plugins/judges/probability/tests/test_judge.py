@@ -63,3 +63,9 @@ def test_what_was_compared_is_on_record():
     reply = Scored(logprobs=(-1.0, -4.0), tokens=(1, 2))
     (found,) = build(ProbabilityConfig()).judge(None, [Item(query=QUERY, reply=reply)])
     assert [(finding.item, finding.note) for finding in found.findings] == [("Rome", "-1"), ("San Juan", "-2")]
+
+
+def test_a_context_is_right_where_the_continuations_are_the_same():
+    query = evolve(QUERY, contexts=("Rome", "San Juan"), continuations=(" is big", " is big"))
+    assert verdict(Scored(logprobs=(-1.0, -4.0), tokens=(2, 2)), query) is Verdict.RIGHT
+    assert verdict(Scored(logprobs=(-4.0, -1.0), tokens=(2, 2)), query) is Verdict.STALE

@@ -8,19 +8,33 @@ import torch
 from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.decoding.forward import Forward
-from ke_plugin_hf.decoding.scoring import ScoringRow
+from ke_plugin_hf.decoding.scoring import ScoringRow, windows
 from ke_plugin_hf.testing import FAMILIES, tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
 
 
 def reference(model, prompt, continuation):
-    ids = model.encode(prompt)
+    """Log-probability, token count, and whether greedy decoding would write the continuation."""
     after = model.tokenizer(continuation, add_special_tokens=False)["input_ids"]
+    return plain(model, model.encode(prompt), after)
+
+
+def plain(model, ids, after):
     with torch.no_grad():
-        logits = model.module(torch.tensor([[*ids, *after]])).logits[0].float()
-    logprobs = torch.log_softmax(logits, -1)
-    return sum(float(logprobs[len(ids) - 1 + at, token]) for at, token in enumerate(after)), len(after)
+        logits = model.module(torch.tensor([[*ids, *after]], dtype=torch.int64)).logits[0].float()
+    logprobs, best = torch.log_softmax(logits, -1), logits.argmax(-1).tolist()
+    places = [(len(ids) - 1 + at, token) for at, token in enumerate(after)]
+    value = sum(float(logprobs[at, token]) for at, token in places)
+    return value, len(after), all(best[at] == token for at, token in places)
+
+
+def greedy_text(model, prompt):
+    """The most probable token after ``prompt`` as text that its tokenizer reads back as that token; None without."""
+    with torch.no_grad():
+        best = int(model.module(torch.tensor([model.encode(prompt)])).logits[0, -1].argmax())
+    text = model.tokenizer.decode([best])
+    return text if model.tokenizer(text, add_special_tokens=False)["input_ids"] == [best] else None
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -34,8 +48,90 @@ def test_scores_equal_a_whole_forward_pass(family, bos):
     ]
     for request, scored in zip(requests, model.score(requests), strict=True):
         wanted = [reference(model, request.prompt, text) for text in request.continuations]
-        assert scored.logprobs == pytest.approx([value for value, _n in wanted], abs=1e-4)
-        assert scored.tokens == tuple(n for _value, n in wanted)
+        assert scored.logprobs == pytest.approx([value for value, _n, _greedy in wanted], abs=1e-4)
+        assert scored.tokens == tuple(n for _value, n, _greedy in wanted)
+        assert scored.is_greedy == tuple(greedy for _value, _n, greedy in wanted)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_is_greedy_tells_the_arg_max_in_padded_batches_and_after_shared_prefixes(family):
+    model = tiny_model(family)
+    prompts = [*(HEAD + "The capital of " + "x" * n for n in range(12)), "Apple", "a b c d e f g h"]
+    requests = [
+        Score(prompt=prompt, continuations=(best, f"{best} and more", " Paris"))
+        for prompt in prompts
+        if (best := greedy_text(model, prompt)) is not None
+    ]
+    assert len(requests) > 4
+    for request, scored in zip(requests, model.score(requests), strict=True):
+        assert scored.is_greedy == tuple(reference(model, request.prompt, text)[2] for text in request.continuations)
+    found = [greedy for scored in model.score(requests) for greedy in scored.is_greedy]
+    assert True in found
+    assert False in found
+
+
+@pytest.mark.parametrize("bos", [False, True])
+def test_each_continuation_can_have_its_own_prompt(bos):
+    model = tiny_model("llama", bos=bos)
+    prompts = (HEAD + "The trophy, because the trophy", HEAD + "The trophy, because the suitcase", "It")
+    (scored,) = model.score([Score(prompts=prompts, continuations=(" is too big",) * 3)])
+    wanted = [reference(model, prompt, " is too big") for prompt in prompts]
+    assert scored.logprobs == pytest.approx([value for value, _n, _greedy in wanted], abs=1e-4)
+    assert len(set(scored.logprobs)) == 3
+    assert scored.tokens == tuple(n for _value, n, _greedy in wanted)
+
+
+def rolling(model, text, context):
+    """Each token given the tokens before it, in windows of lm-evaluation-harness: the sum, and the number of tokens."""
+    tokens = model.tokenizer(text, add_special_tokens=False)["input_ids"]
+    before = [
+        model.tokenizer.bos_token_id if model.tokenizer.bos_token_id is not None else model.tokenizer.eos_token_id
+    ]
+    parts = [plain(model, before, tokens[:context])]
+    done = context
+    while done < len(tokens):
+        end = min(done + context, len(tokens))
+        fed = tokens[end - context - 1 : end]
+        parts.append(plain(model, fed[: len(fed) - (end - done)], tokens[done:end]))
+        done = end
+    return sum(value for value, _n, _greedy in parts), len(tokens)
+
+
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_whole_text_is_scored_from_its_first_token_on(family, bos):
+    model = tiny_model(family, bos=bos)
+    texts = (HEAD, "Apple", "Two lines.\nThe second one.\n")
+    (scored, *_others) = model.score([Score(continuations=texts), Score(prompt=HEAD, continuations=(" Paris",))])
+    wanted = [rolling(model, text, 1024) for text in texts]
+    assert scored.logprobs == pytest.approx([value for value, _n in wanted], abs=1e-3)
+    assert scored.tokens == tuple(n for _value, n in wanted)
+
+
+@pytest.mark.parametrize("length", [16, 40, 63])
+def test_a_text_longer_than_the_context_is_scored_in_windows(monkeypatch, length):
+    model = tiny_model("llama", bos=True)
+    monkeypatch.setattr(model._runner, "context", length)
+    (scored,) = model.score([Score(continuations=(HEAD, "Apple"))])
+    wanted = [rolling(model, text, length) for text in (HEAD, "Apple")]
+    assert wanted[0][1] > 2 * length
+    assert scored.logprobs == pytest.approx([value for value, _n in wanted], abs=1e-3)
+    assert scored.tokens == tuple(n for _value, n in wanted)
+
+
+def test_windows_score_each_token_once_and_hold_no_more_than_the_context():
+    before, text = [99], list(range(23))
+    for context in range(1, 30):
+        rows = list(windows(before, text, context))
+        assert [token for ids, count in rows for token in ids[len(ids) - count :]] == text
+        assert all(len(ids) - 1 <= context and count < len(ids) for ids, count in rows)
+
+
+def test_a_whole_text_is_scored_without_a_chat_template():
+    plain_model = tiny_model("llama", bos=True)
+    chat = type(plain_model)(id="chat", module=plain_model.module, tokenizer=plain_model.tokenizer, chat=True)
+    request = [Score(continuations=(HEAD,))]
+    assert chat.score(request) == plain_model.score(request)
 
 
 def test_scores_do_not_depend_on_the_batch(monkeypatch):
@@ -67,7 +163,7 @@ def test_out_of_memory_halves_the_batch_of_scores_too(monkeypatch):
 def test_half_precision_is_summed_in_single():
     model = tiny_model("llama", dtype="bfloat16")
     scored = model.score([Score(prompt="The capital of", continuations=(" France",))])[0]
-    value, _count = reference(model, "The capital of", " France")
+    value, _count, _greedy = reference(model, "The capital of", " France")
     assert scored.logprobs[0] == pytest.approx(value, abs=0.2)
 
 

@@ -9,9 +9,9 @@ from ke_core.plugin import Failure, NoLikelihood, Score, Scored
 ASK = Score(prompt="The tower is in", continuations=(" Rome", " Paris"))
 
 
-def echo(tokens, logprobs=None):
+def echo(tokens, logprobs=None, **more):
     logprobs = [None, *(-float(n) for n in range(1, len(tokens)))] if logprobs is None else logprobs
-    given = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": [0] * len(tokens)}
+    given = {"tokens": tokens, "token_logprobs": logprobs, "text_offset": [0] * len(tokens), **more}
     return {"choices": [{"text": "".join(tokens), "logprobs": given, "finish_reason": "length"}], "usage": {}}
 
 
@@ -30,6 +30,43 @@ def test_a_token_at_the_beginning_of_texts_does_not_shift_the_rest(serve, ask):
     server = serve(lambda _n, body: echo(["<s>", body["prompt"][:15], body["prompt"][15:], "."], [None, -9, -0.5, -7]))
     (scored,) = ask(server).score([ASK])
     assert scored.logprobs == (-0.5, -0.5)
+
+
+TOKENS = ["The tower is in", " Ro", "me", "."]
+
+
+@pytest.mark.parametrize(
+    ("tops", "is_greedy"),
+    [
+        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -2.5}, {".": -3.0}], True),
+        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -0.5}, {".": -3.0}], False),
+        ([None, {" Pa": -0.1}, None, {".": -3.0}], False),
+        ([None, {" Ro": -1.0}, None, {".": -3.0}], None),
+        ([None, {" Ro": -1.0}, {}, {".": -3.0}], None),
+        ([None, {" Ro": -1.0}], None),
+        (None, None),
+    ],
+)
+def test_is_greedy_compares_each_token_with_the_most_probable_one(serve, ask, tops, is_greedy):
+    answer = echo(TOKENS, **({} if tops is None else {"top_logprobs": tops}))
+    (scored,) = ask(serve(answer)).score([Score(prompt="The tower is in", continuations=(" Rome",))])
+    assert scored == Scored(logprobs=(-3.0,), tokens=(2,), is_greedy=(is_greedy,))
+
+
+def test_each_continuation_can_have_its_own_prompt(serve, ask):
+    server = serve(lambda _n, body: echo([body["prompt"][:-5], " Rome", "."], [-9, -float(len(body["prompt"])), -7]))
+    (scored,) = ask(server, concurrency=1).score([Score(prompts=("It is in", "He saw"), continuations=(" Rome",) * 2)])
+    assert server.prompts == ["It is in Rome", "He saw Rome"]
+    assert scored.logprobs == (-13.0, -11.0)
+
+
+def test_a_whole_text_needs_the_log_probability_of_its_first_token(serve, ask):
+    text = "The tower is in Rome"
+    without = echo([text, "."])
+    (error,) = ask(serve(without)).score([Score(continuations=(text,))])
+    assert isinstance(error, NoLikelihood)
+    (scored,) = ask(serve(echo(["<s>", text, "."], [None, -8.5, -7]))).score([Score(continuations=(text,))])
+    assert scored.logprobs == (-8.5,)
 
 
 MISSPELLED = (

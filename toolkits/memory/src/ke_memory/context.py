@@ -42,6 +42,13 @@ def sentence(fact: str) -> str:
     return fact if fact.endswith(ENDS) else f"{fact}."
 
 
+def wording(ask: Ask) -> str:
+    """Return what facts are looked up for: the question, or the text that is scored if nothing is before it."""
+    if isinstance(ask, Likelihood):
+        return next(filter(None, (*ask.texts[:1], ask.prompt)), ask.continuations[0])
+    return ask.texts[0] if ask.texts else ask.prompt.text
+
+
 def before_prompt(ask: Ask, text: str) -> Ask:
     """``ask`` with ``text`` before the benchmark's own prompt."""
     if isinstance(ask, Likelihood):
@@ -72,7 +79,7 @@ class InContextModel(ABC):
     def shown(self, ask: Ask) -> Procedure[QuestionContext]:
         """The facts for this ask: in the order of the edits, or the nearest first."""
         if self.memory is not None:
-            text = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
+            text = wording(ask)
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
             found = looked_up(text, hits, kind="retrieved")
             return QuestionContext(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))

@@ -61,7 +61,7 @@ class DatasetContract(ComponentContract):
     ) -> None:
         for case in cases[:20]:
             for query in (query for query in queries(case) if query.continuations):
-                assert len(set(query.continuations)) == len(query.continuations)
+                assert len(set(query.options)) == len(query.options)
                 prompts = filter(None, (dataset.prompt(query, style) for style in spec.styles))
                 assert not any(prompt.text[-1:].isspace() for prompt in prompts)
 

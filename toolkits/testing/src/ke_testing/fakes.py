@@ -51,7 +51,7 @@ class EchoModel:
         """What it ``likes``; a token is a word."""
         return [
             Scored(
-                logprobs=tuple(self.likes(request.prompt, text) for text in request.continuations),
+                logprobs=tuple(self.likes(prompt, text) for prompt, text in request.pairs),
                 tokens=tuple(max(1, len(text.split())) for text in request.continuations),
             )
             for request in requests

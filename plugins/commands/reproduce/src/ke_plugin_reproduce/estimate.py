@@ -113,7 +113,7 @@ def _count(units_of: Callable[[Case], list[RequestGroup]], made: Sequence[Group]
 
 def _content(ask: Ask) -> tuple[Any, ...]:
     if isinstance(ask, Likelihood):
-        return (ask.prompt, *ask.continuations)
+        return (ask.prompt, *ask.prompts, *ask.continuations)
     return (ask.prompt.text,)
 
 

@@ -39,11 +39,10 @@ class Probability:
 
     def _scores(self, query: Query, reply: Scored) -> dict[str, float]:
         """By object, as the query names them."""
-        names = [text.strip() for text in query.continuations]
         mean = self.config.compare == "mean"
         return {
             name: logprob / max(tokens, 1) if mean else logprob
-            for name, logprob, tokens in zip(names, reply.logprobs, reply.tokens, strict=True)
+            for name, logprob, tokens in zip(query.options, reply.logprobs, reply.tokens, strict=True)
         }
 
 

@@ -152,7 +152,7 @@ class Classic:
         if not isinstance(reply, Scored):
             raise NoValue("the answer is a text, not log-probabilities")
         right = expected(query, probe, "after", edited=record.edited).gold.entities[0].label.strip()
-        own = [name.strip() for name in query.continuations].index(right)
+        own = query.options.index(right)
         scores = list(map(self._score, reply.logprobs, reply.tokens))
         return scores[own], [score for place, score in enumerate(scores) if place != own]
 

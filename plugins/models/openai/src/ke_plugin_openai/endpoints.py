@@ -8,7 +8,7 @@ in front, and stop strings are enforced here too. A server looks for them in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from itertools import accumulate
 from typing import Any, Literal
@@ -18,7 +18,6 @@ from ke_core.plugin import (
     Generate,
     Generated,
     NoLikelihood,
-    Scored,
     ServerRefused,
     continuation,
     cut_at_stops,
@@ -102,15 +101,19 @@ def score_body(prompt: str, continuation: str) -> dict[str, Any]:
             "stream": False}  # fmt: skip
 
 
-def read_score(raw: Mapping[str, Any], prompt: str, continuation: str, *, clean: Clean = whole) -> tuple[float, int]:
-    """The natural log-probability of ``continuation``, summed over its tokens, and their number.
+def read_score(
+    raw: Mapping[str, Any], prompt: str, continuation: str, *, clean: Clean = whole
+) -> tuple[float, int, bool | None]:
+    """Return the natural log-probability of ``continuation``, summed over its tokens, their number, and whether each
+    is the most probable one (None where the server does not tell).
 
     The server's tokens are laid end to end and the text is looked for in them, because offsets count differently from
     one server to the next. Raises NoLikelihood where they are not there or do not fit, Transient for a torn answer.
     """
     choice = _choice(raw, clean)
-    given = choice.get("logprobs")
-    tokens, logprobs = (given.get(name) if isinstance(given, dict) else None for name in ("tokens", "token_logprobs"))
+    logged = choice.get("logprobs")
+    given: Mapping[str, Any] = logged if isinstance(logged, dict) else {}
+    tokens, logprobs = given.get("tokens"), given.get("token_logprobs")
     if not (isinstance(tokens, list) and isinstance(logprobs, list) and all(isinstance(one, str) for one in tokens)):
         raise NoLikelihood("the server gives no log-probabilities: it ignores 'logprobs'", hint=ELSEWHERE)
     if len(tokens) != len(logprobs):
@@ -123,7 +126,21 @@ def read_score(raw: Mapping[str, Any], prompt: str, continuation: str, *, clean:
     found = [logprobs[n] for n in inside]
     if not all(isinstance(one, int | float) for one in found):
         raise NoLikelihood("the server gives no log-probability of the first token of a text")
-    return float(sum(found)), len(found)
+    tops = given.get("top_logprobs")
+    if not isinstance(tops, list) or len(tops) != len(tokens):
+        tops = [None] * len(tokens)
+    greedy = [_is_top(logprobs[n], tops[n]) for n in inside]
+    return float(sum(found)), len(found), False if False in greedy else None if None in greedy else True
+
+
+def _is_top(logprob: float, top: object) -> bool | None:
+    """Whether no token is more probable than one of ``logprob``. ``top``: the most probable token and its value.
+
+    Values are compared, not texts: several tokens may have the same text (parts of a character).
+    """
+    values = top.values() if isinstance(top, dict) else ()
+    known = [one for one in values if isinstance(one, int | float)]
+    return logprob >= max(known) if known else None
 
 
 def _span(joined: str, text: object, prompt: str, continuation: str) -> tuple[int, int]:
@@ -151,11 +168,6 @@ ELSEWHERE = (
     "choose metrics that need none, or a server whose /completions has 'echo' with 'logprobs', such as vLLM; "
     "a local model (hf:...) has them"
 )
-
-
-def scored(parts: Sequence[tuple[float, int]]) -> Scored:
-    """The scores of all continuations of a request."""
-    return Scored(logprobs=tuple(logprob for logprob, _n in parts), tokens=tuple(n for _logprob, n in parts))
 
 
 def _choice(raw: Mapping[str, Any], clean: Clean) -> Mapping[str, Any]:

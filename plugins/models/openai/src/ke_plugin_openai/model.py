@@ -223,9 +223,9 @@ class ApiModel:
     def _score(self, request: Score) -> Scored:
         if self.chat:
             raise NoLikelihood("a chat endpoint gives no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
-        return endpoints.scored([self._scored(request.prompt, text) for text in request.continuations])
+        return Scored.of(self._scored(prompt, text) for prompt, text in request.pairs)
 
-    def _scored(self, prompt: str, continuation: str) -> tuple[float, int]:
+    def _scored(self, prompt: str, continuation: str) -> tuple[float, int, bool | None]:
         asked = {"model": self.name, **endpoints.score_body(prompt, continuation)}
         read = partial(endpoints.read_score, prompt=prompt, continuation=continuation, clean=self.client.clean)
         return self.client.ask(COMPLETIONS, asked, read)

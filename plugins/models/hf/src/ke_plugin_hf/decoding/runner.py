@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_a
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
-from ke_plugin_hf.decoding.scoring import ScoringRow, score_rows
+from ke_plugin_hf.decoding.scoring import ScoringRow, score_rows, windows
 from ke_plugin_hf.decoding.text import Continuation
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.decoding.verify import Backends
@@ -82,19 +83,26 @@ class LocalRunner:
         return [results[request] for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order; a continuation asked for twice is scored once."""
+        """One result a request, in order; a continuation asked for twice after the same prompt is scored once."""
         self.size.begin()
-        coded = self.coder.prompts([request.prompt for request in requests])
-        rows: dict[tuple[str, str], ScoringRow] = {}
-        shareable: dict[tuple[str, str], Sequence[int]] = {}
-        for request, ids in zip(requests, coded, strict=True):
-            for text in request.continuations:
-                after = self.coder.continuation(request.prompt, ids, text)
-                rows[request.prompt, text] = ScoringRow([*ids, *after], len(after))
-                shareable[request.prompt, text] = ids[:-1]
-        fitting = [key for key, row in rows.items() if row.count and len(row.ids) <= self.context]
-        self._score([rows[key] for key in fitting], [shareable[key] for key in fitting])
-        return [self._scored([rows[request.prompt, text] for text in request.continuations]) for request in requests]
+        pairs = dict.fromkeys(pair for request in requests for pair in request.pairs)
+        prompts = list(dict.fromkeys(prompt for prompt, _text in pairs if prompt))
+        coded = dict(zip(prompts, self.coder.prompts(prompts), strict=True))
+        rows = {(prompt, text): self._rows(prompt, coded.get(prompt, ()), text) for prompt, text in pairs}
+        fitting = [row for some in rows.values() for row in some if row.count and self._fits(row)]
+        self._score(fitting, [row.ids[: -row.count - 1] for row in fitting])
+        return [self._scored([rows[pair] for pair in request.pairs]) for request in requests]
+
+    def _rows(self, prompt: str, ids: Sequence[int], text: str) -> list[ScoringRow]:
+        """What is scored for ``text``: one row after a prompt, windows of a text that is scored as a whole."""
+        if prompt:
+            after = self.coder.continuation(prompt, ids, text)
+            return [ScoringRow([*ids, *after], len(after))]
+        return [ScoringRow(window, count) for window, count in windows(*self.coder.whole(text), self.context)]
+
+    def _fits(self, row: ScoringRow) -> bool:
+        """Whether the row is within the model's context. Its last token is predicted and never read."""
+        return len(row.ids) - 1 <= self.context
 
     def _row(self, request: Generate, ids: Sequence[int]) -> DecodingRow:
         written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
@@ -178,13 +186,17 @@ class LocalRunner:
             tokens=len(row.written.tokens),
         )
 
-    def _scored(self, rows: Sequence[ScoringRow]) -> Scored | Exception:
-        for row in rows:
-            if len(row.ids) > self.context:
+    def _scored(self, found: Sequence[Sequence[ScoringRow]]) -> Scored | Exception:
+        """The scores of continuations, each of one row or of several windows."""
+        for row in (row for rows in found for row in rows):
+            if not self._fits(row):
                 return self._overflow(len(row.ids) - row.count, row.count)
             if row.error is not None:
                 return self._too_big(len(row.ids), row.error)
-        return Scored(logprobs=tuple(row.logprob for row in rows), tokens=tuple(row.count for row in rows))
+        return Scored.of(
+            (math.fsum(row.logprob for row in rows), sum(row.count for row in rows), all(row.is_greedy for row in rows))
+            for rows in found
+        )
 
     def _overflow(self, prompt: int, more: int) -> KEError:
         return ContextOverflow(

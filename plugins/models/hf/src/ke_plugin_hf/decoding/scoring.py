@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from attrs import define, field
@@ -14,11 +14,15 @@ from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let
 
 @define(eq=False)
 class ScoringRow:
-    """A continuation to be scored: ``ids`` of prompt and continuation, the last ``count`` of which are scored."""
+    """A continuation to be scored: ``ids`` of prompt and continuation, the last ``count`` of which are scored.
+
+    ``is_greedy``: whether each of these is the arg max given the tokens before it.
+    """
 
     ids: Sequence[int]
     count: int
     logprob: float = field(default=0.0, init=False)
+    is_greedy: bool = field(default=True, init=False)
     error: Exception | None = field(default=None, init=False)
 
     @property
@@ -30,9 +34,26 @@ class ScoringRow:
         """Read the sum off ``logits`` [at least count, vocabulary], which end where the last token is foretold."""
         if not self.count:
             return
-        scored = torch.log_softmax(logits[-self.count :].float(), dim=-1)
-        wanted = torch.tensor(self.ids[-self.count :], device=scored.device)
+        logits = logits[-self.count :]
+        wanted = torch.tensor(self.ids[-self.count :], dtype=torch.int64, device=logits.device)
+        scored = torch.log_softmax(logits.float(), dim=-1)
         self.logprob = float(scored.gather(1, wanted[:, None]).sum())
+        self.is_greedy = bool((logits.argmax(dim=-1) == wanted).all())
+
+
+def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterator[tuple[list[int], int]]:
+    """Split a text that is scored as a whole into rows of at most ``context`` tokens to read.
+
+    Yields the ids of each row and how many of its last ones are scored. Each token of ``text`` is scored once, the
+    first one after ``before``. Rows overlap by one token, except the last one, which has as many tokens before its
+    scored ones as the context holds. lm-evaluation-harness splits texts in this way (``loglikelihood_rolling``).
+    """
+    ids = [*before, *text]
+    done = len(before)
+    while done < len(ids):
+        end = min(len(ids), context + 1 if done == len(before) else done + context)
+        yield ids[max(0, end - context - 1) : end], end - done
+        done = end
 
 
 def score_rows(

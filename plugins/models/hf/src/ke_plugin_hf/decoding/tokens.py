@@ -57,6 +57,13 @@ class PromptTokenizer:
             return both[len(ids) :]
         return self._inside(text) if self._begins else self._alone(text)
 
+    def whole(self, text: str) -> tuple[list[int], list[int]]:
+        """Token ids of what stands before a text that is scored as a whole, and of the text: no chat template, no
+        special tokens of the tokenizer but the one that begins a text (else the one that ends it).
+        """
+        coded = self.tokenizer("")["input_ids"]
+        return coded[: len(coded) - self._after] or [self.begin], self._alone(text)
+
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of texts from their beginnings on, a chat template's already around them."""
         coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
