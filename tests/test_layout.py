@@ -1,4 +1,4 @@
-"""The house rules that no linter knows: small modules, short functions, few parameters, declared imports."""
+"""Rules of the repository that no linter checks. Each test loops over all files and reports every failure at once."""
 
 from __future__ import annotations
 
@@ -6,119 +6,155 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from ke_testing.contract import MACHINE
 
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = sorted(
     path.parent
-    for path in (
-        ROOT / "core/pyproject.toml",
-        *ROOT.glob("toolkits/*/pyproject.toml"),
-        *ROOT.glob("plugins/*/*/pyproject.toml"),
-    )
+    for pattern in ("core", "bundle", "toolkits/*", "plugins/*/*")
+    for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
-SOURCES = sorted(path for folder in DISTRIBUTIONS for path in (folder / "src").rglob("*.py"))
-PROVIDES = {"ke-core": "ke_core", "huggingface-hub": "huggingface_hub"}
+WITH_CODE = [folder for folder in DISTRIBUTIONS if (folder / "src").is_dir()]
+SOURCES = {path: path.read_text(encoding="utf-8") for folder in WITH_CODE for path in (folder / "src").rglob("*.py")}
+TREES = {path: ast.parse(text) for path, text in SOURCES.items()}
+PROJECTS: dict[Path, dict[str, Any]] = {
+    folder: tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for folder in DISTRIBUTIONS
+}
+FACADES = ("core/src/ke_core/app.py", "core/src/ke_core/plugin.py")
+JSON_READER = "core/src/ke_core/storage/json_reading.py"
+METADATA = {"description", "readme", "license", "requires-python", "authors", "classifiers"}
 
 
 def name(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+    return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_module_is_at_most_300_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+def matches(pattern: str) -> dict[str, str]:
+    """Return the first match of ``pattern`` in each source file that has one."""
+    return {name(path): found[0] for path, text in SOURCES.items() if (found := re.search(pattern, text))}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_functions_are_short_and_take_few_positional_parameters(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno + 1 <= 60, f"{node.name} is too long"
-            positional = [a for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")]
-            command = any("click" in ast.unparse(decorator) for decorator in node.decorator_list)
-            assert command or len(positional) <= 6, f"{node.name} takes {len(positional)} parameters before *"
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function with its place."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name(path)}:{node.lineno} {node.name}", node
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_nothing_is_left_over(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b|raise NotImplementedError\(\)", text)
+def test_modules_have_at_most_300_lines() -> None:
+    lengths = {name(path): len(text.splitlines()) for path, text in SOURCES.items()}
+    assert {path: lines for path, lines in lengths.items() if lines > 300 and path not in FACADES} == {}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_json_and_toml_are_read_by_the_shared_reader_alone(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    own = name(path) == "core/src/ke_core/data/reading.py"
-    assert own or not re.search(r"\bjson\.loads?\((?!json\.dumps\()|\btomllib\b", text)
+def test_facades_only_reexport() -> None:
+    allowed = (ast.Import, ast.ImportFrom, ast.Assign)  # assignments of __all__ and hookimpl
+    for facade in FACADES:
+        docstring, *rest = TREES[ROOT / facade].body
+        assert isinstance(docstring, ast.Expr)
+        assert [ast.unparse(node) for node in rest if not isinstance(node, allowed)] == [], facade
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(path: Path) -> None:
-    assert not MACHINE.search(path.read_text(encoding="utf-8"))
+def test_functions_have_at_most_60_lines() -> None:
+    lengths = {place: (node.end_lineno or 0) - node.lineno + 1 for place, node in functions()}
+    assert {place: lines for place, lines in lengths.items() if lines > 60} == {}
 
 
-@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=name)
-def test_third_party_imports_are_declared(folder: Path) -> None:
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = (entry for entries in project.get("optional-dependencies", {}).values() for entry in entries)
-    entries = (*project.get("dependencies", ()), *extras)
-    declared = {re.split(r"[\[<>=!~; ]", entry, maxsplit=1)[0].lower() for entry in entries}
-    modules = {PROVIDES.get(entry, entry.replace("-", "_")) for entry in declared}
-    own = {path.name for path in (folder / "src").iterdir()}
-    used = {
-        module.split(".")[0]
-        for path in (folder / "src").rglob("*.py")
-        if "testing" not in path.parts  # the test kit imports pytest, which its users bring
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        for module in _imported(node)
-    }
-    assert used - modules - own - set(sys.stdlib_module_names) == set()
+def test_functions_take_at_most_6_positional_parameters() -> None:
+    wrong = {}
+    for place, node in functions():
+        positional = [a for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")]
+        is_command = any("click" in ast.unparse(decorator) for decorator in node.decorator_list)
+        if len(positional) > 6 and not is_command:
+            wrong[place] = len(positional)
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=name)
-def test_entry_point_is_called_like_its_distribution(folder: Path) -> None:
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert list(project["entry-points"]["ke"]) == [project["name"]]
-    assert (folder / "README.md").is_file()
-    assert list((folder / "tests").glob("**/test_*.py"))
+def test_no_function_is_left_unwritten() -> None:
+    assert matches(r"raise NotImplementedError\(\)") == {}
 
 
-@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=name)
-def test_every_distribution_carries_the_licence(folder: Path) -> None:
-    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+def test_json_and_toml_are_read_only_by_the_shared_reader() -> None:
+    found = matches(r"\bjson\.loads?\((?!json\.dumps\()|\btomllib\b")
+    assert found.keys() - {JSON_READER} == set()
 
 
-@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=name)
-def test_metadata_say_what_an_index_shows_and_name_every_notice(folder: Path) -> None:
-    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {"description", "readme", "license", "requires-python", "authors", "classifiers"} <= project.keys()
-    assert {"Programming Language :: Python :: 3", "Typing :: Typed"} <= {*project["classifiers"]}
-    notices = {"LICENSE"} | {
-        str(path.relative_to(folder))
-        for path in (folder / "src").rglob("*")
-        if re.search(r"NOTICE|LICEN[CS]E", path.name)
-    }
-    assert notices == {*project.get("license-files", ["LICENSE"])}
+def test_the_code_names_no_device_and_no_path_of_a_machine() -> None:
+    assert matches(MACHINE.pattern) == {}
 
 
-def test_every_plugin_is_in_requirements_tox_and_import_rules() -> None:
-    requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    listed = re.search(r"\[testenv:plugin-\{(.*)\}\]", (ROOT / "tox.ini").read_text(encoding="utf-8"))
-    assert listed is not None
-    imports = (ROOT / ".importlinter").read_text(encoding="utf-8")
+def test_third_party_imports_are_declared() -> None:
+    wrong = {name(folder): undeclared for folder in WITH_CODE if (undeclared := imported(folder) - declared(folder))}
+    assert wrong == {}
+
+
+def test_entry_points_are_named_like_their_distributions() -> None:
+    found = {name(folder): list(PROJECTS[folder]["entry-points"]["ke"]) for folder in WITH_CODE}
+    assert found == {name(folder): [PROJECTS[folder]["name"]] for folder in WITH_CODE}
+
+
+def test_every_distribution_has_a_license_a_readme_and_metadata() -> None:
     for folder in DISTRIBUTIONS:
-        assert f"-e ./{name(folder)}\n" in requirements
-        if folder.name != "core":
-            assert folder.name in listed[1].split(",")
-            assert f"ke_plugin_{folder.name.replace('-', '_')}" in imports
+        assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes(), name(folder)
+        assert (folder / "README.md").is_file(), name(folder)
+        assert PROJECTS[folder].keys() >= METADATA, name(folder)
+        classifiers = set(PROJECTS[folder]["classifiers"])
+        assert "Programming Language :: Python :: 3" in classifiers, name(folder)
+        assert ("Typing :: Typed" in classifiers) == (folder in WITH_CODE), name(folder)
 
 
-def _imported(node: ast.AST) -> list[str]:
+def test_every_distribution_with_code_has_tests_and_lists_its_notices() -> None:
+    for folder in WITH_CODE:
+        assert list((folder / "tests").glob("**/test_*.py")), name(folder)
+        paths = (folder / "src").rglob("*")
+        notices = {path.relative_to(folder).as_posix() for path in paths if re.search(r"NOTICE|LICEN[CS]E", path.name)}
+        assert {"LICENSE", *notices} == set(PROJECTS[folder].get("license-files", ["LICENSE"])), name(folder)
+
+
+def test_every_distribution_is_in_requirements_tox_and_import_rules() -> None:
+    requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert sorted(line.removeprefix("-e ./") for line in requirements if line.startswith("-e ")) == sorted(
+        map(name, DISTRIBUTIONS)
+    )
+    tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    for kind, above in (("plugin", ROOT / "plugins"), ("toolkit", ROOT / "toolkits")):
+        environments = re.search(rf"\[testenv:{kind}-\{{(.*)\}}\]", tox)
+        assert environments is not None
+        assert environments[1].split(",") == sorted(folder.name for folder in WITH_CODE if above in folder.parents)
+    rules = (ROOT / ".importlinter").read_text(encoding="utf-8")
+    assert [name(folder) for folder in WITH_CODE if next((folder / "src").iterdir()).name not in rules] == []
+
+
+def test_the_bundle_depends_on_every_distribution_with_code() -> None:
+    needed = {re.split(r"[>=<\[]", entry)[0] for entry in PROJECTS[ROOT / "bundle"]["dependencies"]}
+    assert needed == {PROJECTS[folder]["name"] for folder in WITH_CODE}
+
+
+def declared(folder: Path) -> set[str]:
+    """Return the modules that a distribution may import."""
+    extras = (entry for entries in PROJECTS[folder].get("optional-dependencies", {}).values() for entry in entries)
+    names = {re.split(r"[\[<>=!~; ]", one, maxsplit=1)[0] for one in (*PROJECTS[folder]["dependencies"], *extras)}
+    own = {path.name for path in (folder / "src").iterdir()}
+    return {one.lower().replace("-", "_") for one in names} | own | set(sys.stdlib_module_names)
+
+
+def imported(folder: Path) -> set[str]:
+    """Return the top-level modules that a distribution imports, without its test kit's."""
+    return {
+        module.partition(".")[0]
+        for path, tree in TREES.items()
+        if folder in path.parents and "testing" not in path.parts
+        for node in ast.walk(tree)
+        for module in _modules(node)
+    }
+
+
+def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+import ke_plugin_analysis.hookimpls
+import ke_plugin_hf
 import ke_plugin_openai
 from ke_core.plugin import ModelRequest
 from ke_plugin_openai.client import RetryPolicy
@@ -141,4 +143,4 @@ def say():
 
 @pytest.fixture
 def plugins():
-    return toys(ke_plugin_openai)
+    return toys(ke_plugin_analysis.hookimpls, ke_plugin_hf, ke_plugin_openai)

@@ -65,7 +65,7 @@ def spent(folder="done"):
     lines = [json.loads(line) for line in Path(folder, "records.jsonl").read_text().splitlines()]
     total = Counter()
     for line in lines:
-        if line["kind"] == "spent":
+        if line["kind"] == "usage":
             total.update({name: line[name] for name in ("requests", "retries", "prompt_tokens", "tokens")})
     return total
 

@@ -14,6 +14,7 @@ import torch
 from attrs import field, frozen
 from safetensors.torch import load_file
 
+import ke_plugin_hf
 from ke_core import builtin
 from ke_core.app import empty_manager
 from ke_core.engine.models import open_model
@@ -98,6 +99,7 @@ def plugins():
     made = empty_manager()
     made.register(builtin, "ke-core")
     made.register(hookimpls, "ke-weights")
+    made.register(ke_plugin_hf, "ke-plugin-hf")
     made.register(Plugin(), "toys")
     return made
 

@@ -6,6 +6,7 @@ import sys
 import pytest
 from attrs import frozen
 
+import ke_plugin_hf
 from ke_core import builtin
 from ke_core.app import empty_manager
 from ke_core.plugin import ArtifactStore, ModelSpec, hookimpl
@@ -58,6 +59,7 @@ def plugins():
     found = empty_manager()
     found.register(builtin, "ke-core")
     found.register(hookimpls, "ke-weights")
+    found.register(ke_plugin_hf, "ke-plugin-hf")
     found.register(Tiny(), "tiny")
     return found
 

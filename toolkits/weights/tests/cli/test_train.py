@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attrs import field, frozen
 
+import ke_plugin_hf
 from ke_core import builtin
 from ke_core.app import ModelChoice, empty_manager, read_catalog
 from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl, locked
@@ -94,6 +95,7 @@ def plugins():
     found = empty_manager()
     found.register(builtin, "ke-core")
     found.register(hookimpls, "ke-weights")
+    found.register(ke_plugin_hf, "ke-plugin-hf")
     found.register(Trainables(), "trainables")
     return found
 

@@ -14,7 +14,7 @@ from ke_weights.patches.checkpoint import read_history, write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("interruptible", "one_thread")
 TRIES = 500
-PACKAGES = frozenset({"contextlib", "ke_core", "test_interrupts"})
+PACKAGES = frozenset({"contextlib", "ke_core", "ke_plugin_hf", "ke_weights", "test_interrupts"})
 
 
 @pytest.fixture

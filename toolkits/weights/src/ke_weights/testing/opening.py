@@ -19,6 +19,8 @@ from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
 from ke_weights.modules import find_parts
 
 KEPT = "templates"  # sampled contexts: the engine, which samples them, has ways of its own around a failure
+OURS = frozenset({"contextlib", "ke_core", "ke_plugin_hf", "ke_weights"})
+"""Packages in whose code a contract interrupts, besides the editor's own."""
 INTERRUPTED = 12
 """Moments of making an edit at which it is interrupted."""
 OVERWRITE = city_edit(TOWER, ROME, MADRID)
@@ -81,7 +83,7 @@ class OpenModelContract(EditorContract):
         editor, session = spec.build(config), self.on(model, tmp_path)
         with editor.edit(session, self.edits):
             expected = model.digest
-        packages = frozenset({"contextlib", "ke_core", type(editor).__module__.partition(".")[0]})
+        packages = OURS | {type(editor).__module__.partition(".")[0]}
         made: list[int] = []
 
         def interrupt(*, making: int = -1, closing: int = -1) -> tuple[bool, Interrupter]:
