@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,14 +16,14 @@ from ke_core.runner.resolve import DATA_DIR, ResolvedComponent, resolve_componen
 from ke_core.spec.specs import DatasetSpec
 
 
-def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent:
+def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:
     """A dataset by its name, with its options."""
     spec, options = app.catalog.spec("dataset", name), split_options(given)
     reject_unused(options, [spec])
     return resolve_component(app.catalog, "dataset", name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
 
 
-def data_folder(source: ResolvedComponent) -> Path | None:
+def data_folder(source: ResolvedComponent[Any]) -> Path | None:
     """The dataset's option ``data_dir``, however it was given."""
     found: str | None = getattr(source.config, DATA_DIR, None)
     return Path(found).expanduser() if found else None

@@ -94,7 +94,7 @@ class Work:
     """Everything that is needed to make the edit, checked."""
 
     loaded: Loaded
-    chosen: ResolvedComponent
+    chosen: ResolvedComponent[Any]
     editor: Editor
     edits: tuple[SourcedEdit, ...]
 

@@ -13,12 +13,13 @@ from types import FrameType
 import uvicorn
 from attrs import field, frozen
 
-from ke_core.plugin import BadConfig, KEError, is_loopback
+from ke_core.plugin import BadConfig, KEError
 from ke_plugin_serve.app import Routes, build_app
 from ke_plugin_serve.asked import Manner
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
 from ke_plugin_serve.guarding import Limits
+from ke_plugin_serve.hosts import is_loopback
 from ke_plugin_serve.opening import Served
 
 GRACE = 30  # seconds for answers under way when the server is told to end
