@@ -7,7 +7,7 @@ from ke_core import builtin
 from ke_core.cli import console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
-from ke_core.cli.dataset_files import resolve_dataset
+from ke_core.cli.datasets import resolve_dataset
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ke_benchmarks.audit import RULES, Audit, agreement, as_rule, fix, select
+from ke_benchmarks.files.cases import CaseHeader, write_cases
 from ke_core.app import (
     DATA_DIR,
     App,
@@ -24,7 +25,7 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import Case, CaseHeader, DatasetSpec, to_json, write_atomic, write_cases
+from ke_core.plugin import Case, DatasetSpec, to_json, write_atomic
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 

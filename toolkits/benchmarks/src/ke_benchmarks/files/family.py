@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from attrs import field, frozen
 
-from ke_benchmarks.files.records import read_records
+from ke_benchmarks.files.records import read_records, structure_record
 from ke_core.plugin import (
     SUB_QUESTIONS,
     BadData,
@@ -27,7 +27,6 @@ from ke_core.plugin import (
     contradicting,
     find_data,
     sha256_of,
-    structure_record,
     sub_questions,
 )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_type_hints
 
 from attrs import has
+from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
 from ke_core.plugin import (
     DECODER,
@@ -22,8 +23,8 @@ from ke_core.plugin import (
     BadData,
     check_parsed,
     error_line,
+    explain,
     noun,
-    record_problem,
     strict_converter,
 )
 
@@ -179,7 +180,7 @@ def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool
             record = quick.structure(item, into)
         except (KeyError, TypeError, ValueError) as wrong:
             where = f"{path}, {_name(item, into, key, index)}"
-            raise BadData(f"{where}: {record_problem(item, into, extra=True)}", hint=again(path)) from wrong
+            raise BadData(f"{where}: {_problem(item, into, extra=True)}", hint=again(path)) from wrong
         if key:
             if item[key] in seen:
                 raise BadData(f"{path}, record {index}: {key}: {item[key]} occurs twice", hint=again(path))
@@ -194,3 +195,22 @@ def _name(item: Any, into: type[Any], key: str, index: int) -> str:
     case = item.get(key) if isinstance(item, dict) else None
     usable = has(into) and type(case) is get_type_hints(into).get(key) and str(case).strip()
     return f"case {case}" if usable else f"record {index}"
+
+
+def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
+    """Convert a JSON value to an ``into``. Raises BadData, which names ``where``, the field, and what is wrong."""
+    try:
+        return strict_converter(detailed=False, extra=False).structure(item, into)
+    except (ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as wrong:
+        raise BadData(f"{where}: {_problem(item, into, extra=False)}", hint=hint) from wrong
+
+
+def _problem(item: Any, into: type[Any], *, extra: bool) -> str:
+    """Return the first thing wrong with a record, and how many more there are. ``extra``: allow unknown fields."""
+    try:
+        strict_converter(detailed=True, extra=extra).structure(item, into)
+    except (BaseValidationError, KeyError, TypeError, ValueError) as wrong:
+        problems = [line.rpartition(" @ ") for line in transform_error(wrong, "", explain)]
+        first = ": ".join(part for part in (problems[0][2].lstrip("."), problems[0][0]) if part)
+        return first + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
+    return "does not fit"
