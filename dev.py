@@ -62,8 +62,8 @@ def setup(_words: list[str]) -> int:
 
 def digest() -> str:
     """Return the digest of the files that say what to install."""
-    patterns = ("requirements*.txt", "constraints.txt", "core/pyproject.toml", "bundle/pyproject.toml")
-    patterns += ("toolkits/*/pyproject.toml", "plugins/*/*/pyproject.toml")
+    patterns = ["requirements*.txt", "constraints.txt", "core/pyproject.toml", "bundle/pyproject.toml"]
+    patterns += ["toolkits/*/pyproject.toml", "plugins/*/*/pyproject.toml"]
     found = hashlib.sha256(sys.version.encode())
     for path in sorted(path for pattern in patterns for path in ROOT.glob(pattern)):
         found.update(path.read_bytes())

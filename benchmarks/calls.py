@@ -27,7 +27,8 @@ from ke_core.plugin import EditorSpec, ModelSpec, hookimpl
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.evaluate import evaluate, prepare
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.facts import Edit
 from ke_core.spec.protocols import Edited, Session
@@ -142,7 +143,7 @@ def counted(catalog: Catalog, dataset: str, editor: str, cases: int, root: Path)
         editor=editor, dataset=dataset, model=ModelChoice(reference="count:it"), plan=Plan(size=1, limit=cases)
     )
     job = prepare(request, catalog, SilentProgress(), model=MODEL)
-    run_job(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
+    evaluate(job, RunFolder.create(root / f"{dataset}-{editor}", job.spec))
     return Count(
         cases=len(job.cases),
         criteria=sum(len({probe.aspect for probe in case.probes}) for case in job.cases),

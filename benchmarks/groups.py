@@ -28,8 +28,8 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import split_options
 from ke_core.results.folder import RunFolder
 from ke_core.runner import concurrent as abreast
-from ke_core.runner.ask import evaluate
-from ke_core.runner.evaluate import EvalRequest, prepare
+from ke_core.runner.evaluate import ask_models, prepare
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.records import Replied
 from ke_core.spec.results import Reply
@@ -63,7 +63,7 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     job = evolve(job, session=evolve(job.session, engine=engine))
     abreast.ENOUGH = together
     run = RunFolder.create(folder, job.spec)
-    evaluate(job, run)
+    ask_models(job, run)
     taken = next(one for one in run.logged() if one.get("phase") == "edited model")
     records = (record for record in run.read() if isinstance(record, Replied) and record.phase == "after")
     replies = [(record.case, query, reply) for record in records for query, reply in record.replies.items()]

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ke_benchmarks.files.cases import CaseHeader, write_cases
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import RunFolder
@@ -32,7 +33,6 @@ from ke_core.spec.queries import EFFICACY, Case, Gold, Phase, Probe, Query
 from ke_core.spec.records import Batch, Record, Replied
 from ke_core.spec.results import Answer, Cost, Reply, Step
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.storage.case_files import CaseHeader, write_cases
 
 LIVES = Relation(label="lives in", id="R1", cloze="{} lives in", question="In which city does {} live?")
 LIES = Relation(label="lies in", id="R2", cloze="{} lies in", question="In which country does {} lie?")

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from ke_benchmarks.files.cases import export, read_cases, read_header
 from ke_benchmarks.soundness import problems
 from ke_core.cli.main import main
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
-from ke_core.results.dataset_files import export
-from ke_core.storage.case_files import read_cases, read_header
 
 ROOT = Path(__file__).resolve().parents[1]
 

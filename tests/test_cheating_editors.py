@@ -18,7 +18,8 @@ from ke_core.plugin import Answer, Ask, Edit, EditorSpec, Failure, Likelihood, Q
 from ke_core.plugins.catalog import Catalog, Registration, read_catalog
 from ke_core.plugins.manager import Installed, discover
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.evaluate import evaluate, prepare
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.runspec import Plan
 from ke_testing.fakes import SilentProgress
@@ -196,7 +197,7 @@ def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any
     """The scores after editing, of all cases, by metric and aspect."""
     request = EvalRequest(editor=editor, model=ModelChoice(reference="none"), plan=plan, **changes)
     job = prepare(request, catalog, SilentProgress())
-    finished = run_job(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
+    finished = evaluate(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
     return {(one.metric, one.aspect): one for one in finished.scores if one.phase == "after" and not one.tags}
 
 

@@ -28,7 +28,7 @@ SWAPPED = '''
 import sys
 from pathlib import Path
 
-import ke_core.runner.loop as loop
+import ke_core.runner.steps as loop
 from ke_core.cli.main import main
 
 whole, seen = loop.Runner.begin, []
@@ -51,7 +51,7 @@ import errno
 import os
 import sys
 
-import ke_core.runner.loop as loop
+import ke_core.runner.steps as loop
 from ke_core.cli.main import main
 
 whole, seen = loop.Runner.begin, []
@@ -87,7 +87,7 @@ import time
 from pathlib import Path
 
 import ke_core.runner.evaluate as evaluation
-import ke_core.runner.loop as loop
+import ke_core.runner.steps as loop
 from ke_core.cli.main import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with SIGINT ignored

@@ -25,6 +25,7 @@ import pytest
 
 from ke_core.plugin import Edit, Entity
 from ke_core.runner.judging import judge_items
+from ke_core.runner.run import OpenJudge
 from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_core.spec.results import Answer, CaseRecord, Failure, Item, Outcome, Reply
 from ke_core.spec.runspec import Component
@@ -189,7 +190,7 @@ def test_three_answers_are_worth_what_the_rule_says(
     case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(probe,))
     replies: list[Reply] = [Answer(text=one) if isinstance(one, str) else one for one in answers]
     items = [Item(query=query, reply=reply) for query, reply in zip(queries, replies, strict=True)]
-    judgements = judge_items(Alias(config=AliasConfig(**options)), ALIAS, items, session=None, scored=False)
+    judgements = judge_items(OpenJudge(judge=Alias(config=AliasConfig(**options)), component=ALIAS), items)
     outcomes = {
         ("after", "direct", item.query.id): Outcome(reply=item.reply, judgement=one)
         for item, one in zip(items, judgements, strict=True)

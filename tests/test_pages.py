@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 
 from ke_core.cli.app import App
 from ke_core.cli.main import build
-from ke_core.cli.running import EvalCommand
+from ke_core.cli.running import eval_request
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split_options
 from ke_core.spec.errors import BadConfig
@@ -107,7 +107,7 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
     except click.exceptions.Exit:
         return  # --help and --version end here
     if context.info_name == "eval":
-        EvalCommand.of(context.params["editors"], context.params["dataset"], None, context.params)
+        eval_request(context.params["editors"], context.params["dataset"], None, context.params)
     named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
     if {"kind", "name"} <= context.params.keys() and context.info_name == "show":
         named.append((str(context.params["kind"]), str(context.params["name"])))

@@ -34,8 +34,9 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.seal import SEAL
-from ke_core.runner.evaluate import EvalRequest, judge_folder, prepare, run_job, score_folder
+from ke_core.runner.evaluate import evaluate, judge_folder, prepare, score_folder
 from ke_core.runner.judging import JudgeModel
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.queries import expected
 from ke_core.spec.runspec import Plan
@@ -173,7 +174,7 @@ def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFacto
         job = prepare(request, offered, SilentProgress())
         plugin.learn(job.cases)
         made[name] = RunFolder.create(tmp_path_factory.mktemp("runs") / name, job.spec)
-        run_job(job, made[name])
+        evaluate(job, made[name])
     asking = JudgeModel(model=ModelChoice(reference="fake:judges"), progress=SilentProgress())
     own = offered.spec("dataset", "recoe-atlas").judge  # type: ignore[attr-defined]
     judge_folder(made["recoe-atlas"], offered, name="llm", asking=asking)

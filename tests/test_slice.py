@@ -16,7 +16,8 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import EvalRequest, prepare, run_job
+from ke_core.runner.evaluate import evaluate, prepare
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.runspec import Plan
@@ -38,7 +39,7 @@ def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan
     )
     job = prepare(request, catalog, SilentProgress())
     record = RunFolder.create(folder, job.spec)
-    scores = run_job(job, record).scores
+    scores = evaluate(job, record).scores
     right = {
         score.tags.get("hops", ""): round((score.value or 0) * score.n)
         for score in scores

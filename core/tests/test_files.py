@@ -16,18 +16,16 @@ from time import sleep
 import pytest
 
 from ke_core.spec.errors import BadData, BadRun, KEError
-from ke_core.storage import files, folders
+from ke_core.storage import files
 from ke_core.storage.files import (
     cache_dir,
     data_dirs,
-    fetch,
-    find_data,
     hidden_sibling,
     locked,
     sha256_of,
     write_atomic,
 )
-from ke_core.storage.folders import exchange, move_folder
+from ke_core.storage.http import fetch, find_data
 
 CONTENT = bytes(range(256)) * 4096
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -286,53 +284,6 @@ def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
         "new",
         "there",
     ]
-
-
-def test_a_finished_folder_takes_the_place_of_the_old_one(tmp_path):
-    for name in ("new", "to"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    move_folder(tmp_path / "new", tmp_path / "to")
-    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["to", "to/new"]
-
-
-def test_a_finished_folder_takes_the_place_of_a_file(tmp_path):
-    (tmp_path / "new").mkdir()
-    (tmp_path / "to").touch()
-    move_folder(tmp_path / "new", tmp_path / "to")
-    assert [path.name for path in tmp_path.iterdir()] == ["to"]
-    assert (tmp_path / "to").is_dir()
-
-
-def test_two_folders_are_exchanged_in_one_step_or_nothing_changes(tmp_path):
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    done = exchange(tmp_path / "one", tmp_path / "other")
-    assert [path.name for path in (tmp_path / "one").iterdir()] == ["other" if done else "one"]
-    assert not exchange(tmp_path / "one", tmp_path / "none")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
-
-
-def test_a_move_that_fails_halfway_leaves_the_old_folder_under_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "exchange", lambda one, other: False)
-    for name in ("new", "to"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    rename, calls = Path.rename, []
-
-    def second_fails(self, target):
-        calls.append(target)
-        if len(calls) == 2:
-            raise OSError(errno.EIO, "input/output error")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", second_fails)
-    with pytest.raises(KEError, match="input/output error"):
-        move_folder(tmp_path / "new", tmp_path / "to")
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
-        "new", "new/new", "to", "to/to",
-    ]  # fmt: skip
 
 
 def test_a_name_beside_is_hidden_and_used_by_nobody_else(tmp_path):

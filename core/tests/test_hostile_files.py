@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from attrs import field, frozen
 
+from ke_benchmarks.files.cases import CaseHeader, read_cases, write_cases
+from ke_benchmarks.files.records import read_records
 from ke_benchmarks.graph.opening import open_graph
 from ke_benchmarks.graph.relations import read_relations
 from ke_core.plugins.catalog import Catalog
@@ -27,8 +29,6 @@ from ke_core.spec.errors import BadConfig, KEError
 from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
 from ke_core.spec.results import Answer, Failure, Judgement, Scored, Step, Verdict
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
-from ke_core.storage.case_files import CaseHeader, read_cases, write_cases
-from ke_core.storage.json_records import read_records
 from ke_plugin_analysis.checking import read as read_items
 from ke_plugin_analysis.predictions import read_predictions
 from ke_plugin_reproduce.reading import read as read_reproduction

@@ -7,21 +7,21 @@ from ke_core import builtin
 from ke_core.cli import console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
-from ke_core.cli.dataset_files import resolve_dataset
+from ke_core.cli.datasets import resolve_dataset
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
 from ke_core.cli.running import model_choice
 from ke_core.engine.batching import BatchingEngine
-from ke_core.engine.models import NO_MODEL, NoModel, open_model
+from ke_core.engine.models import NO_MODEL, NoModel
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
 from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
 from ke_core.plugins.options import configure, reject_unused, split_options
 from ke_core.results.aggregate import PART_TAG, TESTED, Observation, aggregate, observations
-from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, measure_agreement, save_check
+from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, save_check
 from ke_core.results.dataset_files import count_cases
 from ke_core.results.difference import first_difference
 from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
@@ -59,7 +59,7 @@ from ke_core.results.grid import (
     sorted_tag_values,
     unedited_rows,
 )
-from ke_core.results.intervals import bootstrap, bootstrap_average
+from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES, bootstrap, bootstrap_average
 from ke_core.results.lines import refuse_other, to_bytes, whole_lines
 from ke_core.results.load import read_scores
 from ke_core.results.reported import (
@@ -77,7 +77,6 @@ from ke_core.results.tables import report_page
 from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
-from ke_core.runner.ask import refuse_weightless
 from ke_core.runner.blinding import ByOpaqueId
 from ke_core.runner.edit_files import (
     FIELD_NAMES,
@@ -90,21 +89,14 @@ from ke_core.runner.edit_files import (
     read_rows,
 )
 from ke_core.runner.evaluate import (
-    EvalRequest,
     LoadedRuns,
-    ResolvedRun,
-    complete_job,
+    evaluate,
     judge_folder,
     load_report,
-    load_runs,
-    resolve_request,
-    run_job,
     score_folder,
 )
 from ke_core.runner.judging import (
-    ChosenJudge,
     JudgeModel,
-    OpenJudge,
     gold_of,
     judge_items,
     judge_run,
@@ -112,8 +104,8 @@ from ke_core.runner.judging import (
     open_judge,
     resolve_judge,
 )
-from ke_core.runner.loop import UNEDITED_BATCH
 from ke_core.runner.plan import Group, groups, select, stages
+from ke_core.runner.prepare import load_model, refuse_weightless, resolve_run
 from ke_core.runner.probing import asks_of
 from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
 from ke_core.runner.recorder import count_failures
@@ -127,8 +119,10 @@ from ke_core.runner.resolve import (
     resolve_component,
     with_flag,
 )
+from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import build_metrics, judge_and_metrics, measures_of, records_of, score_run
 from ke_core.runner.session import ModelChoice, open_session
+from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import UNFINISHED
 from ke_core.runner.usage import measured_phase
 from ke_core.runner.world import world
@@ -138,29 +132,29 @@ from ke_core.spec.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef,
 from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, text_field, texts_field
 
 __all__ = [
-    "AFTER", "ANSWERS_TITLE", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DATA_DIR", "DONE", "FAILED",
-    "FIELD_NAMES", "IMPORTED", "KINDS", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN", "PART_TAG", "SCHEMA", "SCORES",
-    "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING",
-    "Agreement", "AgreementCheck", "App", "BarProgress", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog",
-    "ChosenJudge", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier", "EvalRequest", "Grid", "Group",
-    "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef",
-    "NoModel", "Observation", "OpenJudge", "Options", "Plan", "Plugins", "Probed", "Record", "RecordedRun",
-    "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent",
-    "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "aggregate", "agreement_warning", "asks_of",
-    "aspects_of", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin", "columns_by_table",
-    "complete_job", "component_options", "component_words", "configure", "console", "count_cases", "count_failures",
-    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
-    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "first_difference", "format_interval",
-    "format_score", "given_fields", "gold_of", "groups", "in_form", "json_option", "judge_and_metrics", "judge_folder",
-    "judge_items", "judge_model", "judge_run", "judge_warnings", "literal", "load_report", "load_runs", "main",
-    "measure_agreement", "measured_phase", "measures_of", "metric_columns", "metrics_of", "missing_answers",
-    "model_choice", "name_conflict", "naming_files", "normalize_statement", "observations", "one_line",
-    "one_line_reason", "open_judge", "open_model", "open_session", "open_writer", "options", "out", "parse_lines",
+    "AFTER", "ANSWERS_TITLE", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DATA_DIR", "DIGITS", "DONE",
+    "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN", "PART_TAG",
+    "RESAMPLES", "SCHEMA", "SCORES", "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED",
+    "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck", "App", "BarProgress", "Batch",
+    "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier",
+    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn",
+    "ModelChoice", "ModelRef", "NoModel", "Observation", "OpenJudge", "Options", "Plan", "Plugins", "Probed", "Record",
+    "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
+    "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "aggregate",
+    "agreement_warning", "asks_of", "aspects_of", "bootstrap", "bootstrap_average", "build_component", "build_metrics",
+    "builtin", "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases",
+    "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from",
+    "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
+    "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
+    "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run", "judge_warnings",
+    "literal", "load_model", "load_report", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of",
+    "missing_answers", "model_choice", "name_conflict", "naming_files", "normalize_statement", "observations",
+    "one_line", "one_line_reason", "open_judge", "open_session", "open_writer", "options", "out", "parse_lines",
     "plain_table", "plan_words", "print_json", "progress", "queries_of", "read_catalog", "read_edits", "read_lines",
     "read_rows", "read_scores", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",
-    "reject_unused", "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_request",
-    "run_job", "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check", "say_spent",
-    "score_folder", "score_grids", "score_run", "select", "server_options", "shared_settings", "shown_unit",
-    "slice_grids", "sorted_tag_values", "split_options", "stages", "table_row", "text_field", "texts_field", "titled",
-    "to_bytes", "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world",
+    "reject_unused", "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run",
+    "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder",
+    "score_grids", "score_run", "select", "server_options", "shared_settings", "shown_unit", "slice_grids",
+    "sorted_tag_values", "split_options", "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes",
+    "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world",
 ]  # fmt: skip

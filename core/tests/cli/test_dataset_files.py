@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_benchmarks.files.cases import read_cases, read_header
 from ke_core.plugin import DatasetSpec, hookimpl
 from ke_core.plugins.manager import empty_manager
 from ke_core.spec.dataset_info import DataFile
-from ke_core.storage.case_files import read_cases, read_header
 from ke_testing.toy import Toy, ToyConfig, toy_spec
 
 CONTENT = b"0123456789abcdef" * 4096

@@ -73,7 +73,7 @@ def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
 
 
 def test_a_sequential_plan_is_taken_from_the_options_and_shown_by_edits_made(ke, tmp_path):
-    status, out, err = ke(*RUN, "--sequential", "--eval-every", "every:1", "--eval-set", "all", "--out", "here")
+    status, out, err = ke(*RUN, "--sequential", "--eval-every", "1", "--eval-set", "all", "--out", "here")
     plan = RunFolder.open(tmp_path / "here").spec.plan
     assert status == 0
     assert (plan.size, plan.sequential, plan.eval_every, plan.eval_set) == (1, True, 1, "all")
@@ -107,24 +107,21 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--num-edited", "3"], "--num-edited belongs to --protocol sample", "ke eval --help"),
         (["--protocol", "sample"], "--protocol sample needs --num-edited K", "ke eval --help"),
         (["--protocol", "sample", "--num-edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
-        (["--protocol", "sample", "--num-edited", "9"], "9 cases cannot be edited: there are 2", "take a smaller --num-edited"),
-        (["--eval-every", "each"], "--eval-every belongs to --sequential", "ke eval --help"),
+        (["--protocol", "sample", "--num-edited", "9"], "9 cases cannot be edited: there are 2",
+         "take a smaller --num-edited"),
+        (["--eval-every", "1"], "--eval-every belongs to --sequential", "ke eval --help"),
         (["--eval-every", "end"], "--eval-every belongs to --sequential", "ke eval --help"),
         (["--eval-set", "seen"], "--eval-set belongs to --sequential", "ke eval --help"),
-        (["--eval-every", "every:2", "--eval-set", "all"], "--eval-every belongs to --sequential", "ke eval --help"),
-        (["--sequential", "--protocol", "sample", "--num-edited", "1"], "--sequential edits the batches of --protocol pa",
-         "ke eval --help"),
-        (["--sequential", "--eval-every", "every:0"], "invalid value for '--eval-every': '0' is no number of batches",
-         "ke eval --help"),
-        (["--sequential", "--eval-every", "every:x"], "invalid value for '--eval-every': 'x' is no number of batches",
-         "ke eval --help"),
-        (["--sequential", "--eval-every", "every:"], "invalid value for '--eval-every': '' is no number of batches",
-         "ke eval --help"),
-        (["--sequential", "--eval-every", "often"], "invalid value for '--eval-every': 'often' is none of each, every:N an",
-         "ke eval --help"),
+        (["--eval-every", "2", "--eval-set", "all"], "--eval-every belongs to --sequential", "ke eval --help"),
+        (["--sequential", "--protocol", "sample", "--num-edited", "1"],
+         "--sequential edits the batches of --protocol pa", "ke eval --help"),
+        (["--sequential", "--eval-every", "0"],
+         "invalid value for '--eval-every': '0' is neither a number from 1 nor end", "ke eval --help"),
+        (["--sequential", "--eval-every", "often"],
+         "invalid value for '--eval-every': 'often' is neither a number from 1 nor end", "ke eval --help"),
         (["--sequential", "--eval-set", "old"], "invalid value for '--eval-set'", "ke eval --help"),
-        (["--batch", "0"], "invalid value for '--batch': '0' is neither a number from 1 nor all", "ke eval --help"),
-        (["--batch", "five"], "invalid value for '--batch': 'five' is neither a number from 1 nor all", "eval --help"),
+        (["--batch", "0"], "invalid value for '--batch' / '--edits-per-batch': '0' is neither a number from 1 nor all",
+         "ke eval --help"),
         (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),
         (["--model", "echo:1@a", "--revision", "b"], "the revision is given twice", "ke eval --help"),
         (["--editor", "sayer", "--editor", "sayer"], "--editor sayer is given twice", "ke eval --help"),

@@ -148,7 +148,8 @@ def test_runs_of_one_editor_are_told_apart_by_what_differs():
     assert run_labels([reported(plan=Plan(limit=9)), reported(plan=Plan(size=None, limit=9))]) == [
         "memit, each case edited alone", "memit, all cases edited together",
     ]  # fmt: skip
-    assert run_labels([reported(plan=Plan(eval_limit=9)), reported(plan=Plan(protocol="sample", size=5, eval_limit=9))]) == [
+    plans = [Plan(eval_limit=9), Plan(protocol="sample", size=5, eval_limit=9)]
+    assert run_labels([reported(plan=plan) for plan in plans]) == [
         "memit, partition, each case edited alone", "memit, sample, 5 edited",
     ]  # fmt: skip
     assert run_labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]

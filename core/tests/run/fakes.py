@@ -15,7 +15,9 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ke_core.engine.passthrough import PassthroughModel
-from ke_core.runner.job import Job, Judging, Measure
+from ke_core.runner.plan import groups
+from ke_core.runner.resolve import ResolvedComponent
+from ke_core.runner.run import Measure, OpenJudge, ResolvedRun
 from ke_core.spec.codec import digest
 from ke_core.spec.errors import EditFailed
 from ke_core.spec.facts import Entity
@@ -255,7 +257,13 @@ def component(name: str, **options: Any) -> Component:
     return Component(name=name, distribution="fakes", version="1", options=options)
 
 
-def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **changes: Any) -> Job:
+def as_method(editor: Any, spec: EditorSpec) -> ResolvedComponent[EditorSpec]:
+    """The component that ``editor`` is built from."""
+    spec = evolve(spec, build=lambda _config: editor)
+    return ResolvedComponent(spec=spec, config=spec.config(), component=component(spec.name))
+
+
+def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **changes: Any) -> ResolvedRun:
     """A job without a catalog. ``changes``: fields of the job, or of its specification."""
     model = model or CityModel(towers)
     editor_spec = changes.pop("editor_spec", OVERWRITE)
@@ -272,20 +280,22 @@ def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **change
         joint=not editor_spec.one_at_a_time,
         own_edits=editor_spec.uses_own_edits,
     )
-    return Job(
-        spec=evolve(spec, **changes),
+    spec = evolve(spec, **changes)
+    dataset = own.get("dataset", Towers(made=cases))
+    return ResolvedRun(
+        spec=spec,
         session=make_session(model),
-        editor=editor or Overwrite(),
-        editor_spec=editor_spec,
-        dataset=own.get("dataset", Towers(made=cases)),
+        method=as_method(editor or Overwrite(), editor_spec),
+        dataset=dataset,
         cases=cases,
+        groups=tuple(groups(cases, spec.plan, spec.seed, dataset.split)),
         hides=own.get("hides", False),
-        judging=Judging(component=component("exact"), judge=Exact()),
+        judging=OpenJudge(component=component("exact"), judge=Exact()),
         measures=(Measure(component=component("share"), spec=SHARE, metric=Share()),),
     )
 
 
-def slow_job(sleep: float) -> Job:
+def slow_job(sleep: float) -> ResolvedRun:
     """The job that is killed: 32 batches of three, ``sleep`` seconds a model call."""
     return make_job(96, model=CityModel(96, sleep=sleep), plan=Plan(size=3))
 
@@ -303,7 +313,7 @@ class Failing:
 
 if __name__ == "__main__":
     from ke_core.results.folder import RunFolder
-    from ke_core.runner.evaluate import run_job
+    from ke_core.runner.evaluate import evaluate
 
     job = slow_job(0.3)
-    run_job(job, RunFolder.create(Path(sys.argv[1]), job.spec))
+    evaluate(job, RunFolder.create(Path(sys.argv[1]), job.spec))

@@ -6,7 +6,7 @@ import pytest
 
 from ke_core.results.folder import RunFolder
 from ke_core.runner import concurrent as abreast
-from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import ask_models
 from ke_core.spec.errors import EditFailed, PluginBroken, UnsupportedChange
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.requests import Generate
@@ -65,7 +65,7 @@ def job(fakes, supposing):
 def records(job, path):
     """As evaluated; times and memory aside, which no two runs share."""
     folder = RunFolder.create(path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     found = list(folder.read())
     replied = [(r.batch, r.case, r.phase, r.style, r.replies) for r in found if isinstance(r, Replied)]
     batches = [(r.batch, r.cases, r.edits, r.details, r.failed, r.first) for r in found if isinstance(r, Batch)]
@@ -75,7 +75,7 @@ def records(job, path):
 @pytest.mark.parametrize("plan", [Plan(), Plan(size=3), Plan(size=3, eval_limit=4), Plan(size=None)])
 def test_the_records_are_those_of_one_group_after_another(job, tmp_path, monkeypatch, plan):
     together = records(job(plan=plan), tmp_path / "together")
-    monkeypatch.setattr(abreast, "_can_stand_abreast", lambda _job: False)
+    monkeypatch.setattr(abreast, "MOST", 1)
     assert records(job(plan=plan), tmp_path / "alone") == together
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_interrupted_goes_on_with_the_groups_that_are_not_on_recor
     monkeypatch.setattr(type(one.session.model), "generate", interrupted)
     folder = RunFolder.create(tmp_path / "run", one.spec)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(one, folder)
+        ask_models(one, folder)
     monkeypatch.undo()
     monkeypatch.setattr(abreast, "ENOUGH", 6)
     before = len([r for r in folder.read() if isinstance(r, Replied) and r.phase == "after"])

@@ -13,7 +13,7 @@ from attrs import evolve
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.results.folder import RunFolder
 from ke_core.runner.blinding import Blinder
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.requests import RequestBuilder
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Likelihood, Material
@@ -210,7 +210,7 @@ def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run_job(job, folder)
+    evaluate(job, folder)
     lines = [line for line in folder.read() if type(line).__name__ == "Replied" and line.phase == "after"]
     assert {line.case: {*line.replies} for line in lines} == {"1": {"where", "country"}, "2": {"where", "country"}}
     assert not {"1", "2", "where", "country"} & {name for ask in seen[0] for name in (ask.id, ask.case, ask.query)}

@@ -10,7 +10,9 @@ from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import empty_manager
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import EvalRequest, judge_folder, prepare, resolve_request, run_job, score_folder
+from ke_core.runner.evaluate import evaluate, judge_folder, prepare, score_folder
+from ke_core.runner.prepare import resolve_run
+from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
 from ke_core.spec.runspec import Plan
@@ -55,7 +57,7 @@ def prepared(catalog, **changes):
 
 def test_a_whole_run(catalog, tmp_path):
     job = prepared(catalog, plan=Plan(size=2), options={"towers": {"n": "5"}, "overwrite": {"layers": "3,4"}})
-    finished = run_job(job, RunFolder.create(tmp_path / "run", job.spec))
+    finished = evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
     assert (finished.failures, finished.skipped, len(job.cases)) == (0, 0, 5)
     assert all(s.value == 1.0 for s in finished.scores)
     assert job.spec.editor.options == {"gold": False, "layers": [3, 4]}
@@ -68,16 +70,18 @@ def test_a_whole_run(catalog, tmp_path):
 
 
 def test_what_the_unedited_model_is_asked_in_own_prompts_is_counted_beforehand(catalog):
-    found = resolve_request(request(editor="notes"), catalog.catalog)
-    spec = evolve(found.editor.spec, own_before=True)
-    own = evolve(found, editor=evolve(found.editor, spec=spec))
-    assert workload_of(own, set()).unedited - workload_of(found, set()).unedited == 2 * len(found.cases) > 0
+    found = resolve_run(request(editor="notes"), catalog.catalog)
+    own = evolve(found, method=evolve(found.method, spec=evolve(found.editor_spec, own_before=True)))
+    model = request().model.reference
+    assert (
+        workload_of(own, model, set()).unedited - workload_of(found, model, set()).unedited == 2 * len(found.cases) > 0
+    )
 
 
 def test_a_recorded_run_is_judged_and_scored_again_without_the_model(catalog, tmp_path):
     job = prepared(catalog, options={"towers": {"n": "3"}})
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    finished = run_job(job, folder)
+    finished = evaluate(job, folder)
     loaded = len(catalog.loaded)
     assert judge_folder(folder, catalog.catalog) == 0
     assert score_folder(folder, catalog.catalog) == list(finished.scores)
@@ -168,7 +172,7 @@ def test_one_model_serves_several_editors(catalog):
 def test_a_dataset_that_changed_since_is_noticed(catalog, fakes, tmp_path, monkeypatch):
     job = prepared(catalog)
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run_job(job, folder)
+    evaluate(job, folder)
     info = evolve(job.dataset.info(), sha256="changed")
     monkeypatch.setattr(fakes.Towers, "info", lambda self: info)
     with pytest.raises(BadRun, match="towers is not what"):
@@ -201,8 +205,9 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
         reply = lambda ask: fakes.Failure(
             error="HTTPError", message=f"401 for {fakes.tower_of(ask)}: Bearer hf_abcdefghijkl"
         )
-        job = evolve(prepared(catalog, editor="notes"), editor=fakes.Notes([], reply))
-        run_job(job, RunFolder.create(tmp_path / "run", job.spec))
+        job = prepared(catalog, editor="notes")
+        job = evolve(job, method=fakes.as_method(fakes.Notes([], reply), job.editor_spec))
+        evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
         for file in (tmp_path / "run").iterdir():
             assert b"hf_abcdefghijkl" not in file.read_bytes()
         assert b"Bearer [HF_TOKEN]" in (tmp_path / "run" / "records.jsonl").read_bytes()
@@ -214,14 +219,14 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
         redaction._secrets.cache_clear()
 
 
-def test_what_an_editor_rests_on_is_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
+def test_dependencies_of_an_editor_are_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
     """An encoder of that name, a network trained meanwhile: not the same run any more."""
     monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "one"}, raising=False)
     job = prepared(catalog)
     assert job.spec.editor.dependencies == {"encoder": "one"}
     assert prepared(catalog).spec.id == job.spec.id
-    run_job(job, RunFolder.create(tmp_path / "run", job.spec))
-    assert finished(resolve_request(request(), catalog.catalog), tmp_path / "run", catalog.catalog)
+    evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
+    assert finished(resolve_run(request(), catalog.catalog), tmp_path / "run")
     monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "other"})
     assert prepared(catalog).spec.id != job.spec.id
     with pytest.raises(BadRun, match="another run"):

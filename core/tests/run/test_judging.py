@@ -5,8 +5,9 @@ from attrs import evolve
 
 from ke_core.results.folder import RunFolder
 from ke_core.runner import judging
-from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import ask_models
 from ke_core.runner.judging import held, judge_items, judge_run
+from ke_core.runner.run import OpenJudge
 from ke_core.spec.errors import KEError
 from ke_core.spec.facts import Entity, Fact, Relation
 from ke_core.spec.records import Judged
@@ -37,7 +38,7 @@ class Asker:
 def evaluated(fakes, tmp_path):
     job = fakes.make_job(4)
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     return job, folder
 
 
@@ -51,19 +52,19 @@ def test_a_judge_whose_model_fails_keeps_what_it_has_judged_and_goes_on(fakes, e
     component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m"))
     session = make_session(ScriptedModel([]))
     with pytest.raises(KEError, match="model failed"):
-        judge_run(folder, job.cases, Asker(at=9), component, session=session)
+        judge_run(folder, job.cases, OpenJudge(judge=Asker(at=9), component=component, session=session))
     kept = len(lines(folder))
     assert 0 < kept < 16
     whole = Asker()
-    assert judge_run(folder, job.cases, whole, component, session=session) == 16 - kept
+    assert judge_run(folder, job.cases, OpenJudge(judge=whole, component=component, session=session)) == 16 - kept
     assert len(lines(folder)) == 16
-    assert judge_run(folder, job.cases, Asker(at=0), component, session=session) == 0
+    assert judge_run(folder, job.cases, OpenJudge(judge=Asker(at=0), component=component, session=session)) == 0
 
 
 def test_notes_and_models_of_judges_come_back_from_the_records(fakes, evaluated):
     job, folder = evaluated
     component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m", digest="1" * 64))
-    judge_run(folder, job.cases, Asker(), component, session=make_session(ScriptedModel([])))
+    judge_run(folder, job.cases, OpenJudge(judge=Asker(), component=component, session=make_session(ScriptedModel([]))))
     assert all(line.judge == component for line in lines(folder))
     assert all(f.note == "c" for line in lines(folder) for j in line.judgements.values() for f in j.findings)
 
@@ -73,7 +74,7 @@ def test_another_model_is_another_judge(fakes, evaluated):
     session = make_session(ScriptedModel([]))
     for name in ("m", "n"):
         component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id=name))
-        assert judge_run(folder, job.cases, Asker(), component, session=session) == 16
+        assert judge_run(folder, job.cases, OpenJudge(judge=Asker(), component=component, session=session)) == 16
 
 
 def test_what_holds_depends_on_phase_and_on_whether_the_edits_were_made(fakes):
@@ -112,6 +113,9 @@ def test_log_probabilities_go_to_judges_that_read_them(fakes, scored, seen):
         Item(query=query, reply=Failure(error="NoLikelihood", message="none")),
         Item(query=query, reply=Failure(error="Gone", message="gone")),
     ]
-    found = judge_items(asker, fakes.component("a"), items, session=make_session(ScriptedModel([])), scored=scored)
+    found = judge_items(
+        OpenJudge(judge=asker, component=fakes.component("a"), session=make_session(ScriptedModel([])), scored=scored),
+        items,
+    )
     assert len(asker.seen) == seen
     assert [one.verdict for one in found] == [Verdict.UNSURE, Verdict.UNSURE, Verdict.WRONG]

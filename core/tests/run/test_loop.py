@@ -8,8 +8,9 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
-from ke_core.runner.ask import evaluate
-from ke_core.runner.loop import UNEDITED_BATCH
+from ke_core.runner.evaluate import ask_models
+from ke_core.runner.prepare import refuse
+from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.spec.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
 from ke_core.spec.protocols import Question
 from ke_core.spec.records import Batch, Replied
@@ -20,7 +21,7 @@ from ke_core.spec.runspec import Plan
 def done(job, path):
     """The records of a finished run."""
     folder = RunFolder.create(path, job.spec)
-    finished = evaluate(job, folder)
+    finished = ask_models(job, folder)
     return finished, list(folder.read())
 
 
@@ -231,24 +232,24 @@ def test_an_interrupt_leaves_the_model_and_the_records_whole(fakes, tmp_path):
     job.session.model.generate = interrupted
     folder = RunFolder.create(tmp_path, job.spec)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(job, folder)
+        ask_models(job, folder)
     assert job.session.model.weights == before
     assert [line.case for line in replied(folder.read(), phase="after", style="cot")] == ["1", "2"]
     job.session.model.generate = plain
-    evaluate(job, folder)
+    ask_models(job, folder)
     assert [line.case for line in replied(folder.read(), phase="after", style="cot")] == ["1", "2", "3", "4"]
 
 
 def test_e8_a_resumed_batch_is_edited_before_its_remaining_cases_are_asked(fakes, tmp_path, monkeypatch):
-    monkeypatch.setattr("ke_core.runner.loop.CHUNK", 1)
+    monkeypatch.setattr("ke_core.runner.steps.CHUNK", 1)
     job = fakes.make_job(4, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "whole", job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     lines = (tmp_path / "whole" / "records.jsonl").read_bytes().splitlines(keepends=True)
     cut = RunFolder.create(tmp_path / "cut", job.spec)
     (tmp_path / "cut" / "records.jsonl").write_bytes(b"".join(lines[:-4]))  # cases 3 and 4 are missing
     again = fakes.make_job(4, plan=Plan(size=None))
-    evaluate(again, cut)
+    ask_models(again, cut)
     log = again.session.model.log
     assert log[0][0] == "edit"
     assert len(log[0][1].split()) == 4  # all edits of the batch, not only those of the cases that remain
@@ -279,10 +280,10 @@ def test_ten_identical_failures_in_a_row_stop_the_run_and_are_asked_again(fakes,
     job = fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path, job.spec)
     with pytest.raises(TooManyFailures, match="ServerGone: gone"):
-        evaluate(job, folder)
+        ask_models(job, folder)
     assert [line.case for line in replied(folder.read(), phase="after")] == ["1", "2", "3"]
     mended = fakes.make_job(20, fakes.Notes([]), editor_spec=fakes.NOTES, plan=Plan(size=None))
-    assert evaluate(mended, folder).failures == 0
+    assert ask_models(mended, folder).failures == 0
     assert len(replied(folder.read(), phase="after")) == 20
 
 
@@ -294,9 +295,9 @@ def test_failures_of_a_server_are_alike_whatever_its_words_and_others_are_not(fa
     folder = RunFolder.create(tmp_path, job.spec)
     if stops:
         with pytest.raises(TooManyFailures, match=f"10 times in a row: {error}: 429"):
-            evaluate(job, folder)
+            ask_models(job, folder)
     else:
-        assert evaluate(job, folder).failures == 40
+        assert ask_models(job, folder).failures == 40
 
 
 def test_prompts_that_are_too_long_in_a_row_are_a_result_and_no_reason_to_stop(fakes, tmp_path):
@@ -338,16 +339,16 @@ def test_an_editor_that_returns_too_few_replies_is_broken(fakes, tmp_path):
         done(fakes.make_job(2, Short([]), editor_spec=fakes.NOTES), tmp_path)
 
 
-def test_a_weight_editor_on_a_model_without_weights_is_refused(fakes, tmp_path):
+def test_a_weight_editor_on_a_model_without_weights_is_refused(fakes):
     from ke_testing.fakes import EchoModel
 
     with pytest.raises(NeedsWeights, match="overwrite changes weights"):
-        done(fakes.make_job(2, model=EchoModel()), tmp_path)
+        refuse(fakes.make_job(2, model=EchoModel()))
 
 
-def test_an_editor_that_cannot_hide_is_refused_where_the_dataset_hides(fakes, tmp_path):
+def test_an_editor_that_cannot_hide_is_refused_where_the_dataset_hides(fakes):
     with pytest.raises(BadConfig, match="cannot hide"):
-        done(fakes.make_job(2, hides=True), tmp_path)
+        refuse(fakes.make_job(2, hides=True))
 
 
 def test_hidden_and_own_edits_reach_the_editor_and_gold_does_not(fakes, tmp_path):

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.usage import measured_phase
 
 MIB = 2**20
@@ -52,7 +52,7 @@ def test_a_device_is_asked_by_the_model():
 def test_a_run_logs_its_start_versions_phases_and_end(fakes, tmp_path, ke_cache_dir):
     job = fakes.make_job(4)
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run_job(job, folder)
+    evaluate(job, folder)
     lines = folder.logged()
     assert [line.get("phase") or line["event"] for line in lines] == [
         "start", "unedited model", "edited model", "judging", "scoring", "end",
@@ -79,7 +79,7 @@ def test_a_run_that_fails_logs_why_with_its_traceback(fakes, tmp_path, ke_cache_
         warnings.simplefilter("default")
         shown = warnings.showwarning = lambda *_words: None
         with pytest.raises(ZeroDivisionError):
-            run_job(job, folder)
+            evaluate(job, folder)
         assert warnings.showwarning is shown
     by = {line["event"]: line for line in folder.logged()}
     assert (by["warning"]["what"], by["warning"]["message"]) == ("UserWarning", "not like this")
@@ -92,7 +92,7 @@ def test_a_run_that_fails_logs_why_with_its_traceback(fakes, tmp_path, ke_cache_
 def test_what_is_left_out_is_logged_by_reason(fakes, tmp_path, ke_cache_dir):
     job = fakes.make_job(3, fakes.Overwrite(refuses=frozenset({fakes.tower(1).edits[0].id})))
     folder = RunFolder.create(tmp_path / "run", job.spec)
-    run_job(job, folder)
+    evaluate(job, folder)
     lines = {line["what"]: line for line in folder.logged() if line["event"] == "warning"}
     assert (lines["edits refused"]["message"], lines["edits refused"]["count"]) == ("no such tower", 1)
     assert lines["cases skipped"]["count"] == 1

@@ -67,7 +67,8 @@ def test_x5_two_processes_draw_the_same_sample(cases):
         "class Case:\n    id: str\n"
         "cases = [Case(str(n)) for n in range(1, 3001)]\n"
         "chosen = select(cases, Plan(limit=200), 7)\n"
-        "print([[c.id for c in g.edited] for g in groups(chosen, Plan(size=30, eval_limit=90), 7, lambda k, s: None)])\n"
+        "plan = Plan(size=30, eval_limit=90)\n"
+        "print([[c.id for c in g.edited] for g in groups(chosen, plan, 7, lambda k, s: None)])\n"
     )
     said = [
         subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import evaluate
 from ke_core.spec.errors import BadRun
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.results import Peak
@@ -38,7 +38,7 @@ def start(path):
 def test_a_run_killed_twenty_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
     job = fakes.slow_job(0)
     whole = RunFolder.create(tmp_path / "whole", job.spec)
-    run_job(job, whole)
+    evaluate(job, whole)
     path = tmp_path / "killed"
     draw = random.Random()  # other moments every time: the fact holds for all
     alive = []
@@ -67,13 +67,13 @@ def test_killed_between_any_two_bytes(fakes, tmp_path):
     """The record cut off at 40 places stands for a process killed there."""
     job = fakes.make_job(6, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)
-    run_job(job, whole)
+    evaluate(job, whole)
     content = (whole.path / "records.jsonl").read_bytes()
     wanted = texts_and_verdicts(whole.path)
     for n, at in enumerate(range(0, len(content), len(content) // 40)):
         folder = RunFolder.create(tmp_path / str(n), job.spec)
         (folder.path / "records.jsonl").write_bytes(content[:at])
-        run_job(fakes.make_job(6, plan=fakes.Plan(size=2)), folder)
+        evaluate(fakes.make_job(6, plan=fakes.Plan(size=2)), folder)
         assert texts_and_verdicts(folder.path) == wanted, f"cut at byte {at}"
 
 
@@ -81,7 +81,7 @@ def test_a_last_line_that_a_failing_disk_has_spoilt_is_asked_again(fakes, tmp_pa
     """Of a run that was killed, its last line being of each kind; and of one that was finished."""
     job = fakes.make_job(4, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)
-    run_job(job, whole)
+    evaluate(job, whole)
     lines = (whole.path / "records.jsonl").read_bytes().splitlines(keepends=True)
     wanted = texts_and_verdicts(whole.path)
     last = {line.split(b'"kind":"')[1].split(b'"')[0]: at for at, line in enumerate(lines)}
@@ -93,12 +93,12 @@ def test_a_last_line_that_a_failing_disk_has_spoilt_is_asked_again(fakes, tmp_pa
         with pytest.raises(BadRun, match=f"line {at + 1} is not JSON") as caught:
             list(folder.read())
         assert "start the same run again" in caught.value.hint
-        run_job(fakes.make_job(4, plan=fakes.Plan(size=2)), folder)
+        evaluate(fakes.make_job(4, plan=fakes.Plan(size=2)), folder)
         assert texts_and_verdicts(folder.path) == wanted
         assert (folder.path / "records.damaged").read_bytes() == spoilt
         assert folder.finished
     spoilt = (whole.path / "records.jsonl").read_bytes()[:-9] + b"\xff" * 8 + b"\n"
     (whole.path / "records.jsonl").write_bytes(spoilt)
-    run_job(fakes.make_job(4, plan=fakes.Plan(size=2)), whole)
+    evaluate(fakes.make_job(4, plan=fakes.Plan(size=2)), whole)
     assert texts_and_verdicts(whole.path) == wanted
     assert whole.scores()

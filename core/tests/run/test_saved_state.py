@@ -9,7 +9,7 @@ from attrs import evolve
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.results.folder import RunFolder
 from ke_core.runner import saved_state
-from ke_core.runner.ask import evaluate
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.saved_state import FOLDER
 from ke_core.spec.errors import BadData, EditFailed
 from ke_core.spec.records import Replied

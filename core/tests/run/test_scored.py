@@ -10,11 +10,11 @@ from attrs import evolve
 
 from ke_core.results.folder import RunFolder
 from ke_core.results.tally import tally_of
-from ke_core.runner.evaluate import run_job
-from ke_core.runner.job import Measure
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.probing import asks_of
 from ke_core.runner.recorder import LIMIT
 from ke_core.runner.requests import RequestBuilder
+from ke_core.runner.run import Measure
 from ke_core.runner.scoring import records_of
 from ke_core.runner.tables import Counts, highest, models, read
 from ke_core.runner.usage import Meter, resident
@@ -80,7 +80,7 @@ def scored_tower(fakes, n):
 
 def finished(job, path):
     folder = RunFolder.create(path, job.spec)
-    return folder, run_job(job, folder)
+    return folder, evaluate(job, folder)
 
 
 def records(folder, kind):
@@ -255,7 +255,7 @@ def test_killed_between_any_two_bytes_every_model_is_asked_all_the_same(fakes, t
     for n, at in enumerate(range(0, len(content), len(content) // 25)):
         folder = RunFolder.create(tmp_path / str(n), job().spec)
         (folder.path / "records.jsonl").write_bytes(content[:at])
-        run_job(job(), folder)
+        evaluate(job(), folder)
         assert sorted(map(timeless, folder.read())) == wanted, f"cut at byte {at}"
 
 
@@ -290,7 +290,7 @@ def test_a_dead_server_stops_the_run_at_what_metrics_ask_too(fakes, tmp_path):
     gone = Failure(error="ServerGone", message="gone")
     editor = fakes.Notes([], lambda ask: gone if isinstance(ask, Likelihood) else Answer(text="Rome"))
     job = fakes.make_job(LIMIT + 1, editor, editor_spec=fakes.NOTES, plan=Plan(size=1))
-    _folder, end = finished(asking(fakes, evolve(job, cases=job.cases[:2])), tmp_path / "two")
+    _folder, end = finished(asking(fakes, evolve(job, cases=job.cases[:2], groups=job.groups[:2])), tmp_path / "two")
     assert end.failures == 2
     many = evolve(PASSAGE, query="again")
     twelve = tuple(evolve(many, query=f"again-{n}") for n in range(12))

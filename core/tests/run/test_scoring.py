@@ -6,9 +6,9 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
-from ke_core.runner.ask import evaluate
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import ask_models, evaluate
 from ke_core.runner.judging import judge_run
+from ke_core.runner.run import OpenJudge
 from ke_core.runner.scoring import score_run
 from ke_core.spec.errors import BadRun, PluginBroken
 from ke_core.spec.records import Judged
@@ -18,7 +18,7 @@ from ke_core.spec.runspec import Plan
 
 def finished(job, path):
     folder = RunFolder.create(path, job.spec)
-    return folder, run_job(job, folder)
+    return folder, evaluate(job, folder)
 
 
 def verdicts(folder, phase):
@@ -98,7 +98,7 @@ def test_a_failure_is_wrong_whatever_the_judge(fakes, tmp_path):
 def test_a_run_that_is_not_judged_cannot_be_scored(fakes, tmp_path):
     job = fakes.make_job(2)
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     with pytest.raises(BadRun, match="has not been judged yet"):
         score_run(folder, job.cases, job.measures)
     with pytest.raises(BadRun, match="has not been scored"):
@@ -108,14 +108,14 @@ def test_a_run_that_is_not_judged_cannot_be_scored(fakes, tmp_path):
 def test_judging_goes_on_where_it_stopped(fakes, tmp_path):
     job = fakes.make_job(4)
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
-    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 16
-    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 0
+    ask_models(job, folder)
+    assert judge_run(folder, job.cases, job.judging) == 16
+    assert judge_run(folder, job.cases, job.judging) == 0
     lines = (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "records.jsonl").write_bytes(b"".join(lines[:-5]))
     with pytest.raises(BadRun, match="5 of 16 lines"):
         score_run(folder, job.cases, job.measures)
-    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 5
+    assert judge_run(folder, job.cases, job.judging) == 5
     assert (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True) == lines
 
 
@@ -127,9 +127,9 @@ def test_the_last_judge_counts_also_when_it_is_asked_a_second_time(fakes, tmp_pa
     job = fakes.make_job(2)
     folder, _end = finished(job, tmp_path)
     strict = fakes.component("exact", match="never")
-    assert judge_run(folder, job.cases, Strict(), strict) == 8
+    assert judge_run(folder, job.cases, OpenJudge(judge=Strict(), component=strict)) == 8
     assert {s.value for s in score_run(folder, job.cases, job.measures)} == {0.0}
-    assert judge_run(folder, job.cases, job.judging.judge, job.judging.component) == 0
+    assert judge_run(folder, job.cases, job.judging) == 0
     assert {s.value for s in score_run(folder, job.cases, job.measures)} == {1.0}
     assert {s.value for s in score_run(folder, job.cases, job.measures, judge="exact")} == {1.0}
     with pytest.raises(BadRun, match="by 'llm'"):
@@ -179,9 +179,9 @@ def test_a_judge_that_returns_too_few_judgements_is_broken(fakes, tmp_path):
 
     job = fakes.make_job(1)
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     with pytest.raises(PluginBroken, match="0 judgements of"):
-        judge_run(folder, job.cases, Lazy(), fakes.component("lazy"))
+        judge_run(folder, job.cases, OpenJudge(judge=Lazy(), component=fakes.component("lazy")))
 
 
 def test_records_of_a_case_that_the_dataset_does_not_have_are_refused(fakes, tmp_path):
@@ -190,16 +190,16 @@ def test_records_of_a_case_that_the_dataset_does_not_have_are_refused(fakes, tmp
     with pytest.raises(BadRun, match="holds case 2"):
         score_run(folder, job.cases[:1], job.measures)
     with pytest.raises(BadRun, match="query country of case 2"):
-        judge_run(folder, job.cases[:1], job.judging.judge, fakes.component("other"))
+        judge_run(folder, job.cases[:1], evolve(job.judging, component=fakes.component("other")))
 
 
 def test_an_unfinished_run_says_which_cases_wait(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     lines = (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "records.jsonl").write_bytes(b"".join(lines[:-2]))
-    judge_run(folder, job.cases, job.judging.judge, job.judging.component)
+    judge_run(folder, job.cases, job.judging)
     (waiting,) = [s for s in score_run(folder, job.cases, job.measures) if s.skipped and not s.tags]
     assert dict(waiting.skipped_because) == {"not asked yet: the run is not finished": 1}
 
@@ -225,9 +225,9 @@ class Passing:
 def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     passing = Passing(job.cases)
-    judge_run(folder, passing, job.judging.judge, job.judging.component)
+    judge_run(folder, passing, job.judging)
     score_run(folder, passing, job.measures)
     assert passing.rounds == 2
     assert passing.kept <= 6  # judged together: at most 64 lines

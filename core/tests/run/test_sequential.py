@@ -5,8 +5,7 @@ from attrs import evolve
 
 from ke_core.results.folder import RunFolder
 from ke_core.results.lines import to_line
-from ke_core.runner.ask import evaluate
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import ask_models, evaluate
 from ke_core.runner.plan import Group, groups, stages
 from ke_core.runner.scoring import records_of
 from ke_core.spec.errors import EditFailed, TooManyFailures, UnsupportedChange
@@ -21,7 +20,7 @@ SEQUENCE = Plan(size=2, sequential=True)
 def asked(job, path):
     """(batch, case, answers) of what edited models were asked directly, and the batches."""
     folder = RunFolder.create(path, job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     records = list(folder.read())
     lines = [
         (line.batch, line.case, tuple(getattr(reply, "text", reply) for reply in line.replies.values()))
@@ -95,7 +94,7 @@ def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fak
     whole, _steps = asked(fakes.make_job(5, plan=plan), tmp_path / "whole")
     job = fakes.make_job(5, plan=plan)
     folder = RunFolder.create(tmp_path / "cut", job.spec)
-    evaluate(job, folder)
+    ask_models(job, folder)
     file = tmp_path / "cut" / "records.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     for kept in range(len(lines) + 1):
@@ -226,9 +225,9 @@ def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_las
 
     job = fakes.make_job(4, growing(fakes, once_down), editor_spec=fakes.NOTES, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
-    assert run_job(job, folder).failures == 8
+    assert evaluate(job, folder).failures == 8
     late = growing(fakes, lambda _ask: Answer(text="Berlin"))
-    again = run_job(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
+    again = evaluate(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
     assert again.failures == 0
     found = read_answers(folder, job.judging.component)
     shown = [
@@ -249,7 +248,7 @@ def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
 
 def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
     job = fakes.make_job(6, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
-    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     found = [score for score in scores if score.phase == "after" and score.style == "direct"]
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
     by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
@@ -268,7 +267,7 @@ def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fa
     plan = evolve(SEQUENCE, eval_every=2, eval_set="new")
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
-    scores = run_job(job, folder).scores
+    scores = evaluate(job, folder).scores
     file = folder.path / "records.jsonl"
     earlier, once = (), []
     for record in folder.read():
@@ -280,5 +279,5 @@ def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fa
     file.write_bytes(b"".join(once))
     (folder.path / "records.seal.json").unlink()
     again = fakes.make_job(8, plan=plan)
-    assert run_job(again, folder).scores == scores
+    assert evaluate(again, folder).scores == scores
     assert again.session.model.log == []  # nothing is edited or asked anew

@@ -5,11 +5,11 @@ from attrs import evolve
 
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import open_writer
-from ke_core.runner import ask as asking
 from ke_core.runner import distributed as together
+from ke_core.runner import evaluate as asking
 from ke_core.runner import evaluate as evaluation
 from ke_core.runner.distributed import shared
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.plan import Share, groups, stages
 from ke_core.runner.world import World, expect, started
 from ke_core.spec.errors import BadConfig, BadRun, ProcessLost
@@ -56,7 +56,7 @@ def asked(to_do, size, **how):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 @pytest.mark.parametrize(
-    "plan", [{"size": 1}, {"size": 3}, {"size": None}, {"protocol": "sample", "size": 4}, {"size": 2, "ask": 5}]
+    "plan", [{"size": 1}, {"size": 3}, {"size": None}, {"protocol": "sample", "size": 4}, {"size": 2, "eval_limit": 5}]
 )
 def test_every_case_is_asked_by_exactly_one_process(size, plan):
     to_do = made(11, **plan)
@@ -80,10 +80,8 @@ def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_
 
 
 def test_groups_edited_one_upon_another_are_made_by_every_process():
-    steps = [
-        stage.asked
-        for stage in stages(made(8, size=2, sequential=True, evaluate=1), Plan(sequential=True, eval_every=1))
-    ]
+    plan = Plan(sequential=True, eval_every=1)
+    steps = [stage.asked for stage in stages(made(8, size=2, sequential=True, eval_every=1), plan)]
     parts = asked(steps, 2, whole=False)
     assert {group for group, _case in parts[0]} == {group for group, _case in parts[1]} == {g.id for g in steps}
     assert not set(parts[0]) & set(parts[1])
@@ -227,11 +225,11 @@ def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tm
     monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
     monkeypatch.setattr(evaluation, "world", lambda: World(rank=0, size=2))
     with pytest.raises(BadRun, match=r"all that was to be asked: \d+ are not there, the first of them base"):
-        run_job(whole, folder)
+        evaluate(whole, folder)
     assert not (folder.path / "scores.json").exists()
     assert not folder.finished
     monkeypatch.undo()
-    run_job(fakes.make_job(6, plan=plan), folder)
+    evaluate(fakes.make_job(6, plan=plan), folder)
     assert folder.finished
     monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
-    asking.evaluate(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing
+    asking.ask_models(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing

@@ -4,7 +4,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
-from ke_core.runner.evaluate import run_job
+from ke_core.runner.evaluate import evaluate
 from ke_core.runner.tables import UNFINISHED, case_lines, judge_of, read
 from ke_core.spec.runspec import Plan
 
@@ -33,7 +33,7 @@ def breaks(fakes, *towers):
 def test_a_total_is_pooled_over_edited_and_unedited_cases(fakes, tmp_path):
     """MQuAKE-Remastered: total = (k * edited + (N - k) * unedited) / N, unedited cases against their old answers."""
     job = fakes.make_job(10, breaks(fakes, 10, 9, 8, 7, 6), plan=SAMPLE)
-    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     parts = after(scores, "part")
     k, n = 2, 10
     assert parts["edited"][1] == 2 * k  # two questions a case
@@ -45,7 +45,7 @@ def test_a_total_is_pooled_over_edited_and_unedited_cases(fakes, tmp_path):
 
 def test_at_k_of_all_there_is_no_unedited_part(fakes, tmp_path):
     job = fakes.make_job(4, plan=Plan(protocol="sample", size=4))
-    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     assert after(scores, "part") == {}
     assert after(scores) == (1.0, 8)
 
@@ -68,7 +68,7 @@ def test_the_three_buckets_of_cf_6334_and_their_pooled_total(fakes, tmp_path):
     job = fakes.make_job(
         8, breaks(fakes, 1, 6, 7, 8), cases=cases, dataset=dataset, plan=Plan(protocol="sample", size=5)
     )
-    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     buckets = after(scores, "bucket")
     assert buckets == {"test only": (0.5, 4), "shared": (1.0, 6), "unedited": (pytest.approx(0.5), 4),
                        "train only": (0.0, 2)}  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_three_buckets_of_cf_6334_and_their_pooled_total(fakes, tmp_path):
 def test_buckets_of_another_k_are_not_reported(fakes, tmp_path):
     cases, dataset = bucketed(fakes)
     job = fakes.make_job(8, cases=cases, dataset=dataset, plan=Plan(protocol="sample", size=3))
-    assert after(run_job(job, RunFolder.create(tmp_path, job.spec)).scores, "bucket") == {}
+    assert after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "bucket") == {}
 
 
 def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, tmp_path):
@@ -95,7 +95,7 @@ def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, t
 
     plan = Plan(size=1, sequential=True, eval_every=1, eval_set="seen")
     job = fakes.make_job(4, Short(), plan=plan)
-    scores = run_job(job, RunFolder.create(tmp_path, job.spec)).scores
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     curve = after(scores, "edits made since")
     # asked 4, 3, 2 and 1 times with 0, 1, 2 and 3 edits after their own, two questions each; the last two stand
     assert curve == {"0": (1.0, 8), "1": (1.0, 6), "2": (0.0, 4), "3": (0.0, 2)}
@@ -106,20 +106,20 @@ def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, t
 
 def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="all"))
-    curve = after(run_job(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since")
+    curve = after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since")
     assert {age: n for age, (_value, n) in curve.items()} == {"0": 6, "1": 4, "2": 2}
 
 
 def test_who_is_asked_only_right_after_its_own_edit_has_no_curve(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="new"))
-    assert after(run_job(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
+    assert after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
 
 
 def test_a_step_that_was_begun_and_has_not_asked_a_case_does_not_count_its_older_answer(fakes, tmp_path):
     """Killed there, case 3 was a control when it was answered last: it is no edited case with that answer."""
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="all"))
     folder = RunFolder.create(tmp_path, job.spec)
-    run_job(job, folder)
+    evaluate(job, folder)
     index = read(folder)
     *_others, own = case_lines(index, job.cases, judge_of(index, folder, ""), folder)
     whole = own.last()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ke_core.plugin import read_cases, read_header
+from ke_benchmarks import read_cases, read_header
 
 
 def test_the_audit_is_a_table_with_the_time_beside_it(ke):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ke_benchmarks import has_label, not_blank, some_not_blank
-from ke_core.plugin import BadData, loads, parse_json, read_records
-from ke_core.storage import json_records as stream
-from ke_core.storage.json_records import json_values
+from ke_benchmarks.files import records as stream
+from ke_benchmarks.files.records import json_values, read_records
+from ke_core.plugin import BadData, loads, parse_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

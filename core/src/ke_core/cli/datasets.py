@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import click
 from rich.console import Group, RenderableType
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.cli.console import out
-from ke_core.cli.dataset_files import data_folder, export, fetch, resolve_dataset
+from ke_core.cli.console import err, out
+from ke_core.cli.errors import DONE, FAILED
 from ke_core.plugins.manager import Installed
+from ke_core.plugins.options import reject_unused, split_options
 from ke_core.results.dataset_files import case_sheet
 from ke_core.results.formatting import count_noun, literal, plain_table
+from ke_core.runner.plan import select
+from ke_core.runner.resolve import DATA_DIR, ResolvedComponent, resolve_component, with_flag
 from ke_core.spec.protocols import Dataset
+from ke_core.spec.runspec import Plan
 
 
 @click.group("datasets")
@@ -28,10 +30,6 @@ def command() -> None:
     \b
     Example: ke datasets stats atlas
     """
-
-
-for each in (export, fetch):
-    command.add_command(each)
 
 
 @command.command("list")
@@ -114,7 +112,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
 @command.command("sample")
 @click.argument("name")
 @click.option("-n", "number", type=click.IntRange(1), default=3, show_default=True, help="How many cases.")
-@click.option("--seed", default=None, type=int, help="Draw them; without it, the first ones.")
+@click.option("--seed", default=None, type=int, help="Sample the cases with this seed, as ke eval does.")
 @click.option("--case", "case_id", default="", metavar="ID", help="This case alone.")
 @click.option("--prompts", "with_prompts", is_flag=True, help="Also the text put to the model, whole.")
 @shared.component_options
@@ -137,10 +135,58 @@ def sample(
     elif seed is None:
         cases = list(islice(dataset.cases(), number))
     else:
-        cases = draw(dataset.cases(), number, seed)
+        cases = list(select(list(dataset.cases()), Plan(limit=number), seed))
     styles = getattr(app.catalog.spec("dataset", name), "styles", ())
     for case in cases:
         out().print(case_sheet(case, dataset, styles if with_prompts else ()))
+
+
+@command.command("fetch")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@shared.data_dir
+@click.pass_obj
+def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
+    """Fetch the published files of datasets.
+
+    They go into the cache, unless they are on this machine already. What comes is compared with a pinned checksum.
+    An interrupted download goes on where it stopped when the same command is given again. A file without a pin is not
+    fetched: it is said where it is published and where to put it.
+    Exit status 1 if a file that is here is not the published one.
+
+    \b
+    Example: ke datasets fetch mquake-cf-3k
+    """
+    from ke_core.results.dataset_files import (  # noqa: PLC0415  only here
+        fetched,
+        get,
+        here,
+    )
+
+    status = DONE
+    for name in names:
+        files = resolve_dataset(app, name, (), None).build().info().files
+        if not files:
+            out().print(f"{name} comes with its package: there is nothing to fetch", markup=False)
+        for file in files:
+            if file.pinned and here(file, data_dir) is None:
+                err().print(f"fetching {file.url}", markup=False, soft_wrap=True)
+            found = get(file, data_dir)
+            out().print(fetched(file, found), soft_wrap=True)
+            status = FAILED if found.is_published is False else status
+    return status
+
+
+def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:
+    """A dataset by its name, with its options."""
+    spec, options = app.catalog.spec("dataset", name), split_options(given)
+    reject_unused(options, [spec])
+    return resolve_component(app.catalog, "dataset", name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
+
+
+def data_folder(source: ResolvedComponent[Any]) -> Path | None:
+    """The dataset's option ``data_dir``, however it was given."""
+    found: str | None = getattr(source.config, DATA_DIR, None)
+    return Path(found).expanduser() if found else None
 
 
 def _build(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> Dataset:
@@ -154,23 +200,3 @@ def _plugin(plugin: Installed) -> str:
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-T = TypeVar("T")
-
-
-def draw(items: Iterable[T], number: int, seed: int) -> list[T]:
-    """``number`` of the items (all, if there are fewer), each as likely as any other, in their own order.
-
-    Kept are ``number`` of them at a time, however many there are (Vitter 1985, algorithm R).
-    """
-    dice = random.Random(seed)  # noqa: S311  not a secret
-    kept: list[tuple[int, T]] = []
-    for place, item in enumerate(items):
-        if place < number:
-            kept.append((place, item))
-            continue
-        thrown = dice.randrange(place + 1)
-        if thrown < number:
-            kept[thrown] = (place, item)
-    return [item for _place, item in sorted(kept, key=lambda pair: pair[0])]

@@ -60,10 +60,11 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, 
     \b
     Example: ke demo --cases 50
     """  # fmt: skip
-    from ke_core.cli.running import EvalCommand, evaluate  # noqa: PLC0415  the runner imports numpy
+    from ke_core.cli.running import eval_request, evaluate_editors  # noqa: PLC0415  the runner imports numpy
+    from ke_core.runner.usage import FREE  # noqa: PLC0415  as above
 
     _require_all(app, editors, dataset)
-    return evaluate(app, EvalCommand.of(editors, dataset, None, given, root=root))
+    return evaluate_editors(app, editors, eval_request(editors, dataset, None, given), root, FREE, alone=False)
 
 
 def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:

@@ -1,14 +1,14 @@
-"""What ``ke eval`` and ``ke demo`` share: prepare every run before the first begins, run them, show the tables."""
+"""Run the evaluations of a command line (``ke eval``, ``ke demo``): prepare all, run them, print the tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
@@ -20,10 +20,10 @@ from ke_core.results.footer import spent_words
 from ke_core.results.formatting import count_noun, duration, literal
 from ke_core.results.reported import plan_words, without_model
 from ke_core.results.tables import report_page
-from ke_core.runner.evaluate import EvalRequest, load_report, prepare, run_job
-from ke_core.runner.job import Finished, Job
+from ke_core.runner.evaluate import evaluate, load_report, prepare
+from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
 from ke_core.runner.session import ModelChoice
-from ke_core.runner.usage import FREE, Prices
+from ke_core.runner.usage import Prices
 from ke_core.runner.world import world
 from ke_core.spec.errors import BadRun
 from ke_core.spec.protocols import Progress
@@ -34,125 +34,90 @@ from ke_core.spec.specs import ModelRequest
 ROOT = Path("runs")
 
 
-@frozen(kw_only=True)
-class EvalCommand:
-    """A command line: the editors, what they share, and where the runs go.
-
-    ``out`` is the folder of the one run; else each run has a folder of its own in ``root``.
-    """
-
-    editors: tuple[str, ...]
-    request: EvalRequest
-    out: Path | None
-    root: Path
-    prices: Prices = FREE
-
-    @classmethod
-    def of(
-        cls,
-        editors: Sequence[str],
-        dataset: str,
-        data_dir: Path | None,
-        given: Mapping[str, Any],
-        *,
-        root: Path | None = None,
-    ) -> Self:
-        """From the values of the options, by their names in ``ke eval``. Raises UsageError where they don't fit."""
-        for name in editors:
-            if list(editors).count(name) > 1:
-                raise click.UsageError(f"--editor {name} is given twice; runs with other options go in another command")
-        request = EvalRequest(
-            editor=editors[0],
-            dataset=dataset,
-            model=model_choice(given),
-            options=split_options(given["options"]),
-            plan=_plan(given),
-            styles=given.get("styles", ()),
-            edited_form=given.get("edited_form"),
-            judge=given.get("judge", ""),
-            metrics=given.get("metrics", ()),
-            seed=given["seed"],
-            prompts=given.get("prompts", ""),
-            data_dir=str(data_dir) if data_dir else "",
-        )
-        folder = given.get("out")
-        alone = len(editors) == 1 and root is None
-        return cls(
-            editors=tuple(editors),
-            request=request,
-            out=folder if alone else None,
-            root=root or folder or ROOT,
-            prices=Prices(prompt=given.get("price_in", 0.0), generated=given.get("price_out", 0.0)),
-        )
-
-    def place(self, spec: RunSpec) -> Path:
-        """The folder of one run."""
-        if self.out is not None:
-            return self.out
-        return self.root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
+def eval_request(editors: Sequence[str], dataset: str, data_dir: Path | None, given: Mapping[str, Any]) -> EvalRequest:
+    """Return the request of the first editor, from the options of ``ke eval``. Raises UsageError."""
+    for name in editors:
+        if editors.count(name) > 1:
+            raise click.UsageError(f"--editor {name} is given twice; runs with other options go in another command")
+    return EvalRequest(
+        editor=editors[0],
+        dataset=dataset,
+        model=model_choice(given),
+        options=split_options(given["options"]),
+        plan=_plan(given),
+        styles=given.get("styles", ()),
+        edited_form=given.get("edited_form"),
+        judge=given.get("judge", ""),
+        metrics=given.get("metrics", ()),
+        seed=given["seed"],
+        prompts=given.get("prompts", ""),
+        data_dir=str(data_dir) if data_dir else "",
+    )
 
 
-def evaluate(app: App, asked: EvalCommand) -> int:
-    """Run all, print the report, return the exit status: 1 if any reply is a failure.
+def evaluate_editors(
+    app: App, editors: Sequence[str], request: EvalRequest, folder: Path | None, prices: Prices, *, alone: bool
+) -> int:
+    """Evaluate every editor, print the report, and return the exit status: 1 if any reply is a failure.
 
-    Where several processes share the runs, the first of them prints, and its status is theirs.
+    ``folder`` is the run folder if the run is ``alone``, else the parent of the run folders. If several processes share
+    the runs, the first one prints, and its status counts.
     """
     console = err()
     with progress(console) as shown:
-        jobs = _prepare(app, asked, shown)
-        folders = [RunFolder.create(asked.place(job.spec), job.spec, job.files) for job in jobs]
+        runs = _prepare(app, editors, request, shown)
+        places = [folder if folder and alone else _named_folder(folder or ROOT, run.spec) for run in runs]
+        folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
-        for job, folder in zip(jobs, folders, strict=True):
-            console.print(literal(_intention(job, folder)), soft_wrap=True)
-            for words in _other_code(folder) if asked.out is None else ():
+        for run, place in zip(runs, folders, strict=True):
+            begun = any(True for _record in place.read())
+            console.print(literal(_summary(run, place, begun=begun)), soft_wrap=True)
+            for words in () if begun or (folder and alone) else _changed_code(place):
                 console.print(literal(words, "yellow"), soft_wrap=True)
-            here = RunFolder.create(folder.path, job.spec, job.files)  # while others ran, somebody may have pruned it
-            finished.append(run_job(job, here, prices=asked.prices))
+            finished.append(evaluate(run, place, prices=prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
-        if usage := next((found for job in jobs if (found := _usage(job)) is not None), None):
-            console.print(literal(f"  asked of the server now: {_words(usage, asked.prices)}", "dim"), soft_wrap=True)
+        if usage := next((found for run in runs if (found := _usage(run, prices)) is not None), None):
+            console.print(literal(f"  asked of the server now: {spent_words([usage])}", "dim"), soft_wrap=True)
     if world().leads:
-        out().print(report_page([load_report(folder, app.catalog) for folder in folders]))
+        out().print(report_page([load_report(place, app.catalog) for place in folders]))
     world().meet()  # a launcher ends all processes when one has ended with another status than 0
     return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 
 
-def _prepare(app: App, asked: EvalCommand, shown: Progress) -> list[Job]:
-    """Every job before the first is run, so that a mistake in the last costs nothing. One model for all."""
-    specs = {name: app.catalog.spec("editor", name) for name in asked.editors}
+def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> list[ResolvedRun]:
+    """Prepare all runs before the first one starts, so that a mistake in the last costs nothing. They share a model."""
+    specs = {name: app.catalog.spec("editor", name) for name in editors}
     prefixes = {spec.prefix for spec in specs.values()}
-    jobs: list[Job] = []
+    runs: list[ResolvedRun] = []
     for name, spec in specs.items():
         others = prefixes - {spec.prefix}
-        own = {prefix: given for prefix, given in asked.request.options.items() if prefix not in others}
-        model = next((job.session.model for job in jobs if job.editor_spec.needs_model), None)
-        jobs.append(prepare(evolve(asked.request, editor=name, options=own), app.catalog, shown, model=model))
-    return jobs
+        own = {prefix: given for prefix, given in request.options.items() if prefix not in others}
+        model = next((run.session.model for run in runs if run.editor_spec.needs_model), None)
+        runs.append(prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model))
+    return runs
 
 
-def _usage(job: Job) -> Any:
-    """What the model's server was asked in this process; None for a local model."""
-    return getattr(job.session.model, "usage", None)
+def _named_folder(root: Path, spec: RunSpec) -> Path:
+    return root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
 
 
-def _words(usage: Any, prices: Prices) -> str:
-    return spent_words([Usage(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)])
+def _usage(run: ResolvedRun, prices: Prices) -> Usage | None:
+    """The usage of the model's server in this process. None for a local model."""
+    usage: Any = getattr(run.session.model, "usage", None)
+    return None if usage is None else Usage(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)
 
 
-def _intention(job: Job, folder: RunFolder) -> str:
-    """What is going to be done, in a line."""
-    spec = job.spec
-    begun = any(True for _record in folder.read())
-    what = f"{spec.editor.name} on {count_noun(len(job.cases), 'case')} of {spec.dataset.component.name}"
+def _summary(run: ResolvedRun, folder: RunFolder, *, begun: bool) -> str:
+    """Say in one line what is about to run."""
+    spec = run.spec
+    what = f"{spec.editor.name} on {count_noun(len(run.cases), 'case')} of {spec.dataset.component.name}"
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
     how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, {model}"
     return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
 
 
-def _other_code(folder: RunFolder) -> Iterator[str]:
-    """Say which earlier run is not resumed because the code of a plugin changed; nothing once this one has begun."""
-    if any(True for _record in folder.read()):
-        return
+def _changed_code(folder: RunFolder) -> Iterator[str]:
+    """Name the earlier runs that are not resumed because the code of a plugin changed."""
     for path in sorted(folder.path.parent.glob(f"{folder.path.name.rpartition('-')[0]}-*")):
         with suppress(BadRun):
             if changed := code_difference(RunFolder.open(path).spec, folder.spec):
@@ -177,26 +142,26 @@ def model_choice(given: Mapping[str, Any]) -> ModelChoice:
 
 
 def _plan(given: Mapping[str, Any]) -> Plan:
-    """Raises UsageError for an option of the other protocol: it would change nothing, in silence."""
-    protocol, batch, edited = given.get("protocol", "partition"), given.get("batch"), given.get("edited")
+    """Reject options that would have no effect. Raises UsageError."""
+    protocol, batch, edited = given.get("protocol", "partition"), given.get("batch"), given.get("num_edited")
+    sequential, every, chosen = given.get("sequential", False), given.get("eval_every"), given.get("eval_set")
     if protocol == "partition" and edited is not None:
         raise click.UsageError("--num-edited belongs to --protocol sample; say --batch N for partition")
     if protocol == "sample" and batch is not None:
         raise click.UsageError("--batch belongs to --protocol partition; say --num-edited K for sample")
     if protocol == "sample" and edited is None:
         raise click.UsageError("--protocol sample needs --num-edited K: how many cases are edited")
-    sequential, evaluate, of = given.get("sequential", False), given.get("evaluate"), given.get("of")
     if sequential and protocol == "sample":
         raise click.UsageError("--sequential edits the batches of --protocol partition one after another")
-    if not sequential and (evaluate or of):
-        raise click.UsageError(f"{'--eval-every' if evaluate else '--eval-set'} belongs to --sequential")
+    if not sequential and (every or chosen):
+        raise click.UsageError(f"{'--eval-every' if every else '--eval-set'} belongs to --sequential")
     size = edited if protocol == "sample" else 1 if batch is None else None if batch == "all" else batch
     return Plan(
         protocol=protocol,
         size=size,
         limit=given.get("limit"),
-        ask=given.get("ask"),
+        eval_limit=given.get("eval_limit"),
         sequential=sequential,
-        evaluate=evaluate if isinstance(evaluate, int) else None,
-        of=of or "seen",
+        eval_every=every if isinstance(every, int) else None,
+        eval_set=chosen or "seen",
     )

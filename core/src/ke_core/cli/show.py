@@ -150,7 +150,7 @@ class ResolvedSettings:
 
 
 def settings_for(
-    editor: ResolvedComponent, choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
+    editor: ResolvedComponent[Any], choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
 ) -> ResolvedSettings:
     """The hyperparameters that depend on the model, with their reasons.
 

@@ -16,38 +16,11 @@ from ke_core.spec.dataset_info import DataFile
 from ke_core.spec.facts import Entity
 from ke_core.spec.protocols import Dataset, DatasetInfo
 from ke_core.spec.queries import Case, Probe, Query
-from ke_core.spec.specs import DatasetSpec
-from ke_core.storage.case_files import CaseHeader, write_cases
-from ke_core.storage.files import data_places, find_data, git_blob_id, sha256_of
+from ke_core.storage.files import data_places, git_blob_id, sha256_of
+from ke_core.storage.http import find_data
 
 BLOB_DIGITS = 8
 """Digits of a Git blob id by which a published file is recognized."""
-
-
-def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
-    """Write every case of ``dataset`` to ``path`` (``ke_core.storage.case_files``), and return its header.
-
-    The dataset is gone through twice, so that no case is held: once to count, once to write.
-    """
-    about, aspects, number = dataset.info(), dict[str, None](), 0
-    for case in dataset.cases():
-        number += 1
-        aspects |= dict.fromkeys(probe.aspect for probe in case.probes)
-    header = CaseHeader(
-        name=spec.name,
-        title=about.title,
-        licence=about.licence,
-        source=about.source,
-        cite=about.cite,
-        styles=spec.styles,
-        aspects=tuple(aspects),
-        judge=spec.judge,
-        metrics=spec.metrics,
-        cases=number,
-        sha256=about.sha256,
-    )
-    write_cases(path, header, dataset.cases())
-    return header
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ke_core.results.lines import to_line
 from ke_core.spec.errors import BadRun, KEError
 from ke_core.spec.records import Record
-from ke_core.storage.files import FULL, file_errors, still_named
+from ke_core.storage.files import FULL, file_errors
 from ke_core.storage.json_reading import loads
 
 try:
@@ -105,7 +105,7 @@ def _lock(stream: BinaryIO, path: Path) -> None:
             f"cannot lock {path}: {(error.strerror or str(error)).lower()}",
             hint="choose a folder on a local disk with --out, or one on a file system that has locks (flock)",
         ) from error
-    if not still_named(stream, path):
+    if not os.fstat(stream.fileno()).st_nlink:  # the file has been deleted
         raise BadRun(f"another process has removed {path} just now", hint="start the same run again")
 
 

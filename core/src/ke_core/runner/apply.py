@@ -10,7 +10,7 @@ from typing import Any, Self
 from attrs import define, evolve, field, frozen
 
 from ke_core.interrupts import UninterruptibleContext
-from ke_core.runner.job import Job
+from ke_core.runner.run import ResolvedRun
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import UnsupportedChange, WeightsNotRestored
 from ke_core.spec.facts import Edit
@@ -60,9 +60,9 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         return self
 
     @classmethod
-    def of(cls, job: Job) -> Self:
+    def of(cls, run: ResolvedRun) -> Self:
         """With the editor of a run."""
-        return cls(session=job.session, editor=job.editor, joint=job.spec.joint, opens=job.editor_spec.needs_weights)
+        return cls(session=run.session, editor=run.editor, joint=run.spec.joint, opens=run.editor_spec.needs_weights)
 
     def restore(self, edited: Edited, opened: ExitStack) -> None:
         """Continue with an edited model that was saved, and close what was ``opened`` for it at the end."""
@@ -115,7 +115,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
     @contextmanager
     def _all_or_none(self) -> Iterator[_Group]:
         """Edits that belong together: if one of them fails, those made before it are taken back too."""
-        group = _Group(maker=self, edited=self.edited)
+        group = _Group(applier=self, edited=self.edited)
         try:
             with group.stack:
                 yield group
@@ -141,7 +141,7 @@ class _Group:
     them, the others opened contexts on ``stack``.
     """
 
-    maker: EditApplier
+    applier: EditApplier
     edited: Edited | None
     stack: ExitStack = field(factory=ExitStack)
     added: list[str] = field(factory=list)
@@ -149,21 +149,21 @@ class _Group:
 
     def make(self, edits: Sequence[Edit]) -> Details:
         """Make these on top of the others; what the editor wants on record."""
-        maker = self.maker
+        applier = self.applier
         if self.edited is None or not _changed(self.edited, edits):
-            self.edited = self.stack.enter_context(maker.editor.edit(maker.session, edits))
+            self.edited = self.stack.enter_context(applier.editor.edit(applier.session, edits))
             self.contexts += 1
-        elif self.edited is maker.edited:
+        elif self.edited is applier.edited:
             self.added += [edit.id for edit in edits]
-        maker.settle()
+        applier.settle()
         return self.edited.details
 
 
 @contextmanager
-def applied_edits(job: Job, edits: Sequence[Edit]) -> Iterator[AppliedEdits]:
+def applied_edits(run: ResolvedRun, edits: Sequence[Edit]) -> Iterator[AppliedEdits]:
     """Make ``edits`` alone for as long as the context is open."""
-    with EditApplier.of(job) as maker:
-        yield maker.add(edits)
+    with EditApplier.of(run) as applier:
+        yield applier.add(edits)
 
 
 def _changed(edited: Edited, edits: Sequence[Edit]) -> bool:

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 from attrs import define, evolve, field, frozen
 
 from ke_core.engine.passthrough import PassthroughModel, asks_only_the_model
-from ke_core.runner.job import Job
+from ke_core.runner.run import ResolvedRun
 from ke_core.spec.codec import canonical, to_json
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Ask, Edited, Likelihood, Material, Session
@@ -106,17 +106,17 @@ class Blinder:
     _names: dict[str, str] = field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, job: Job) -> Self:
-        """For the editor of ``job``."""
+    def of(cls, run: ResolvedRun) -> Self:
+        """For the editor of ``run``."""
         made = cls(
-            session=job.session,
-            editor=job.spec.editor.name,
-            cases={case.id: case for case in job.cases},
-            dataset=job.spec.dataset.sha256,
-            seed=job.spec.seed,
-            own_edits=job.spec.own_edits,
+            session=run.session,
+            editor=run.spec.editor.name,
+            cases={case.id: case for case in run.cases},
+            dataset=run.spec.dataset.sha256,
+            seed=run.spec.seed,
+            own_edits=run.spec.own_edits,
         )
-        made.session = evolve(job.session, material=made._by_opaque_id(job.session.material))
+        made.session = evolve(run.session, material=made._by_opaque_id(run.session.material))
         return made
 
     def answer(self, edited: Edited, asks: Sequence[Ask]) -> list[Reply]:

@@ -1,7 +1,7 @@
-"""Groups that are asked together: edited models that leave the model alone stand side by side.
+"""Concurrent groups: ask several edited models together if their editor leaves the weights unchanged.
 
-A group may be a single case with a handful of questions. Asked one group after another, the model would read a few
-prompts at a time; side by side, hundreds of questions advance together under every protocol.
+A group may be a single case with a handful of requests. One group after another, the model would read a few prompts at
+a time. Together, hundreds of requests advance at once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from attrs import frozen
 from ke_core.engine.passthrough import PassthroughModel, asks_only_the_model
 from ke_core.runner.apply import applied_edits, untouched
 from ke_core.runner.blinding import Blinded
-from ke_core.runner.job import Job
-from ke_core.runner.loop import CHUNK, PendingBatch, Runner
 from ke_core.runner.plan import Group
 from ke_core.runner.requests import RequestGroup
+from ke_core.runner.steps import CHUNK, PendingBatch, Runner
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import EditFailed, PluginBroken
 from ke_core.spec.protocols import Ask, SupportsConcurrentSolve
@@ -27,49 +26,39 @@ from ke_core.spec.requests import Procedure
 from ke_core.spec.results import Reply
 
 ENOUGH = CHUNK
-"""Questions that are enough to batch: more groups are left for the next time."""
+"""The number of requests that is enough to batch."""
 MOST = 64
-"""Groups at once, however few questions they have: each has an edited model of its own in memory."""
+"""The most groups at once: each has an edited model of its own in memory."""
 
 
 @frozen(kw_only=True)
-class _Standing:
-    """A group with its edited model, and what of it is not on record."""
+class ActiveBatch:
+    """A group with its edited model, and its requests that are not recorded."""
 
-    begun: PendingBatch
+    pending: PendingBatch
     edited: SupportsConcurrentSolve
     units: tuple[RequestGroup, ...]
 
     @property
     def asks(self) -> list[Ask]:
+        """The requests, in order."""
         return [ask for unit in self.units for ask in unit.questions]
 
 
-def ask_groups(loop: Runner, groups: Sequence[Group]) -> None:
-    """``loop.ask_edited`` for each of ``groups``: where they can, as many together as have enough questions."""
-    for some in _enough(loop, groups) if _can_stand_abreast(loop.job) else ([group] for group in groups):
-        if len(some) == 1:
-            loop.ask_edited(some[0])
-            continue
-        with untouched(loop.job.session.model, loop.before), ExitStack() as stack:
-            standing = list[_Standing]()
-            for group in some:
-                if (one := _stand(loop, group, stack)) is not None:
-                    _refuse_shared(one, standing, loop.job.editor_spec.name)
-                    standing.append(one)
-            _ask(loop, standing)
+def concurrent_groups(runner: Runner) -> Iterator[list[Group]]:
+    """The groups of this process, as many together as have enough requests, or one at a time.
 
-
-def _can_stand_abreast(job: Job) -> bool:
-    """Whether several edited models can exist at once, and no question belongs to two of them."""
-    return not job.editor_spec.needs_weights and job.spec.plan.protocol == "partition"
-
-
-def _enough(loop: Runner, groups: Sequence[Group]) -> Iterator[list[Group]]:
+    Several edited models can exist at once only if the editor changes no weights and no request belongs to two of them.
+    """
+    run = runner.run
+    groups = [group for group in run.groups if runner.share.takes(group)]
+    if run.editor_spec.needs_weights or run.spec.plan.protocol != "partition":
+        yield from ([group] for group in groups)
+        return
     some, waiting = list[Group](), 0
     for group in groups:
         some.append(group)
-        waiting += sum(len(unit.questions) for unit in loop.open_units(group, {}, {}))
+        waiting += sum(len(unit.questions) for unit in runner.open_units(group, {}, {}))
         if waiting >= ENOUGH or len(some) == MOST:
             yield some
             some, waiting = [], 0
@@ -77,27 +66,38 @@ def _enough(loop: Runner, groups: Sequence[Group]) -> Iterator[list[Group]]:
         yield some
 
 
-def _stand(loop: Runner, group: Group, stack: ExitStack) -> _Standing | None:
-    """Make the edits of ``group``; None where there is nothing to ask, or it was asked in another way."""
-    begun = loop.begin(group)
-    if begun is None:
+def ask_together(runner: Runner, groups: Sequence[Group]) -> None:
+    """Apply the edits of all ``groups``, each in an edited model of its own, and ask these models together."""
+    with untouched(runner.run.session.model, runner.before), ExitStack() as stack:
+        active = list[ActiveBatch]()
+        for group in groups:
+            if (one := _activate(runner, group, stack)) is not None:
+                _refuse_shared(one, active, runner.run.editor_spec.name)
+                active.append(one)
+        _ask(runner, active)
+
+
+def _activate(runner: Runner, group: Group, stack: ExitStack) -> ActiveBatch | None:
+    """Apply the edits of ``group``. None if there is nothing to ask, or if it was asked on its own."""
+    pending = runner.begin(group)
+    if pending is None:
         return None
     try:
-        made = stack.enter_context(applied_edits(loop.job, begun.feasible.edits))
+        applied = stack.enter_context(applied_edits(runner.run, pending.valid.edits))
     except EditFailed as error:
-        loop.fail(begun, error)
+        runner.fail(pending, error)
         return None
-    loop.recorder.add_batch(made.on(begun.batch))
-    loop.recorder.count_edit()
-    if not isinstance(made.edited, SupportsConcurrentSolve):
-        loop.ask_cases(group, begun.cases, begun.bank, made.edited)
+    runner.recorder.add_batch(applied.on(pending.batch))
+    runner.recorder.count_edit()
+    if not isinstance(applied.edited, SupportsConcurrentSolve):
+        runner.ask_cases(group, pending.cases, pending.bank, applied.edited)
         return None
-    units = loop.open_units(group, begun.feasible.skipped, begun.bank)
-    return _Standing(begun=begun, edited=made.edited, units=tuple(units))
+    units = runner.open_units(group, pending.valid.skipped, pending.bank)
+    return ActiveBatch(pending=pending, edited=applied.edited, units=tuple(units))
 
 
-def _refuse_shared(one: _Standing, others: Sequence[_Standing], name: str) -> None:
-    """Raise PluginBroken for an edited model that has taken over another group's."""
+def _refuse_shared(one: ActiveBatch, others: Sequence[ActiveBatch], name: str) -> None:
+    """Raise PluginBroken if two groups have the same edited model."""
     if any(one.edited is other.edited for other in others):
         raise PluginBroken(
             f"editor {name} has one edited model for several groups of edits, which are asked together",
@@ -105,27 +105,27 @@ def _refuse_shared(one: _Standing, others: Sequence[_Standing], name: str) -> No
         )
 
 
-def _ask(loop: Runner, standing: Sequence[_Standing]) -> None:
-    """Ask all of them together, record what each was asked, then what metrics ask of every model."""
-    asks = [ask for one in standing for ask in one.asks]
-    with Meter(loop.job.session.model) as meter:
+def _ask(runner: Runner, active: Sequence[ActiveBatch]) -> None:
+    """Ask all of them together, record each group's replies, then send the metrics' own requests."""
+    asks = [ask for one in active for ask in one.asks]
+    with Meter(runner.run.session.model) as meter:
         started = perf_counter()
-        replies = iter(_answers(loop, standing, asks))
+        replies = iter(_answers(runner, active, asks))
         each = (perf_counter() - started) / max(1, len(asks))
-    for one in standing:
-        count, group = len(one.asks), one.begun.group
+    for one in active:
+        count, group = len(one.asks), one.pending.group
         own = list(islice(replies, count))
-        loop.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak)
-        loop.probe(group, one.edited)
-        loop.advance("edited model", len(one.begun.cases))
+        runner.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak)
+        runner.probe(group, one.edited)
+        runner.advance("edited model", len(one.pending.cases))
 
 
-def _answers(loop: Runner, standing: Sequence[_Standing], asks: Sequence[Ask]) -> list[Reply]:
-    """One reply for each of ``asks``, in order, from the edited model that it is put to."""
-    session = loop.job.session
-    if all(asks_only_the_model(one.edited, session) for one in standing):
+def _answers(runner: Runner, active: Sequence[ActiveBatch], asks: Sequence[Ask]) -> list[Reply]:
+    """One reply for each of ``asks``, in order, from the edited model that it belongs to."""
+    session = runner.run.session
+    if all(asks_only_the_model(one.edited, session) for one in active):
         return PassthroughModel(session).answer(asks)
-    edited = {ask.id: one.edited for one in standing for ask in one.asks}
+    edited = {ask.id: one.edited for one in active for ask in one.asks}
 
     def answer(some: Sequence[Blinded]) -> list[Reply]:
         of = {blinded.seen.id: edited[blinded.real.id] for blinded in some}
@@ -135,4 +135,4 @@ def _answers(loop: Runner, standing: Sequence[_Standing], asks: Sequence[Ask]) -
 
         return session.engine.answer(solve, [blinded.seen for blinded in some])
 
-    return loop.blinder.put(asks, answer)
+    return runner.blinder.put(asks, answer)

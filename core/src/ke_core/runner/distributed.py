@@ -17,15 +17,14 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import DAMAGED, PART, RECORDS, RunFolder
 from ke_core.results.lines import from_line, whole_lines
 from ke_core.results.writer import Writer, open_writer
-from ke_core.runner.loop import UNEDITED_BATCH
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.recorded import RecordedRun
 from ke_core.runner.requests import RequestBuilder, RequestGroup
+from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.world import World
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.protocols import Dataset
-from ke_core.spec.queries import Case
 from ke_core.spec.records import Batch, Probed, Record, Replied, Usage, unanswered
 from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import EditorSpec
@@ -188,12 +187,11 @@ class Planned:
     asked: Sequence[Group]
 
     @classmethod
-    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, cases: Sequence[Case]) -> Planned:
-        """From the specification of a run and all cases of its dataset."""
-        made = groups(select(cases, spec.plan, spec.seed), spec.plan, spec.seed, dataset.split)
-        asked = [stage.asked for stage in stages(made, spec.plan)] if spec.plan.sequential else made
+    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, planned: Sequence[Group]) -> Planned:
+        """From the specification of a run and its groups."""
+        asked = [stage.asked for stage in stages(planned, spec.plan)] if spec.plan.sequential else planned
         asker = RequestBuilder.of(spec, editor, dataset)
-        return cls(spec=spec, editor=editor, asker=asker, groups=made, asked=asked)
+        return cls(spec=spec, editor=editor, asker=asker, groups=planned, asked=asked)
 
     def missing(self, folder: RunFolder) -> list[Place]:
         """Return the places of what is planned and not recorded."""
@@ -249,7 +247,9 @@ def close_if_complete(folder: RunFolder, catalog: Catalog, known: RecordedRun) -
     offer = catalog.offers["editor"].get(folder.spec.editor.name)
     if folder.complete or offer is None or not isinstance(offer.spec, EditorSpec):
         return
-    if not Planned.of(folder.spec, offer.spec, known.dataset, [*known.cases]).missing(folder):
+    spec = folder.spec
+    planned = groups(select([*known.cases], spec.plan, spec.seed), spec.plan, spec.seed, known.dataset.split)
+    if not Planned.of(spec, offer.spec, known.dataset, planned).missing(folder):
         folder.close()
 
 

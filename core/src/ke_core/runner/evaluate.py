@@ -1,196 +1,143 @@
-"""The whole of a run, as the command line asks for it: prepare, ask, judge, score.
+"""One evaluation on one page: prepare, ask the unedited model, edit, ask, restore, judge and score.
 
 ::
 
-    job = prepare(request, catalog, progress)          # resolves, validates, loads the model
-    folder = RunFolder.create(path, job.spec)          # new, or the same run again: it goes on where it stopped
-    finished = run(job, folder)                        # asks, judges, scores
+    run = prepare(request, catalog, progress)               # resolves, validates, loads the model
+    folder = RunFolder.create(path, run.spec, run.files)    # a new folder, or the same run again: it resumes
+    finished = evaluate(run, folder)                        # asks, judges, scores
 
-and afterwards, without the edited model: ``judge(...)`` and ``score(...)``.
+``judge_folder`` and ``score_folder`` repeat the last two steps later, without the edited model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
-from types import MappingProxyType
+from time import perf_counter
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
-from ke_core.engine.models import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.load import read_report
 from ke_core.results.reported import Reported
-from ke_core.runner.ask import evaluate, planned, refuse
-from ke_core.runner.distributed import claimed, close_if_complete
-from ke_core.runner.job import Finished, Job, Judging
-from ke_core.runner.judging import ChosenJudge, JudgeModel, judge_run, open_judge
-from ke_core.runner.log import logged, phase
-from ke_core.runner.plan import Group, groups, select
-from ke_core.runner.probing import asked_by
-from ke_core.runner.recorded import Datasets, RecordedRun, recorded_run
-from ke_core.runner.resolve import DATA_DIR, Options, ResolvedComponent, resolve_component, with_flag
-from ke_core.runner.scoring import NO_OPTIONS, build_metrics, dataset_judge, judge_and_metrics, measures_of, score_run
-from ke_core.runner.session import ModelChoice, allowed, open_session
-from ke_core.runner.usage import FREE, Prices, measured_phase
+from ke_core.results.writer import Writer
+from ke_core.runner.apply import applied_edits, untouched
+from ke_core.runner.concurrent import ask_together, concurrent_groups
+from ke_core.runner.distributed import Planned, claimed, close_if_complete, refuse_gaps, shared
+from ke_core.runner.judging import JudgeModel, judge_run, open_judge
+from ke_core.runner.log import log_losses, logged, phase
+from ke_core.runner.plan import Group, Stage, stages
+from ke_core.runner.prepare import load_model, resolve_run
+from ke_core.runner.recorded import RecordedRun, recorded_run
+from ke_core.runner.recorder import Recorder
+from ke_core.runner.resolve import Options
+from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
+from ke_core.runner.saved_state import SavedState
+from ke_core.runner.scoring import NO_OPTIONS, dataset_judge, measures_of, score_run
+from ke_core.runner.sequential import ask_in_sequence
+from ke_core.runner.steps import UNEDITED_BATCH, Runner
+from ke_core.runner.usage import FREE, Prices, measured_phase, since_last
 from ke_core.runner.world import world
-from ke_core.spec.errors import BadConfig
-from ke_core.spec.protocols import Dataset, HasDependencies, LanguageModel, Progress
-from ke_core.spec.queries import Case, Form
+from ke_core.spec.errors import EditFailed
+from ke_core.spec.protocols import LanguageModel, Progress
 from ke_core.spec.results import MetricScore
-from ke_core.spec.runspec import DataRef, ModelRef, Plan, RunSpec
-from ke_core.spec.specs import DatasetSpec, EditorSpec
 
 
-@frozen(kw_only=True)
-class EvalRequest:
-    """What ``ke eval`` was asked for; empty means the dataset's (or the editor's) own choice.
-
-    ``data_dir`` and ``prompts`` set the dataset's options of that name.
-    """
-
-    editor: str
-    dataset: str
-    model: ModelChoice
-    options: Options = field(factory=dict)
-    plan: Plan = field(factory=Plan)
-    styles: tuple[str, ...] = ()
-    edited_form: Form | None = None
-    judge: str = ""
-    metrics: tuple[str, ...] = ()
-    seed: int = 0
-    prompts: str = ""
-    data_dir: str = ""
-
-
-@frozen(kw_only=True)
-class ResolvedRun:
-    """Everything of a run but its model: named, validated and read. ``cases`` are the selected ones."""
-
-    request: EvalRequest
-    editor: ResolvedComponent
-    data: ResolvedComponent
-    judging: ChosenJudge
-    measures: tuple[ResolvedComponent, ...]
-    styles: tuple[str, ...]
-    dataset: Dataset
-    cases: tuple[Case, ...]
-
-    @property
-    def editor_spec(self) -> EditorSpec:
-        """Of the editor that was chosen."""
-        assert isinstance(self.editor.spec, EditorSpec)
-        return self.editor.spec
-
-    def groups(self) -> list[Group]:
-        """The groups of the run. Raises BadConfig where the plan does not fit the cases."""
-        return groups(self.cases, self.request.plan, self.request.seed, self.dataset.split)
-
-    def specify(self, model: ModelRef, dependencies: Mapping[str, str] = MappingProxyType({})) -> RunSpec:
-        """What the run is, with that model and what the editor rests on in it."""
-        return specify(
-            model=model,
-            editor=self.editor,
-            dependencies=dependencies,
-            dataset=self.data,
-            sha256=self.dataset.info().sha256,
-            styles=self.styles,
-            plan=self.request.plan,
-            edited_form=self.request.edited_form,
-            seed=self.request.seed,
-            asks=tuple(ref for ref in map(asked_by, self.measures) if ref is not None),
-        )
-
-
-def prepare(request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None) -> Job:
-    """Resolve, validate and build everything, and load the model unless it is given. Nothing is written.
-
-    Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read, a model that
-    cannot be loaded, parts that do not go together.
-    """
+def prepare(
+    request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
+) -> ResolvedRun:
+    """Resolve and validate everything, and load the model unless it is given. Nothing is written. Raises KEErrors."""
     with measured_phase("reading the dataset") as reading:
-        found = resolve_request(request, catalog)
+        run = resolve_run(request, catalog)
     with measured_phase("loading the model") as loading:
-        job = complete_job(found, catalog, progress, model=model)
-    return evolve(job, before=(reading, loading))
+        run = load_model(run, request, catalog, progress, model=model)
+    return evolve(run, before=(reading, loading))
 
 
-def resolve_request(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> ResolvedRun:
-    """All of ``prepare`` that needs no model. ``read``: datasets that need not be read again."""
-    spec = catalog.spec("dataset", request.dataset)
-    options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
-    options = with_flag(spec, options, "prompts", request.prompts)
-    editor, data = (
-        resolve_component(catalog, "editor", request.editor, options),
-        resolve_component(catalog, "dataset", request.dataset, options),
-    )
-    assert isinstance(data.spec, DatasetSpec)
-    named = data.spec.for_config(data.config)
-    judging, measures = judge_and_metrics(catalog, named, options, judge=request.judge, metrics=request.metrics)
-    reject_unused(options, [editor.spec, data.spec, judging.spec, *(measure.spec for measure in measures)])
-    styles = choose_styles(data.spec, request.styles)
-    dataset, cases = (read or Datasets()).open(data, request.dataset)
-    return ResolvedRun(
-        request=request,
-        editor=editor,
-        data=data,
-        judging=judging,
-        measures=measures,
-        styles=styles,
-        dataset=dataset,
-        cases=select(cases, request.plan, request.seed),
-    )
+def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
+    """Ask what is not recorded, judge what is not judged, score everything.
 
-
-def complete_job(
-    found: ResolvedRun, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
-) -> Job:
-    """The rest of ``prepare``. ``model``: the one that the request names, loaded already."""
-    request, editor, judging = found.request, found.editor_spec, found.judging
-    assert isinstance(found.data.spec, DatasetSpec)
-    material = allowed(found.dataset.material(), editor.oracle(found.editor.config), editor=request.editor)
-    loaded, reference = _model(request, catalog, editor, model, progress)
-    job = Job(
-        spec=found.specify(reference),
-        session=open_session(loaded, catalog=catalog, seed=request.seed, progress=progress, material=material),
-        editor=found.editor.build(),
-        editor_spec=editor,
-        dataset=found.dataset,
-        cases=found.cases,
-        files=found.data.files,
-        hides=found.data.spec.hides(found.data.config),
-        judging=Judging(component=judging.component, judge=judging.build(), scored=judging.spec.scored),
-        measures=build_metrics(found.measures),
-    )
-    refuse(job)
-    planned(job)
-    if isinstance(job.editor, HasDependencies):
-        job = evolve(job, spec=found.specify(reference, job.editor.dependencies(job.session)))
-    return job
-
-
-def run_job(job: Job, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
-    """Ask what is not yet on record, judge what is not yet judged, score.
-
-    Started again on the same folder it goes on where it stopped, and has the folder for itself until the end: BadRun if
-    another process is writing there. ``prices``: of a server's tokens. Where several processes share the run, the first
-    of them judges and scores.
+    On the folder of a run that was interrupted, the run resumes. The folder is locked until the end: BadRun if another
+    process writes to it. ``prices`` are those of a server's tokens. If several processes share the run, the first one
+    judges and scores.
     """
-    with claimed(folder, world()) as held, logged(job, folder) as ended:
-        finished = evaluate(job, folder, prices=prices, held=held)
-        ended |= {"failures": finished.failures, "skipped": finished.skipped}
+    with claimed(folder, world()) as held, logged(run, folder) as facts:
+        finished = ask_models(run, folder, prices=prices, held=held)
+        facts |= {"failures": finished.failures, "skipped": finished.skipped}
         if not world().leads:
             return finished
-        judging = job.judging
         with phase(folder, "judging"):
-            judge_run(folder, job.cases, judging.judge, judging.component, scored=judging.scored, held=held)
+            judge_run(folder, run.cases, run.judging, held=held)
         with phase(folder, "scoring"):
-            scores = score_run(folder, job.cases, job.measures)
+            scores = score_run(folder, run.cases, run.measures)
         folder.close()
     return evolve(finished, scores=tuple(scores))
+
+
+def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE, held: Writer | None = None) -> Finished:
+    """Ask the unedited model, then the edited ones, and record every reply. ``held``: an open writer of the folder.
+
+    Raises KEErrors, after the model has been restored.
+    """
+    started, here = perf_counter(), world()
+    steps = stages(run.groups, run.spec.plan) if run.spec.plan.sequential else []
+    asked = [step.asked for step in steps] or run.groups
+    with shared(folder, here, [*run.groups, *asked], UNEDITED_BATCH, held) as writer:
+        recorder = Recorder(writer, spent=partial(since_last, run.session.model, prices))
+        recorder.recall(folder.read())
+        runner = Runner.of(run, recorder, asked, here)
+        try:
+            if run.editor_spec.needs_model:
+                with phase(folder, "unedited model", run.session.model):
+                    runner.ask_unedited()
+            _ask_edited(runner, steps, folder)
+        finally:
+            recorder.add_spent()  # tokens are paid for even if the run is interrupted
+            log_losses(folder, recorder)
+    if here.size > 1 and here.leads:
+        recorder = Recorder(writer)
+        recorder.recall(folder.read())  # with the records of the other processes
+        refuse_gaps(Planned.of(run.spec, run.editor_spec, run.dataset, run.groups), folder)
+    skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
+    return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
+
+
+def _ask_edited(runner: Runner, steps: Sequence[Stage], folder: RunFolder) -> None:
+    """Ask the edited models: group by group, several groups together, or step by step in a sequential run."""
+    known = {*runner.recorder.batches}
+    runner.run.session.progress.advance("edited model", 0, runner.total)
+    with phase(folder, "edited model", runner.run.session.model) as measured:
+        try:
+            if steps:
+                ask_in_sequence(runner, steps, SavedState.of(folder, runner.run, world().rank))
+            for groups in () if steps else concurrent_groups(runner):
+                if len(groups) > 1:
+                    ask_together(runner, groups)
+                else:
+                    _ask_group(runner, groups[0])
+        finally:
+            new = [batch for name, batch in runner.recorder.batches.items() if name not in known]
+            seconds = round(sum(batch.seconds for batch in new), 3)
+            measured.facts |= {"edits": sum(batch.edits for batch in new), "edit_seconds": seconds}
+
+
+def _ask_group(runner: Runner, group: Group) -> None:
+    """Apply the edits of a group, ask its cases, and restore the model. A failed edit is recorded."""
+    pending = runner.begin(group)
+    if pending is None:
+        return
+    try:
+        with (
+            untouched(runner.run.session.model, runner.before),
+            applied_edits(runner.run, pending.valid.edits) as applied,
+        ):
+            runner.recorder.add_batch(applied.on(pending.batch))
+            runner.ask_cases(group, pending.cases, pending.bank, applied.edited)
+        runner.recorder.count_edit()
+    except EditFailed as error:
+        runner.fail(pending, error)
 
 
 def judge_folder(
@@ -203,24 +150,17 @@ def judge_folder(
     asking: JudgeModel | None = None,
     known: RecordedRun | None = None,
 ) -> int:
-    """``ke judge RUN``: judge the recorded replies by ``name`` (else the dataset's judge), ``asking`` a model.
+    """Judge the recorded replies with the judge ``name``, by default the dataset's. ``asking``: the judge's model.
 
-    ``known``: the run's dataset, where it has been read already. Returns how many lines were written; 0 if this judge,
-    with these options and this model, has judged them all. It then counts as the last judge all the same.
+    ``known``: the dataset of the run, if it has been read. Returns the number of lines that were judged. It is 0 if
+    this judge, with these options and this model, has judged all of them. The judge counts as the last one even then.
     """
     known = known or recorded_run(folder, catalog, data_dir)
     chosen = dataset_judge(catalog, known.spec, name, options)
     reject_unused(options, [chosen.spec])
-    opened = open_judge(chosen, catalog, asking)
-    return judge_run(
-        folder,
-        known.cases,
-        opened.judge,
-        opened.component,
-        session=opened.session,
-        scored=chosen.spec.scored,
-        spent=partial(asking.since_last, opened.session.model) if asking and opened.session else tuple,
-    )
+    judge = open_judge(chosen, catalog, asking)
+    spent = partial(asking.since_last, judge.session.model) if asking and judge.session else tuple
+    return judge_run(folder, known.cases, judge, spent=spent)
 
 
 def score_folder(
@@ -233,10 +173,10 @@ def score_folder(
     data_dir: str = "",
     known: RecordedRun | None = None,
 ) -> list[MetricScore]:
-    """``ke score RUN``: write ``scores.json`` from the records alone. ``known`` as for ``judge``.
+    """Write ``scores.json`` from the records. ``known`` as for ``judge_folder``.
 
-    Without ``metrics`` those that read what ``judge`` finds beside verdicts, else the dataset's and those that asked
-    something in this run; without ``judge`` the one that judged last.
+    Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
+    Without ``judge``: the last one.
     """
     known = known or recorded_run(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
@@ -244,58 +184,6 @@ def score_folder(
         scores = score_run(folder, known.cases, measures, judge=judge)
         close_if_complete(folder, catalog, known)
     return scores
-
-
-def _model(
-    request: EvalRequest, catalog: Catalog, editor: EditorSpec, model: LanguageModel | None, progress: Progress
-) -> tuple[LanguageModel, ModelRef]:
-    if not editor.needs_model:
-        return NoModel(), NO_MODEL
-    loaded = request.model.load(catalog, progress) if model is None else model
-    return loaded, request.model.describe(catalog, loaded)
-
-
-def specify(
-    *,
-    model: ModelRef,
-    editor: ResolvedComponent,
-    dependencies: Mapping[str, str],
-    dataset: ResolvedComponent,
-    sha256: str,
-    styles: tuple[str, ...],
-    plan: Plan,
-    edited_form: Form | None,
-    seed: int,
-    asks: tuple[DataRef, ...] = (),
-) -> RunSpec:
-    """``sha256`` is of what the dataset read. Without ``edited_form`` the editor's own is used.
-
-    ``asks``: the metrics that ask something of every model, and what.
-    """
-    spec = editor.spec
-    assert isinstance(spec, EditorSpec)
-    return RunSpec(
-        ke=version("ke-core"),
-        model=model,
-        editor=evolve(editor.component, dependencies=dependencies),
-        dataset=DataRef(component=dataset.component, sha256=sha256),
-        styles=styles,
-        plan=plan,
-        edited_form=edited_form or spec.edited_form,
-        joint=not spec.one_at_a_time,
-        oracle=tuple(sorted(spec.oracle(editor.config))),
-        seed=seed,
-        asks=asks,
-        own_edits=spec.given_own_edits(editor.config),
-    )
-
-
-def choose_styles(spec: DatasetSpec, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The styles to ask in, in the dataset's order; all of them unless some are named. Raises BadConfig."""
-    for style in wanted:
-        if style not in spec.styles:
-            raise BadConfig(f"dataset {spec.name} has no style {style!r}", hint=f"one of: {', '.join(spec.styles)}")
-    return tuple(style for style in spec.styles if style in wanted or not wanted)
 
 
 def load_report(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported:
@@ -307,7 +195,7 @@ def load_report(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> R
 
 @frozen(kw_only=True)
 class LoadedRuns:
-    """Runs and their reports; ``folders`` and ``reported`` are parallel."""
+    """Runs and their reports. ``folders`` and ``reported`` are parallel."""
 
     folders: tuple[RunFolder, ...]
     reported: tuple[Reported, ...]

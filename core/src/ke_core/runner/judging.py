@@ -14,15 +14,16 @@ from ke_core.results.index import Index, key_of
 from ke_core.results.writer import Writer
 from ke_core.runner.requests import in_form
 from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
+from ke_core.runner.run import OpenJudge
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.tables import refuse_empty
 from ke_core.runner.usage import FREE, Prices, since_last
 from ke_core.spec.errors import BadConfig, BadRun, PluginBroken
-from ke_core.spec.protocols import Judge, Progress, Session
+from ke_core.spec.protocols import Progress
 from ke_core.spec.queries import Case, Phase, Probe, Query, expected
 from ke_core.spec.records import Judged, Replied, Usage
 from ke_core.spec.results import Failure, Finding, Item, Judgement, Scored, Verdict
-from ke_core.spec.runspec import Component, RunSpec
+from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import JudgeSpec
 
 TOGETHER, FEW = 64, 16
@@ -32,24 +33,20 @@ TOGETHER, FEW = 64, 16
 def judge_run(
     folder: RunFolder,
     cases: Iterable[Case],
-    judge: Judge,
-    component: Component,
+    judge: OpenJudge,
     *,
-    session: Session[Any] | None = None,
-    scored: bool = False,
     held: Writer | None = None,
     spent: Callable[[], Sequence[Usage]] = tuple,
 ) -> int:
-    """Append a ``Judged`` line for every ``Replied`` line that ``component`` has not judged; how many there were.
+    """Append a ``Judged`` line for every ``Replied`` line that ``judge`` has not judged. Return their number.
 
-    ``component`` (name, version, every option, the model it asks) is the judge's identity: with another option it
-    judges anew. Where it has judged everything before another one did, its last line is repeated: the last judge
-    counts. ``session``: of a judge that asks a model. ``scored``: it is given log-probabilities too. ``held``: the
-    writer of a run that is judged as it ends. ``spent``: what the model's server was asked since it was last called.
-    Raises BadRun where no reply is on record.
+    The judge's component (name, version, options, model) identifies it: with another option it judges again. If it
+    judged everything before another judge did, its last line is repeated, because the last judge counts. ``held``: an
+    open writer of the folder. ``spent`` returns what the model's server was asked since the last call. Raises BadRun if
+    no reply is recorded.
     """
-    key = key_of(component)
-    together = TOGETHER if session is None else FEW
+    key = key_of(judge.component)
+    together = TOGETHER if judge.session is None else FEW
     with folder.writing(held) as writer:
         index = Index.of(folder.path / RECORDS)
         refuse_empty(index, folder)
@@ -59,27 +56,19 @@ def judge_run(
         waiting = _waiting(index, cases, key, folder)
         try:
             while some := [*islice(waiting, together)]:
-                writer.append([*_lines(judge, component, some, session=session, scored=scored), *spent()])
+                writer.append([*_lines(judge, some), *spent()])
                 done += len(some)
-                if session is not None:
-                    session.progress.advance("lines judged", done, todo)
+                if judge.session is not None:
+                    judge.session.progress.advance("lines judged", done, todo)
         finally:
-            if rest := spent():  # a judge that is interrupted, or whose server fails, has paid too
+            if rest := spent():  # tokens are paid for even if the judge is interrupted
                 writer.append(rest)
     return todo
 
 
-def _lines(
-    judge: Judge,
-    component: Component,
-    some: Sequence[tuple[Replied, dict[str, Item]]],
-    *,
-    session: Session[Any] | None,
-    scored: bool,
-) -> list[Judged]:
-    """What ``judge`` says of lines of replies, all asked together."""
-    flat = [item for _line, items in some for item in items.values()]
-    verdicts = iter(judge_items(judge, component, flat, session=session, scored=scored))
+def _lines(judge: OpenJudge, some: Sequence[tuple[Replied, dict[str, Item]]]) -> list[Judged]:
+    """Judge several lines of replies together."""
+    verdicts = iter(judge_items(judge, [item for _line, items in some for item in items.values()]))
     return [
         Judged(
             step=line.step,
@@ -87,7 +76,7 @@ def _lines(
             case=line.case,
             phase=line.phase,
             style=line.style,
-            judge=component,
+            judge=judge.component,
             judgements={query: next(verdicts) for query in items},
         )
         for line, items in some
@@ -160,17 +149,16 @@ def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool)
     return {query: Item(query=found[query], reply=reply, facts=facts) for query, reply in line.replies.items()}
 
 
-def judge_items(
-    judge: Judge, component: Component, items: Sequence[Item], *, session: Session[Any] | None, scored: bool
-) -> list[Judgement]:
-    """One judgement an item. What is settled whatever the judge, it is not asked about."""
-    settled = [_settled(item, scored=scored) for item in items]
+def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgement]:
+    """Return one judgement for each item. Items with the same judgement by every judge are not sent to the judge."""
+    settled = [_settled(item, scored=judge.scored) for item in items]
     answered = [item for item, judgement in zip(items, settled, strict=True) if judgement is None]
-    given = judge.judge(session, answered) if answered else []
+    given = judge.judge.judge(judge.session, answered) if answered else []
     if len(given) != len(answered):
+        name = judge.component.name
         raise PluginBroken(
-            f"judge {component.name} returned {len(given)} judgements of {len(answered)} replies",
-            hint=f"tell the author of {component.name}",
+            f"judge {name} returned {len(given)} judgements of {len(answered)} replies",
+            hint=f"tell the author of {name}",
         )
     rest = iter(given)
     return [next(rest) if judgement is None else judgement for judgement in settled]
@@ -207,27 +195,9 @@ class JudgeModel:
         return new
 
 
-@frozen(kw_only=True)
-class ChosenJudge(ResolvedComponent):
-    """A judge with its options."""
-
-    spec: JudgeSpec
-
-
-@frozen(kw_only=True)
-class OpenJudge:
-    """A judge that is ready: what stands for it, its model included, and the session it asks in."""
-
-    judge: Judge
-    component: Component
-    session: Session[Any] | None = None
-
-
-def resolve_judge(catalog: Catalog, name: str, options: Options) -> ChosenJudge:
-    """The judge of that name. Raises UnknownComponent, BadConfig."""
-    chosen = resolve_component(catalog, "judge", name, options)
-    assert isinstance(chosen.spec, JudgeSpec)
-    return ChosenJudge(spec=chosen.spec, config=chosen.config, component=chosen.component)
+def resolve_judge(catalog: Catalog, name: str, options: Options) -> ResolvedComponent[JudgeSpec]:
+    """Return the judge of that name. Raises UnknownComponent, BadConfig."""
+    return resolve_component(catalog, "judge", name, options)
 
 
 def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
@@ -236,23 +206,24 @@ def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
     return () if offer is None else offer.spec.metrics
 
 
-def open_judge(chosen: ChosenJudge, catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:
-    """Build it, and load its model.
+def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:
+    """Build a judge, and load its model.
 
-    Never without the model it needs, and never by another rule in its stead (V15): raises BadConfig where a model is
-    missing, or given to a judge that asks none.
+    Raises BadConfig if a model is missing, or given to a judge that asks none: another rule never takes its place
+    (V15).
     """
-    name = chosen.spec.name
+    name, scored = chosen.spec.name, chosen.spec.scored
     if not chosen.spec.needs_model:
         if asking is not None:
             raise BadConfig(f"judge {name} asks no model", hint="leave --judge-model out")
-        return OpenJudge(judge=chosen.build(), component=chosen.component)
+        return OpenJudge(judge=chosen.built, component=chosen.component, scored=scored)
     if asking is None:
         raise BadConfig(f"judge {name} needs a model to ask", hint="say which with --judge-model [SOURCE:]ID")
-    judge = chosen.build()
+    judge = chosen.built
     model = asking.model.load(catalog, asking.progress)
     return OpenJudge(
         judge=judge,
         component=evolve(chosen.component, model=asking.model.describe(catalog, model)),
+        scored=scored,
         session=open_session(model, catalog=catalog, seed=0, progress=asking.progress, material={}),
     )

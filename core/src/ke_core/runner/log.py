@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Any, TextIO
 
 from ke_core.results.folder import RunFolder, environment
-from ke_core.runner.job import Job
 from ke_core.runner.recorder import Recorder
+from ke_core.runner.run import ResolvedRun
 from ke_core.runner.usage import Phase, measured_phase
 from ke_core.spec.errors import KEError
 
@@ -22,13 +22,13 @@ LISTED = 20  # reasons
 
 
 @contextmanager
-def logged(job: Job, folder: RunFolder) -> Iterator[dict[str, Any]]:
+def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
     """Log a process's work on a run from its start to its end; what preparing it took comes first.
 
     What is put into the mapping stands on the last line. Python's warnings go into the log too, each once.
     """
-    folder.log("start", run=folder.id, versions=_versions(job), cpus=os.cpu_count())
-    for over in job.before:
+    folder.log("start", run=folder.id, versions=_versions(run), cpus=os.cpu_count())
+    for over in run.before:
         folder.log("phase", **over.line())
     started = perf_counter()
     facts: dict[str, Any] = {}
@@ -74,10 +74,10 @@ def log_losses(folder: RunFolder, recorder: Recorder) -> None:
             folder.log(event, what=what, message="for other reasons: see the records", count=rest)
 
 
-def _versions(job: Job) -> dict[str, str]:
+def _versions(run: ResolvedRun) -> dict[str, str]:
     """Of Python, of what ke stands on, and of the plugins that take part."""
-    spec = job.spec
-    parts = (spec.editor, spec.dataset.component, job.judging.component, *(each.component for each in job.measures))
+    spec = run.spec
+    parts = (spec.editor, spec.dataset.component, run.judging.component, *(each.component for each in run.measures))
     return environment() | {part.distribution: part.version for part in parts if part.distribution}
 
 

@@ -108,7 +108,7 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
 
 
 def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
-    """The steps of a sequential plan over ``made``, and who is asked after each (``Plan.eval_every``, ``Plan.eval_set``)."""
+    """The steps of a sequential plan over ``made``, with the cases that are asked after each step."""
     every = Members(cases=tuple(case for group in made for case in group.edited))
     chosen = frozenset[str]().union(*{group.asked for group in made})  # one, as a rule, in all of them
     found: list[Stage] = []

@@ -7,8 +7,8 @@ from time import perf_counter
 
 from attrs import evolve
 
-from ke_core.runner.job import Measure
 from ke_core.runner.resolve import ResolvedComponent
+from ke_core.runner.run import Measure
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Ask, Likelihood
@@ -22,9 +22,8 @@ Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
 """How a model is asked: it returns one reply for each request, in order."""
 
 
-def asks_of(chosen: ResolvedComponent) -> tuple[Ask, ...]:
+def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
     """What the chosen metric asks of every model. Raises PluginBroken where two asks share a query."""
-    assert isinstance(chosen.spec, MetricSpec)
     asks = chosen.spec.asks(chosen.config)
     names = [ask.query for ask in asks]
     if len(set(names)) < len(names) or "" in names:
@@ -35,7 +34,7 @@ def asks_of(chosen: ResolvedComponent) -> tuple[Ask, ...]:
     return asks
 
 
-def asked_by(chosen: ResolvedComponent) -> DataRef | None:
+def asked_by(chosen: ResolvedComponent[MetricSpec]) -> DataRef | None:
     """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks.
 
     The metric's code is left out: it also computes scores, and a run may be scored with newer code.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -54,7 +55,7 @@ class Datasets:
 
     _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
 
-    def open(self, chosen: ResolvedComponent, name: str) -> tuple[Dataset, list[Case]]:
+    def open(self, chosen: ResolvedComponent[Any], name: str) -> tuple[Dataset, list[Case]]:
         """The chosen dataset, called ``name``. Raises BadData."""
         key = canonical([name, to_json(chosen.config)])
         if key not in self._read:
@@ -67,7 +68,6 @@ def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Rec
     """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
     known = folder.spec.dataset
     chosen = choose_again(catalog, "dataset", known.component, files=folder.files, data_dir=data_dir)
-    assert isinstance(chosen.spec, DatasetSpec)
     dataset: Dataset = chosen.build()
     cases = StoredCases(dataset, known.component.name)
     next(iter(cases), None)  # files that are not here have no SHA-256 either, and are another trouble

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from attrs import field, fields_dict, frozen
 
@@ -27,29 +28,37 @@ DATA_DIR = "data_dir"
 """The option that says where data files lie: of this machine, and so not part of a run."""
 
 
-@frozen(kw_only=True)
-class ResolvedComponent:
-    """A component with its options. ``files``: where those of them lie that ``component`` names by their content."""
+S_co = TypeVar("S_co", bound=Spec[Any], covariant=True)
 
-    spec: Spec[Any]
+
+@frozen(kw_only=True)
+class ResolvedComponent(Generic[S_co]):
+    """A component with its options. ``files``: the paths of the files that ``component`` names by their digest."""
+
+    spec: S_co
     config: Any
     component: Component
     files: Mapping[str, str] = field(factory=dict)
 
     def build(self) -> Any:
-        """The thing itself. Raises PluginBroken where its plugin fails to build it."""
+        """Build a new instance. Raises PluginBroken if the plugin fails to build it."""
         return build_component(self.spec, self.config, plugin=self.component.distribution)
 
+    @cached_property
+    def built(self) -> Any:
+        """The instance that is shared by everything that uses this component."""
+        return self.build()
 
-def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent:
-    """The component of that kind and name, with the options under its prefix."""
+
+def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent[Any]:
+    """Return the component of that kind and name, with the options under its prefix."""
     offer = catalog.offer(kind, name)
     return _chosen(catalog, offer, configure(offer.spec, options.get(offer.spec.prefix)))
 
 
 def choose_again(
     catalog: Catalog, kind: str, recorded: Component, *, files: Mapping[str, str], data_dir: str = ""
-) -> ResolvedComponent:
+) -> ResolvedComponent[Any]:
     """The component that a run was made with, as installed now.
 
     ``files``: where what it names by content lay then (``Chosen.files``); what is not there any more is looked for in
@@ -91,7 +100,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
     return found
 
 
-def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent:
+def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent[Any]:
     options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from ke_core.results.folder import RunFolder
 from ke_core.runner.apply import EditApplier
-from ke_core.runner.job import Job
+from ke_core.runner.run import ResolvedRun
 from ke_core.spec.errors import KEError
 from ke_core.storage.files import file_errors, write_atomic
 
@@ -30,51 +30,51 @@ MOST = 0.1
 class SavedState:
     """The files of process ``rank`` in ``folder``. ``next``: when the state is saved again, by ``perf_counter``."""
 
-    run: RunFolder
-    job: Job
+    run_folder: RunFolder
+    run: ResolvedRun
     rank: int
     next: float = field(default=0.0, init=False)
 
     @classmethod
-    def of(cls, run: RunFolder, job: Job, rank: int) -> SavedState | None:
+    def of(cls, run_folder: RunFolder, run: ResolvedRun, rank: int) -> SavedState | None:
         """None for an editor whose edited models cannot be loaded."""
-        return None if job.editor_spec.load is None else cls(run=run, job=job, rank=rank)
+        return None if run.editor_spec.load is None else cls(run_folder=run_folder, run=run, rank=rank)
 
     @property
     def folder(self) -> Path:
         """Where the files are."""
-        return self.run.path / FOLDER
+        return self.run_folder.path / FOLDER
 
-    def restore(self, maker: EditApplier, steps: Collection[int]) -> int:
+    def restore(self, applier: EditApplier, steps: Collection[int]) -> int:
         """Open the edited model of one of ``steps`` if it is saved. Return that step, or 0.
 
         A file that cannot be loaded, or gives another model than the one that was saved, is logged and not used.
         """
-        load = self.job.editor_spec.load
+        load = self.run.editor_spec.load
         for path, step, digest in self._files():
             if load is None or step not in steps:
                 continue
             with ExitStack() as stack:
                 try:
-                    edited = stack.enter_context(load(self.job.editor, self.job.session, path))
+                    edited = stack.enter_context(load(self.run.editor, self.run.session, path))
                 except KEError as error:
                     self._log(path, error.message)
                     continue
-                self.job.session.model.state()  # reads the weights afresh, so that the digest is right
-                if self.job.session.model.digest != digest:
+                self.run.session.model.state()  # reads the weights afresh, so that the digest is right
+                if self.run.session.model.digest != digest:
                     self._log(path, "it gives another model than the one that was saved")
                     continue
-                maker.restore(edited, stack)
+                applier.restore(edited, stack)
                 return step
         return 0
 
-    def write(self, step: int, maker: EditApplier) -> None:
+    def write(self, step: int, applier: EditApplier) -> None:
         """Save the edited model of ``step``, unless saving has cost too much of the time so far."""
-        edited, started = maker.saveable, perf_counter()
+        edited, started = applier.saveable, perf_counter()
         if edited is None or started < self.next:
             return
         old = [path for path, _step, _digest in self._files()]
-        path = self.folder / f"{self.rank}.{step}.{self.job.session.model.digest}"
+        path = self.folder / f"{self.rank}.{step}.{self.run.session.model.digest}"
         write_atomic(path, edited.save)
         _unlink([one for one in old if one != path])
         ended = perf_counter()
@@ -96,7 +96,7 @@ class SavedState:
 
     def _log(self, path: Path, why: str) -> None:
         message = f"{path} was not used, so every edit is made again: {why}"
-        self.run.log("warning", what="saved editor state", message=message)
+        self.run_folder.log("warning", what="saved editor state", message=message)
 
 
 def _unlink(paths: list[Path]) -> None:

@@ -15,11 +15,11 @@ from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
 from ke_core.results.columns import Names
 from ke_core.results.folder import RunFolder
 from ke_core.results.index import Index
-from ke_core.runner.job import Measure
-from ke_core.runner.judging import ChosenJudge, metrics_of, resolve_judge
-from ke_core.runner.loop import UNEDITED_BATCH
+from ke_core.runner.judging import metrics_of, resolve_judge
 from ke_core.runner.probing import asks_of
 from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
+from ke_core.runner.run import Measure
+from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import CaseLines, Counts, case_lines, judge_of, models, read
 from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadConfig
@@ -27,7 +27,7 @@ from ke_core.spec.protocols import Metric
 from ke_core.spec.queries import Case
 from ke_core.spec.results import CaseRecord, MetricScore, ModelRecord
 from ke_core.spec.runspec import SCHEMA, Component, Plan
-from ke_core.spec.specs import DatasetSpec, MetricSpec
+from ke_core.spec.specs import DatasetSpec, JudgeSpec, MetricSpec
 
 TRAINED = "train only"
 """The bucket of cases that are edited and in no published score."""
@@ -206,7 +206,7 @@ NO_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 def judge_and_metrics(
     catalog: Catalog, dataset: DatasetSpec, options: Options, *, judge: str = "", metrics: Sequence[str] = ()
-) -> tuple[ChosenJudge, tuple[ResolvedComponent, ...]]:
+) -> tuple[ResolvedComponent[JudgeSpec], tuple[ResolvedComponent[MetricSpec], ...]]:
     """Return the judge and the metrics of a new run. Raises BadConfig for a judge that needs a model."""
     judging = dataset_judge(catalog, dataset, judge, options)
     name = judging.spec.name
@@ -218,7 +218,7 @@ def judge_and_metrics(
     return judging, dataset_metrics(catalog, dataset, metrics, options)
 
 
-def dataset_judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> ChosenJudge:
+def dataset_judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Options) -> ResolvedComponent[JudgeSpec]:
     """Return the judge called ``name``, or the dataset's default judge."""
     if not (name or dataset.judge):
         raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
@@ -227,7 +227,7 @@ def dataset_judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Op
 
 def dataset_metrics(
     catalog: Catalog, dataset: DatasetSpec, names: Sequence[str], options: Options
-) -> tuple[ResolvedComponent, ...]:
+) -> tuple[ResolvedComponent[MetricSpec], ...]:
     """Return the metrics called ``names``, or the dataset's default metrics."""
     if not (names or dataset.metrics):
         raise BadConfig(f"dataset {dataset.name} names no metric", hint="choose one with --metric")
@@ -236,12 +236,10 @@ def dataset_metrics(
     )
 
 
-def build_metrics(chosen: Sequence[ResolvedComponent]) -> tuple[Measure, ...]:
+def build_metrics(chosen: Sequence[ResolvedComponent[MetricSpec]]) -> tuple[Measure, ...]:
     """Build the chosen metrics."""
     return tuple(
-        Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each))
-        for each in chosen
-        if isinstance(each.spec, MetricSpec)
+        Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each)) for each in chosen
     )
 
 

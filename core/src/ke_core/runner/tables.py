@@ -11,8 +11,8 @@ from attrs import define, field, frozen
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index
 from ke_core.results.lines import MEND
-from ke_core.runner.job import Measure
-from ke_core.runner.loop import NOTHING, UNEDITED_BATCH
+from ke_core.runner.run import Measure
+from ke_core.runner.steps import NOTHING, UNEDITED_BATCH
 from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.queries import Case, Phase

@@ -25,8 +25,8 @@ def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> N
 class Component:
     """A plugin's component with every option resolved, defaults included. ``model``: the one that a judge asks.
 
-    ``code``: a digest of the source files of its package; empty if there are none. ``dependencies``: digests, by name, of
-    what an editor's options do not say whole (``Resting``).
+    ``code``: a digest of the source files of its package; empty if there are none. ``dependencies``: digests, by name,
+    of what an editor uses beyond its options (``HasDependencies``).
     """
 
     name: str

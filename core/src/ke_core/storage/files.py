@@ -1,4 +1,4 @@
-"""Where files live, how they are written whole or not at all, and how a pinned one is fetched.
+"""Folders for cached and for data files, atomic writes, and locks.
 
 Environment: ``KE_CACHE_DIR`` (everything that can be made again: models, statistics, completions) and
 ``KE_DATA_DIR`` (data files you put there yourself, as ``DIR/<family>/<published file name>``).
@@ -12,21 +12,14 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlsplit
 
-from ke_core.spec.errors import BadData, BadRun, KEError
+from platformdirs import user_cache_path
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  Windows: two processes may then do the same work twice
-    fcntl = None  # type: ignore[assignment]
+from ke_core.spec.errors import BadRun, KEError
 
 CACHE, DATA = "KE_CACHE_DIR", "KE_DATA_DIR"
 CHUNK = 1 << 20
-TIMEOUT = 60.0  # seconds without a byte
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The system's numbers of errors of a disk that takes no more: it is full, or a quota, or the longest file."""
 FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
@@ -34,12 +27,9 @@ CHOOSE_WRITABLE = "name a place that you may write to"
 
 
 def cache_dir() -> Path:
-    """``KE_CACHE_DIR``, else ``ke`` in ``XDG_CACHE_HOME``, else ``~/.cache/ke``; it need not exist yet."""
+    """Return ``KE_CACHE_DIR``, else the user's cache folder of this system. It need not exist yet."""
     own = os.environ.get(CACHE)
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared).expanduser() if shared else Path.home() / ".cache") / "ke"
+    return Path(own).expanduser() if own else user_cache_path("ke", appauthor=False)
 
 
 def data_dirs(explicit: Path | None = None) -> tuple[Path, ...]:
@@ -89,7 +79,7 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
                 new.write_bytes(content)
             else:
                 content(new)
-            to_disk(new)
+            flush(new)
             new.chmod(mode)
             new.replace(to)
         finally:
@@ -103,33 +93,23 @@ def hidden_sibling(path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path, *, busy: str = "") -> Iterator[None]:
-    """Hold the lock file ``path``; the system drops it with the process that held it.
+    """Hold the lock file ``path``. The system releases it when the process ends.
 
-    A second process waits, or with ``busy`` raises BadRun with that line. Who holds it may remove the file.
+    A second process waits. With ``busy``, it raises BadRun with this message instead.
     """
-    while True:
-        with file_errors(f"cannot write {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            stream = path.open("ab")
-        with stream:
-            if fcntl is not None:
-                with file_errors(f"cannot lock {path}"):
-                    try:
-                        fcntl.flock(stream, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-                    except BlockingIOError as error:
-                        raise BadRun(busy, hint="wait until it has finished, or choose another folder") from error
-            if still_named(stream, path):
-                yield
-                return
-        # Removed while this process waited: others lock the file that has the name now.
+    from filelock import FileLock, Timeout  # noqa: PLC0415  imports asyncio, which registering a plugin must not
 
-
-def still_named(stream: IO[bytes], path: Path) -> bool:
-    """Whether the open file still has that name; what is written to one that was removed is lost."""
+    lock = FileLock(path)
+    with file_errors(f"cannot lock {path}"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0 if busy else -1)
+        except Timeout as error:
+            raise BadRun(busy, hint="wait until it has finished, or choose another folder") from error
     try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager
@@ -142,122 +122,7 @@ def file_errors(doing: str) -> Iterator[None]:
         raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=hint) from error
 
 
-def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
-    """Download ``url`` to ``to``, unless the file is there already; its content must have that SHA-256.
-
-    ``size``: its bytes, where they are known (else 0); the download of a longer file is broken off. An interrupted
-    download goes on where it stopped. Raises BadData when the server cannot be reached, stops in the middle or sends
-    something else.
-    """
-    if to.is_file() and sha256_of(to) == sha256:
-        return to
-    part = to.with_name(f"{to.name}.{sha256[:12]}.part")  # the pin in the name: no rest of another version
-    with locked(to.with_name(f"{to.name}.lock")):
-        if to.is_file() and sha256_of(to) == sha256:
-            return to  # another process was faster
-        _download(url, part, size)
-        if wrong := _unlike(part, sha256, size):
-            part.unlink()
-            raise BadData(
-                f"what {_host(url)} sends is not the pinned file: {wrong}",
-                hint="it was changed where it is published, or on the way; fetch it by hand and compare",
-            )
-        with file_errors(f"cannot write {to}"):
-            to_disk(part)
-            part.replace(to)
-    return to
-
-
-def find_data(
-    family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "", size: int = 0
-) -> Path:
-    """The data file ``file`` of the benchmark family ``family``.
-
-    Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
-    ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
-    Raises BadData, which says where the file is published and where to put it.
-    """
-    places = data_places(family, file, explicit)
-    for path in places:
-        if path.is_file():
-            return path
-    to = places[-1]
-    put = f"{url and f'get it from {url} and '}put it at {to}, or pass --data-dir or set {DATA}"
-    if not (url and sha256):
-        raise BadData(f"{file} of {family} is not here", hint=put)
-    try:
-        return fetch(url, sha256, to, size=size)
-    except KEError as error:
-        raise BadData(f"{file} of {family} is not here: {error.message}", hint=put) from error
-
-
-def _unlike(part: Path, sha256: str, size: int) -> str:
-    """In what a download differs from the pinned file; empty if in nothing."""
-    if size and part.stat().st_size > size:
-        return f"it is longer than {size} bytes"
-    found = sha256_of(part)
-    return "" if found == sha256 else f"sha256 is {found}, expected {sha256}"
-
-
-def _download(url: str, part: Path, most: int) -> None:
-    """Append to ``part`` what is missing of ``url``; beyond ``most`` bytes (0: any number) no more of it."""
-    from http.client import HTTPException  # noqa: PLC0415  see _open
-
-    have = part.stat().st_size if part.exists() else 0
-    try:
-        with _open(url, have) as answer:
-            size = int(answer.headers.get("Content-Length") or -1)
-            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb", most)
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
-        raise BadData(
-            f"cannot fetch it from {_host(url)}: {why.lower()}", hint="check the network and run it again"
-        ) from error
-    if size not in (-1, got) and not (most and part.stat().st_size > most):
-        raise BadData(
-            f"cannot fetch it from {_host(url)}: the server stopped after {got} of {size} bytes",
-            hint="run it again: it goes on where it stopped",
-        )
-
-
-def _open(url: str, have: int) -> Any:
-    """The server's answer, from byte ``have`` on where it knows how to do that."""
-    import urllib.error  # noqa: PLC0415  15 ms that every plugin's import would pay
-    import urllib.request  # noqa: PLC0415  as above
-
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310  http(s) and file are what a pin may name
-    try:
-        return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310  as above
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise  # else nothing is missing, or the rest is of another file: begin again
-        return _open(url, 0)
-
-
-def _host(url: str) -> str:
-    """Of an address what a user needs: the whole of it stands in the hint."""
-    return urlsplit(url).netloc or url
-
-
-def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
-    """Bytes copied, till ``part`` is longer than ``most``. What came before the connection broke stays written."""
-    got, doing = 0, f"cannot write {part}"
-    with file_errors(doing):
-        stream = part.open(mode)
-    with stream:
-        while chunk := answer.read(CHUNK):
-            with file_errors(doing):
-                stream.write(chunk)
-                stream.flush()
-            got += len(chunk)
-            if most and stream.tell() > most:
-                break
-    return got
-
-
-def to_disk(path: Path) -> None:
+def flush(path: Path) -> None:
     """Wait until the content of a file is on the disk."""
     with path.open("rb+") as stream:  # Windows writes out only what is open for writing
         os.fsync(stream.fileno())

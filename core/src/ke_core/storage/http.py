@@ -1,34 +1,136 @@
-"""Helpers for HTTP clients and servers: loopback names, the Host header, bounded reads."""
+"""Fetch files by HTTP: pinned data files, and bodies of a limited size."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from http.client import HTTPException, HTTPResponse, IncompleteRead
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ke_core.spec.errors import BadData, KEError
+from ke_core.storage.files import CHUNK, DATA, data_places, file_errors, flush, locked, sha256_of
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
     from urllib.error import HTTPError
 
-NAME = "localhost"
-HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+TIMEOUT = 60.0  # seconds without a byte
 FIRST = 1 << 20  # bytes of an error's body
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches ``host``: a name or an address. Only IPv6 may have brackets."""
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
+    """Download ``url`` to ``to``, unless the file is there already; its content must have that SHA-256.
+
+    ``size``: its bytes, where they are known (else 0); the download of a longer file is broken off. An interrupted
+    download goes on where it stopped. Raises BadData when the server cannot be reached, stops in the middle or sends
+    something else.
+    """
+    if to.is_file() and sha256_of(to) == sha256:
+        return to
+    part = to.with_name(f"{to.name}.{sha256[:12]}.part")  # the pin in the name: no rest of another version
+    with locked(to.with_name(f"{to.name}.lock")):
+        if to.is_file() and sha256_of(to) == sha256:
+            return to  # another process was faster
+        _download(url, part, size)
+        if wrong := _unlike(part, sha256, size):
+            part.unlink()
+            raise BadData(
+                f"what {_host(url)} sends is not the pinned file: {wrong}",
+                hint="it was changed where it is published, or on the way; fetch it by hand and compare",
+            )
+        with file_errors(f"cannot write {to}"):
+            flush(part)
+            part.replace(to)
+    return to
+
+
+def find_data(
+    family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "", size: int = 0
+) -> Path:
+    """The data file ``file`` of the benchmark family ``family``.
+
+    Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
+    ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
+    Raises BadData, which says where the file is published and where to put it.
+    """
+    places = data_places(family, file, explicit)
+    for path in places:
+        if path.is_file():
+            return path
+    to = places[-1]
+    put = f"{url and f'get it from {url} and '}put it at {to}, or pass --data-dir or set {DATA}"
+    if not (url and sha256):
+        raise BadData(f"{file} of {family} is not here", hint=put)
     try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return host.lower() == NAME
-    return address.is_loopback and (address.version == 6 or bare == host)
+        return fetch(url, sha256, to, size=size)
+    except KEError as error:
+        raise BadData(f"{file} of {family} is not here: {error.message}", hint=put) from error
 
 
-def host_name(header: str) -> str:
-    """Return the name or address in a ``Host`` header, without the port. Empty if the header is malformed."""
-    found = HOST.fullmatch(header)
-    return found[1] if found else ""
+def _unlike(part: Path, sha256: str, size: int) -> str:
+    """In what a download differs from the pinned file; empty if in nothing."""
+    if size and part.stat().st_size > size:
+        return f"it is longer than {size} bytes"
+    found = sha256_of(part)
+    return "" if found == sha256 else f"sha256 is {found}, expected {sha256}"
+
+
+def _download(url: str, part: Path, most: int) -> None:
+    """Append to ``part`` what is missing of ``url``; beyond ``most`` bytes (0: any number) no more of it."""
+    from http.client import HTTPException  # noqa: PLC0415  see _open
+
+    have = part.stat().st_size if part.exists() else 0
+    try:
+        with _open(url, have) as answer:
+            size = int(answer.headers.get("Content-Length") or -1)
+            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb", most)
+    except (OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+        raise BadData(
+            f"cannot fetch it from {_host(url)}: {why.lower()}", hint="check the network and run it again"
+        ) from error
+    if size not in (-1, got) and not (most and part.stat().st_size > most):
+        raise BadData(
+            f"cannot fetch it from {_host(url)}: the server stopped after {got} of {size} bytes",
+            hint="run it again: it goes on where it stopped",
+        )
+
+
+def _open(url: str, have: int) -> Any:
+    """The server's answer, from byte ``have`` on where it knows how to do that."""
+    import urllib.error  # noqa: PLC0415  15 ms that every plugin's import would pay
+    import urllib.request  # noqa: PLC0415  as above
+
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})  # noqa: S310  http(s) and file are what a pin may name
+    try:
+        return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310  as above
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code != HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise  # else nothing is missing, or the rest is of another file: begin again
+        return _open(url, 0)
+
+
+def _host(url: str) -> str:
+    """Of an address what a user needs: the whole of it stands in the hint."""
+    return urlsplit(url).netloc or url
+
+
+def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
+    """Bytes copied, till ``part`` is longer than ``most``. What came before the connection broke stays written."""
+    got, doing = 0, f"cannot write {part}"
+    with file_errors(doing):
+        stream = part.open(mode)
+    with stream:
+        while chunk := answer.read(CHUNK):
+            with file_errors(doing):
+                stream.write(chunk)
+                stream.flush()
+            got += len(chunk)
+            if most and stream.tell() > most:
+                break
+    return got
 
 
 def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
@@ -36,6 +138,8 @@ def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
 
     Raises ValueError for more than ``limit`` bytes, HTTPException or OSError for one that breaks off.
     """
+    from http.client import IncompleteRead  # noqa: PLC0415  see _open
+
     body = answer.read(limit + 1)
     if len(body) > limit:
         raise ValueError(f"an answer of more than {limit >> 20} MiB")
@@ -46,6 +150,8 @@ def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
 
 def read_error_body(error: HTTPError) -> bytes:
     """As much as can be had of the body of an error, which is only there to be quoted."""
+    from http.client import HTTPException  # noqa: PLC0415  see _open
+
     try:
         return error.read(FIRST)
     except (OSError, HTTPException):

@@ -33,11 +33,11 @@ def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
         value = DECODER.decode(content)
     except RecursionError as error:
         raise ValueError(TOO_DEEPLY_NESTED) from error
-    check(value, content, surrogates=surrogates)
+    check_parsed(value, content, surrogates=surrogates)
     return value
 
 
-def check(value: Any, text: str, *, surrogates: bool = False) -> None:
+def check_parsed(value: Any, text: str, *, surrogates: bool = False) -> None:
     """Check a ``value`` that was parsed from ``text``.
 
     Raises ValueError if it is nested too deeply, UnicodeEncodeError (one too) if it holds half of a surrogate pair.

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ke_core.app import measure_agreement
+from ke_plugin_analysis.kappa import measure_agreement
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ke_benchmarks import CaseHeader, write_cases
 from ke_core.app import configure, discover, read_catalog
-from ke_core.plugin import CaseHeader, Dataset, write_cases
+from ke_core.plugin import Dataset
 from ke_testing.toy import Toy
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, discover, read_catalog, run_job
+from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, discover, evaluate, read_catalog
 from ke_core.plugin import (
     Answer,
     Edit,
@@ -97,7 +97,7 @@ def ran(tmp_path: Path, record: dict[str, Any]) -> tuple[Couple, dict[tuple[str,
         options={"ripple-edits": {"file": str(path)}},
     )
     job = prepare(request, catalog(), SilentProgress(), model=model)
-    finished = run_job(job, RunFolder.create(tmp_path / "run", job.spec))
+    finished = evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
     assert finished.failures == 0
     return model, {
         (s.aspect, s.tags.get("criterion", "")): s for s in finished.scores if not set(s.tags) - {"criterion"}

@@ -4,6 +4,7 @@
 """
 
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
+from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json
 from ke_benchmarks.files.family import (
     CaseDataset,
@@ -16,12 +17,14 @@ from ke_benchmarks.files.family import (
     own_file,
     queries_of,
 )
+from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
     "HIDE",
     "CaseDataset",
+    "CaseHeader",
     "EmbeddedDataset",
     "FileDataset",
     "LazyMapping",
@@ -41,7 +44,13 @@ __all__ = [
     "not_blank",
     "own_file",
     "queries_of",
+    "read_cases",
+    "read_header",
+    "read_records",
     "relations_option",
     "reproductions_in",
+    "scan_cases",
     "some_not_blank",
+    "structure_record",
+    "write_cases",
 ]  # fmt: skip

@@ -22,6 +22,10 @@ def ke_commands(group: click.Group) -> None:
         LazyCommand("build", "ke_benchmarks.cli.build:command", "Build a benchmark from a knowledge graph.")
     )
     group.add_command(
+        LazyCommand("export", "ke_benchmarks.cli.export:command", "Write the cases of a dataset to a file."),
+        "datasets export",
+    )
+    group.add_command(
         LazyCommand("validate", "ke_benchmarks.cli.validate:command", "Check the cases of a dataset, or of a file."),
         "datasets validate",
     )

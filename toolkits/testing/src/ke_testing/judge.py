@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.app import Component, judge_items
+from ke_core.app import Component, OpenJudge, judge_items
 from ke_core.plugin import Answer, Entity, Failure, Gold, Item, Judge, Judgement, JudgeSpec, Query, Session, Verdict
 from ke_testing.contract import ComponentContract
 
@@ -90,7 +90,8 @@ class WrappedJudge:
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
         """One judgement an item, in order."""
         component = Component(name=self.spec.name, distribution="", version="")
-        return judge_items(self.asked, component, items, session=session, scored=self.spec.scored)
+        opened = OpenJudge(judge=self.asked, component=component, session=session, scored=self.spec.scored)
+        return judge_items(opened, items)
 
 
 def item(text: str) -> Item:

@@ -94,7 +94,7 @@ class EditJob:
     """Everything that is needed to make the edit, checked."""
 
     loaded: LoadedModel
-    chosen: ResolvedComponent
+    chosen: ResolvedComponent[Any]
     editor: Editor
     edits: tuple[SourcedEdit, ...]
 

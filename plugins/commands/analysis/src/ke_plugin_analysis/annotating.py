@@ -18,11 +18,11 @@ from ke_core.app import (
     RunFolder,
     aspects_of,
     gold_of,
-    measure_agreement,
     recorded_run,
     records_of,
 )
 from ke_core.plugin import PHASES, Answer, BadData, BadRun, CaseRecord, Gold, Phase, Reply, Verdict, digest, to_json
+from ke_plugin_analysis.kappa import measure_agreement
 from ke_plugin_analysis.sheets import read_sheet, write_sheet
 from ke_plugin_analysis.sorting import LabelComparison, Place, choose_sorting, compare_sorted, labels_of, sort
 

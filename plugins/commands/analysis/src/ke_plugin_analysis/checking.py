@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
-from ke_core.app import AgreementCheck, ChosenJudge, OpenJudge, judge_items, measure_agreement, parse_lines
+from ke_core.app import AgreementCheck, OpenJudge, ResolvedComponent, judge_items, parse_lines
 from ke_core.plugin import (
     Answer,
     BadData,
@@ -31,6 +31,7 @@ from ke_core.plugin import (
     from_json,
     to_json,
 )
+from ke_plugin_analysis.kappa import measure_agreement
 
 FEWEST = 50
 """Items; with fewer, kappa says little."""
@@ -93,11 +94,11 @@ class JudgeCheck:
         return [one for one in self.compared if one.found != one.item.label]
 
 
-def check(chosen: ChosenJudge, opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
+def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
     """Judge ``items`` and compare."""
     groups = groups_of(chosen.spec)
     asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
-    verdicts = judge_items(opened.judge, opened.component, asked, session=opened.session, scored=chosen.spec.scored)
+    verdicts = judge_items(opened, asked)
     compared = [_compared(one, found, groups) for one, found in zip(items, verdicts, strict=True)]
     names = dict.fromkeys(one.group for one in compared)
     pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}

@@ -34,6 +34,7 @@ from ke_core.app import (
     judge_and_metrics,
     judge_run,
     metrics_of,
+    open_judge,
     queries_of,
     reject_unused,
     resolve_component,
@@ -96,7 +97,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
         metrics=metrics_of(catalog, request.judge),
     )
     reject_unused(options, [data.spec, judging.spec, *(metric.spec for metric in metrics)])
-    dataset, judge, measures = data.build(), judging.build(), build_metrics(metrics)
+    dataset, judge, measures = data.build(), open_judge(judging, catalog, None), build_metrics(metrics)
     cases = {case.id: case for case in StoredCases(dataset, request.dataset)}
     read = read_predictions(request.file, cases, data.spec)
     known = DataRef(component=data.component, sha256=dataset.info().sha256)
@@ -111,7 +112,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
         if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short
             with folder.writing() as writer:
                 writer.append(records[done:])
-        judge_run(folder, cases.values(), judge, judging.component, scored=judging.spec.scored)
+        judge_run(folder, cases.values(), judge)
         with folder.writing():
             score_run(folder, cases.values(), measures)
         found.append(

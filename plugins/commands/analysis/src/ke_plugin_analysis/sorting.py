@@ -17,11 +17,11 @@ from ke_core.app import (
     Options,
     ResolvedComponent,
     bootstrap,
-    measure_agreement,
     reject_unused,
     resolve_component,
 )
 from ke_core.plugin import CaseRecord, Interval, Phase
+from ke_plugin_analysis.kappa import measure_agreement
 
 Place = tuple[str, Phase, str, str]
 """Case, phase, style, query."""
@@ -32,7 +32,7 @@ NOT_SEEN = "the metric does not look at such answers"
 class LabelingMetric:
     """A metric's ``labels``, which of them each answer bears, and why another answer bears none."""
 
-    chosen: ResolvedComponent
+    chosen: ResolvedComponent[Any]
     labels: tuple[str, ...]
     found: Mapping[Place, str]
     reasons: Mapping[Place, str]
@@ -68,7 +68,7 @@ class LabelComparison:
     apart: Mapping[str, int]
 
 
-def choose_sorting(catalog: Catalog, options: Options) -> list[ResolvedComponent]:
+def choose_sorting(catalog: Catalog, options: Options) -> list[ResolvedComponent[Any]]:
     """Every installed metric that sorts answers. Raises BadConfig for an option that is of none of them."""
     chosen = [
         resolve_component(catalog, "metric", name, options)
@@ -86,7 +86,7 @@ def labels_of(catalog: Catalog, metric: str) -> tuple[str, ...]:
     return found
 
 
-def sort(chosen: ResolvedComponent, catalog: Catalog, records: Sequence[CaseRecord]) -> LabelingMetric:
+def sort(chosen: ResolvedComponent[Any], catalog: Catalog, records: Sequence[CaseRecord]) -> LabelingMetric:
     """Every answer of ``records`` as the metric sorts it."""
     labels = labels_of(catalog, chosen.component.name)
     metric = chosen.build()

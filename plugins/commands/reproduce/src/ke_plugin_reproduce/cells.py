@@ -21,7 +21,6 @@ from typing import Literal
 from attrs import define, evolve, field, frozen
 
 from ke_core.app import (
-    NO_MODEL,
     Catalog,
     Datasets,
     EvalRequest,
@@ -30,11 +29,11 @@ from ke_core.app import (
     Replied,
     ResolvedRun,
     RunFolder,
-    complete_job,
     count_failures,
+    evaluate,
+    load_model,
     measured_phase,
-    resolve_request,
-    run_job,
+    resolve_run,
     unanswered,
 )
 from ke_core.plugin import BadRun, KEError, LanguageModel, Progress
@@ -71,7 +70,7 @@ Told = Callable[[Cell, Result | None], object]
 """Called with a cell and None when it begins, and with its result when it ends."""
 
 
-def finished(found: ResolvedRun, folder: Path, catalog: Catalog) -> bool:
+def finished(found: ResolvedRun, folder: Path) -> bool:
     """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights,
     nor what the editor rests on.
 
@@ -82,13 +81,14 @@ def finished(found: ResolvedRun, folder: Path, catalog: Catalog) -> bool:
     except BadRun:
         return False
     model = there.spec.model
-    expected = found.request.model.named(catalog) if found.editor_spec.needs_model else NO_MODEL
+    editor = evolve(found.spec.editor, dependencies=there.spec.editor.dependencies)
+    expected = found.spec.model
     served = expected.base_url.rstrip("/") in ("", model.base_url)
     same = evolve(model, digest="", base_url="") == evolve(expected, digest="", base_url="")
     return (
         same
         and served
-        and found.specify(model, there.spec.editor.dependencies).id == there.id
+        and evolve(found.spec, model=model, editor=editor).id == there.id
         and there.finished
         and not _open(there)
     )
@@ -149,15 +149,15 @@ class CellRunner:
 
     def _run(self, cell: Cell) -> Result:
         with measured_phase("reading the dataset") as reading:
-            found = resolve_request(cell.request, self.catalog, read=self._datasets)
-        if finished(found, cell.folder, self.catalog):
+            found = resolve_run(cell.request, self.catalog, read=self._datasets)
+        if finished(found, cell.folder):
             return Result(cell=cell, known=True, failures=count_failures(RunFolder.open(cell.folder).read()))
         with measured_phase("loading the model") as loading:
             model = self._load(cell.request.model) if found.editor_spec.needs_model else None
-            job = complete_job(found, self.catalog, self.progress, model=model)
-        job = evolve(job, before=(reading, loading))
+            run = load_model(found, cell.request, self.catalog, self.progress, model=model)
+        run = evolve(run, before=(reading, loading))
         try:
-            ended = run_job(job, RunFolder.create(cell.folder, job.spec, job.files))
+            ended = evaluate(run, RunFolder.create(cell.folder, run.spec, run.files))
         except BaseException:
             self._choice = self._model = None  # nobody knows what it did to the model: the next cell loads it afresh
             raise

@@ -10,7 +10,6 @@ from attrs import define, field, frozen
 
 from ke_core.app import (
     Batch,
-    Catalog,
     Group,
     Replied,
     RequestBuilder,
@@ -18,11 +17,10 @@ from ke_core.app import (
     ResolvedRun,
     RunFolder,
     RunSpec,
-    asks_of,
     runs_in,
     stages,
 )
-from ke_core.plugin import Answer, Ask, BadRun, Case, DatasetSpec, Likelihood
+from ke_core.plugin import Answer, Ask, BadRun, Case, Likelihood
 
 
 @frozen(kw_only=True)
@@ -67,24 +65,20 @@ class Rates:
         return round(work.unedited + work.edited * self.calls / self.answers) if self.answers else None
 
 
-def workload_of(found: ResolvedRun, seen: set[int]) -> Workload:
-    """Count it. ``seen``: what the unedited model was asked already, by hash; what is asked now is added."""
-    plan, made = found.request.plan, found.groups()
+def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
+    """Count the edits and requests of a run of ``model``.
+
+    ``seen``: hashes of the requests to unedited models so far. Those of this run are added.
+    """
+    plan, made = found.spec.plan, found.groups
     asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
-    data = found.data.spec
-    assert isinstance(data, DatasetSpec)
-    asker = RequestBuilder(
-        dataset=found.dataset,
-        styles=found.styles,
-        edited_form=found.request.edited_form or found.editor_spec.edited_form,
-        own_prompt=found.editor_spec.own_prompt,
-    )
-    own = sum(len(asks_of(chosen)) for chosen in found.measures)
+    asker = RequestBuilder.of(found.spec, found.editor_spec, found.dataset)
+    own = sum(len(measure.asks) for measure in found.measures)
     models = len(asked) if plan.sequential else len(made)
     unedited = 0
     if found.editor_spec.needs_model:
         for ask in _before(asker, made):
-            key = hash((found.request.model.reference, *_content(ask)))
+            key = hash((model, *_content(ask)))
             unedited += key not in seen
             seen.add(key)
         unedited += own + (_count(asker.control, made) if found.editor_spec.own_before else 0)
@@ -125,11 +119,9 @@ class EarlierRuns:
     _folders: list[RunFolder] | None = None
     _rates: dict[tuple[object, ...], Rates] = field(factory=dict)
 
-    def rates(self, found: ResolvedRun, catalog: Catalog) -> Rates:
+    def rates(self, found: ResolvedRun) -> Rates:
         """Of runs with the same editor, dataset and model; where some edited as many together, of these alone."""
-        model = found.request.model.named(catalog).id if found.editor_spec.needs_model else "none"
-        plan = found.request.plan
-        key = (found.request.editor, found.request.dataset, model, plan.size, plan.protocol, plan.sequential)
+        key = (*_named(found.spec), *_how(found.spec))
         if key not in self._rates:
             like = [folder for folder in self._all() if _named(folder.spec) == key[:3]]
             same = [folder for folder in like if _how(folder.spec) == key[3:]]

@@ -8,9 +8,10 @@ from typing import Any
 
 from attrs import frozen
 
+from ke_benchmarks import structure_record
 from ke_benchmarks.reproductions import ReproductionSpec
 from ke_core.app import Plugins, name_conflict, registered_specs
-from ke_core.plugin import BadData, PluginConflict, UnknownComponent, parse_toml, structure_record
+from ke_core.plugin import BadData, PluginConflict, UnknownComponent, parse_toml
 from ke_plugin_reproduce.table import ColumnLayout, Pick, Printed, Reproduction, RowLayout, Setup
 
 HINT = "docs/reproducing.md explains every field; ke reproduce NAME --show prints a file to start from"

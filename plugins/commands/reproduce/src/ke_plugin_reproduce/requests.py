@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from attrs import define, evolve, field, fields_dict, frozen
 
@@ -97,7 +98,7 @@ class DatasetCache:
                 self._holds[key] = False
         return self._holds[key]
 
-    def _open(self, chosen: ResolvedComponent, key: str) -> tuple[Dataset, list[Case]]:
+    def _open(self, chosen: ResolvedComponent[Any], key: str) -> tuple[Dataset, list[Case]]:
         if key in self._missing:
             raise self._missing[key]
         try:
@@ -106,7 +107,7 @@ class DatasetCache:
             self._missing[key] = error
             raise
 
-    def _chosen(self, request: EvalRequest) -> tuple[ResolvedComponent, str]:
+    def _chosen(self, request: EvalRequest) -> tuple[ResolvedComponent[Any], str]:
         """The dataset with its options, and what stands for both."""
         spec = self.catalog.spec("dataset", request.dataset)
         options = with_flag(spec, request.options, DATA_DIR, request.data_dir)

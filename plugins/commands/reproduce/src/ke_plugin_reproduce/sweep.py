@@ -20,7 +20,7 @@ from ke_core.app import (
     ResolvedRun,
     RunFolder,
     configure,
-    resolve_request,
+    resolve_run,
 )
 from ke_core.plugin import EditorSpec, KEError, ModelRequest, digest, find_model, to_json
 from ke_plugin_reproduce.cells import Cell, finished
@@ -99,12 +99,11 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
     read = Datasets()
     for cell in cells:
         try:
-            found = resolve_request(cell.request, catalog, read=read)
-            found.groups()
+            found = resolve_run(cell.request, catalog, read=read)
         except KEError as error:
             yield PlannedCell(cell=cell, error=error)
             continue
-        done = finished(found, cell.folder, catalog)
+        done = finished(found, cell.folder)
         yield PlannedCell(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
 
 

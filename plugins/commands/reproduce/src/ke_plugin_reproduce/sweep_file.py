@@ -40,8 +40,8 @@ class SweepFile:
     """A sweep as its file says it. ``k``: cases edited together (``sample``: how many are edited); None is all.
 
     ``options`` hold for every cell in which the component takes part, ``vary`` lists the values of those that are
-    swept. ``eval_every`` and ``eval_set``: of a ``sequential`` plan, as for ``ke eval`` (None: at the end). ``model``: how they
-    are loaded.
+    swept. ``eval_every`` and ``eval_set``: of a ``sequential`` plan, as for ``ke eval`` (None: at the end). ``model``:
+    how they are loaded.
     """
 
     editors: tuple[str, ...]
@@ -84,10 +84,10 @@ class _Reader:
             if not texts:
                 raise self._wrong(name, "is missing", hint=f'{name} = ["...", "..."]')
         read: dict[str, Any] = {
-            "k": self._ks, "seeds": self._seeds, "limit": self._count, "eval_limit": self._count, "eval_every": self._eval_every,
-            "sequential": self._flag, "styles": self._texts, "metrics": self._texts, "judge": self._text,
-            "prompts": self._text, "data_dir": self._text, "model": self._model, "options": self._options,
-            "vary": self._vary,
+            "k": self._ks, "seeds": self._seeds, "limit": self._count, "eval_limit": self._count,
+            "eval_every": self._eval_every, "sequential": self._flag, "styles": self._texts, "metrics": self._texts,
+            "judge": self._text, "prompts": self._text, "data_dir": self._text, "model": self._model,
+            "options": self._options, "vary": self._vary,
         }  # fmt: skip
         choices = {"protocol": PROTOCOLS, "eval_set": ASKED, "edited_form": get_args(Form)}
         for name in raw:

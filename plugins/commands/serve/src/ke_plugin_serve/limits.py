@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ke_core.plugin import host_name, is_loopback
+from ke_plugin_serve.hosts import host_name, is_loopback
 from ke_plugin_serve.wire import BadRequest
 
 T = TypeVar("T")

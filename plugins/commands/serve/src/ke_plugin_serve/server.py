@@ -13,10 +13,11 @@ from types import FrameType
 import uvicorn
 from attrs import field, frozen
 
-from ke_core.plugin import BadConfig, KEError, is_loopback
+from ke_core.plugin import BadConfig, KEError
 from ke_plugin_serve.app import Routes, build_app
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
+from ke_plugin_serve.hosts import is_loopback
 from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat
 from ke_plugin_serve.startup import ServedModel

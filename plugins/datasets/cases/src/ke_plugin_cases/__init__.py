@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from ke_benchmarks import folder_of
+from ke_benchmarks import folder_of, read_header
 from ke_core.plugin import (
     EFFICACY,
     SINGLE_ASPECTS,
@@ -16,7 +16,6 @@ from ke_core.plugin import (
     Defaults,
     find_data,
     hookimpl,
-    read_header,
 )
 
 MULTI_HOP = ("instance", "multi-hop")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_benchmarks import CaseDataset
-from ke_core.plugin import Case, DatasetInfo, Prompt, Query, read_cases, read_header, sha256_of
+from ke_benchmarks import CaseDataset, read_cases, read_header
+from ke_core.plugin import Case, DatasetInfo, Prompt, Query, sha256_of
 from ke_plugin_cases import CasesConfig
 from ke_plugin_cases.prompts import put
 

@@ -23,9 +23,9 @@ from ke_core.plugin import (
     file_errors,
     hidden_sibling,
     locked,
-    move_folder,
     sha256_of,
 )
+from ke_plugin_hf.folders import move_folder
 from ke_plugin_hf.known import SOURCES, Source
 
 MANIFEST = "source.json"

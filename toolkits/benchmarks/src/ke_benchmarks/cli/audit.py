@@ -6,10 +6,12 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ke_benchmarks.audit import RULES, Audit, agreement, as_rule, fix, select
+from ke_benchmarks.files.cases import CaseHeader, write_cases
 from ke_core.app import (
     DATA_DIR,
     App,
@@ -23,7 +25,7 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import Case, CaseHeader, DatasetSpec, to_json, write_atomic, write_cases
+from ke_core.plugin import Case, DatasetSpec, to_json, write_atomic
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -57,7 +59,7 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
 @shared.data_dir
 @click.pass_obj
 def command(
-    app: App, name: str, *, edited: tuple[int, ...], seed: int, rule: str, with_cases: bool, to_file: str | None,
+    app: App, name: str, *, num_edited: tuple[int, ...], seed: int, rule: str, with_cases: bool, to_file: str | None,
     corrected: str, fix_to: Path | None, select_to: Path | None, force: bool, options: tuple[str, ...],
     data_dir: Path | None,
 ) -> None:  # fmt: skip
@@ -84,7 +86,7 @@ def command(
     cases = tuple(dataset.cases())
     read = time.perf_counter()
     published = dataset.info().audit
-    wanted = edited or (tuple(published.on_unedited) if published and seed == published.seed else ())
+    wanted = num_edited or (tuple(published.on_unedited) if published and seed == published.seed else ())
     audit = Audit.of(name, cases, edited=wanted, seed=seed, rule=chosen_rule)
     agreed = agreement(cases, audit.missing, other.build().cases()) if other is not None else None
     done = time.perf_counter()
@@ -104,7 +106,7 @@ def command(
 
 def _chosen(
     app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
-) -> tuple[ResolvedComponent, ResolvedComponent | None]:
+) -> tuple[ResolvedComponent[Any], ResolvedComponent[Any] | None]:
     """The dataset and the corrected one, with the options of both."""
     specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
@@ -115,7 +117,7 @@ def _chosen(
     return found[0], found[1] if len(found) > 1 else None
 
 
-def _fix(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
+def _fix(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> None:
     from ke_benchmarks.report import fix_report  # noqa: PLC0415
 
     found = fix(cases)
@@ -128,7 +130,7 @@ def _fix(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
     err().print(f"{to}: {len(found.cases)} cases; {log}: every change", markup=False, soft_wrap=True)
 
 
-def _select(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
+def _select(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> None:
     from ke_benchmarks.report import selection_report  # noqa: PLC0415
 
     began = time.perf_counter()
@@ -139,7 +141,7 @@ def _select(source: ResolvedComponent, cases: Sequence[Case], to: Path) -> None:
     err().print(f"{to}: selected in {duration(seconds)}", markup=False, soft_wrap=True)
 
 
-def _write_cases(source: ResolvedComponent, cases: Sequence[Case], to: Path, how: str) -> None:
+def _write_cases(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path, how: str) -> None:
 
     assert isinstance(source.spec, DatasetSpec)
     about, spec = source.build().info(), source.spec.for_config(source.config)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from attrs import evolve, field, frozen
 
+from ke_benchmarks.files.records import read_records, structure_record
 from ke_core.plugin import (
     SUB_QUESTIONS,
     BadData,
@@ -27,9 +28,7 @@ from ke_core.plugin import (
     Query,
     contradicting,
     find_data,
-    read_records,
     sha256_of,
-    structure_record,
     sub_questions,
 )
 
@@ -169,7 +168,7 @@ class FileDataset(CaseDataset):
     variant: Variant
 
     def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
-        """The file's records, one by one (``ke_core.storage.json_records.read_records``)."""
+        """The file's records, one by one (``ke_benchmarks.files.records.read_records``)."""
         return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
 
     def info(self) -> DatasetInfo:

@@ -11,15 +11,13 @@ from pathlib import Path
 
 from ke_core.plugin import (
     CHOOSE_WRITABLE,
-    OLD_SUFFIX,
     BadConfig,
     file_errors,
     hidden_sibling,
     loads,
     locked,
-    move_folder,
-    restore_moved,
 )
+from ke_plugin_hf.folders import OLD_SUFFIX, move_folder, restore_moved
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""

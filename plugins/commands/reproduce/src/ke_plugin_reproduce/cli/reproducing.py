@@ -33,7 +33,7 @@ def dry(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], 
         out().print(literal(f"{plan.name}: {plan.planner.table.title}", "bold"))
         cells = [cell(need, root) for need in plan.needs().values()]
         if cells:
-            out().print(plan_page(app, list(sweep.planned(cells, app.catalog)), root))
+            out().print(plan_page(list(sweep.planned(cells, app.catalog)), root))
         missing = dict.fromkeys(part.why for part in plan.parts() if part.why)
         for why in missing:
             out().print(literal(f"  not runnable: {why}", "yellow"), soft_wrap=True)

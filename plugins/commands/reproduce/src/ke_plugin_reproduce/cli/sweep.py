@@ -43,6 +43,6 @@ def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: 
     root = out or Path("runs") / file.stem
     made: list[PlannedCell] = plan(app, file, root, data_dir)
     if dry_run:
-        stdout().print(plan_page(app, made, root))
+        stdout().print(plan_page(made, root))
         return 0
     return run_planned(app, made, root)

@@ -51,7 +51,7 @@ def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[Planne
     return made
 
 
-def plan_page(app: App, made: Sequence[PlannedCell], root: Path) -> Group:
+def plan_page(made: Sequence[PlannedCell], root: Path) -> Group:
     """What each cell would do, and what it would take by the records of earlier runs."""
     table = plain_table("cell", "cases", "edits", "asked\nunedited", "asked\nedited", "model\ncalls", "time")
     for column in table.columns[1:]:
@@ -66,7 +66,7 @@ def plan_page(app: App, made: Sequence[PlannedCell], root: Path) -> Group:
         elif each.done:
             table.add_row(name, literal("done", "green"))
         else:
-            work, rates = workload_of(each.found, seen), earlier.rates(each.found, app.catalog)
+            work, rates = workload_of(each.found, each.cell.request.model.reference, seen), earlier.rates(each.found)
             totals.add(work, rates)
             begun = " (begun)" if each.begun else ""
             table.add_row(literal(f"{each.cell.name}{begun}"), *_row(work, rates))

@@ -17,9 +17,16 @@ from typing import Any, BinaryIO, TypeVar, get_type_hints
 from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
-from ke_core.spec.codec import explain, noun, strict_converter
-from ke_core.spec.errors import BadData
-from ke_core.storage.json_reading import DECODER, TOO_DEEPLY_NESTED, check, error_line
+from ke_core.plugin import (
+    DECODER,
+    TOO_DEEPLY_NESTED,
+    BadData,
+    check_parsed,
+    error_line,
+    explain,
+    noun,
+    strict_converter,
+)
 
 PIECE = 1 << 16
 SPACE = re.compile(r"[ \t\r\n]*")
@@ -82,7 +89,7 @@ class JsonStreamReader:
                     raise
             else:
                 if self._ended or end < len(self.text) - TAIL or self.text[end - 1] in '"]}':  # a number may go on
-                    check(found, self.text[self.at : end])
+                    check_parsed(found, self.text[self.at : end])
                     self.at = end
                     return found
             self._read()
@@ -172,9 +179,8 @@ def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool
         try:
             record = quick.structure(item, into)
         except (KeyError, TypeError, ValueError) as wrong:
-            raise BadData(
-                f"{path}, {_name(item, into, key, index)}: {_problem(item, into)}", hint=again(path)
-            ) from wrong
+            where = f"{path}, {_name(item, into, key, index)}"
+            raise BadData(f"{where}: {_problem(item, into, extra=True)}", hint=again(path)) from wrong
         if key:
             if item[key] in seen:
                 raise BadData(f"{path}, record {index}: {key}: {item[key]} occurs twice", hint=again(path))
@@ -192,15 +198,15 @@ def _name(item: Any, into: type[Any], key: str, index: int) -> str:
 
 
 def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
-    """A JSON value as an ``into``, which knows all its fields. Raises BadData: ``where``, the field, what is wrong."""
+    """Convert a JSON value to an ``into``. Raises BadData, which names ``where``, the field, and what is wrong."""
     try:
         return strict_converter(detailed=False, extra=False).structure(item, into)
     except (ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as wrong:
         raise BadData(f"{where}: {_problem(item, into, extra=False)}", hint=hint) from wrong
 
 
-def _problem(item: Any, into: type[Any], *, extra: bool = True) -> str:
-    """The first thing wrong with a record, and how many more there are."""
+def _problem(item: Any, into: type[Any], *, extra: bool) -> str:
+    """Return the first thing wrong with a record, and how many more there are. ``extra``: allow unknown fields."""
     try:
         strict_converter(detailed=True, extra=extra).structure(item, into)
     except (BaseValidationError, KeyError, TypeError, ValueError) as wrong:

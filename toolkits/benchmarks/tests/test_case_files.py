@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_core.spec.errors import BadData
 from ke_core.spec.facts import Entity
 from ke_core.spec.queries import Case, Gold, Probe, Query
-from ke_core.storage.case_files import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_testing import strategies as ours
 from ke_testing.toy import Toy
 

@@ -1,4 +1,4 @@
-"""Cases in the core's own model as a file: JSON lines, a header first, then one case a line.
+"""Files of cases: JSON lines, first a header, then one case on each line.
 
 ::
 
@@ -19,10 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from attrs import Attribute, field, frozen, validators
 
-from ke_core.spec.errors import BadData
-from ke_core.spec.queries import Case
-from ke_core.storage.files import write_atomic
-from ke_core.storage.json_reading import loads, problem
+from ke_benchmarks.files.records import structure_record
+from ke_core.plugin import BadData, Case, Dataset, DatasetSpec, loads, problem, write_atomic
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -38,7 +36,7 @@ def _known(_instance: object, attribute: Attribute[int], value: int) -> None:
 
 @frozen(kw_only=True)
 class CaseHeader:
-    """What a file of cases says of itself.
+    """The first line of a file of cases.
 
     ``styles``, ``judge`` and ``metrics`` are those of the dataset it was exported from, ``sha256`` is of what that was
     read from. ``aspects``: of all its probes. ``cases``: how many there are; None in a file that nobody counted.
@@ -109,8 +107,6 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _header(line: bytes, path: Path) -> CaseHeader:
-    from ke_core.storage.json_records import structure_record  # noqa: PLC0415  cattrs is late
-
     if not line.strip():
         raise BadData(f"{path} is empty, or begins with an empty line", hint=HINT)
     raw = _parsed(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1", hint=HINT)
@@ -120,8 +116,6 @@ def _header(line: bytes, path: Path) -> CaseHeader:
 
 
 def _case(line: bytes, where: str) -> Case | BadData:
-    from ke_core.storage.json_records import structure_record  # noqa: PLC0415  as above
-
     try:
         raw = _parsed(line, where)
         name = raw.get("id") if isinstance(raw, dict) else None
@@ -154,3 +148,29 @@ def _sparse() -> Converter:
     from cattrs.preconf.json import make_converter  # noqa: PLC0415  as above
 
     return make_converter(omit_if_default=True)
+
+
+def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
+    """Write every case of ``dataset`` to ``path``, and return its header.
+
+    The dataset is gone through twice, so that no case is held: once to count, once to write.
+    """
+    about, aspects, number = dataset.info(), dict[str, None](), 0
+    for case in dataset.cases():
+        number += 1
+        aspects |= dict.fromkeys(probe.aspect for probe in case.probes)
+    header = CaseHeader(
+        name=spec.name,
+        title=about.title,
+        licence=about.licence,
+        source=about.source,
+        cite=about.cite,
+        styles=spec.styles,
+        aspects=tuple(aspects),
+        judge=spec.judge,
+        metrics=spec.metrics,
+        cases=number,
+        sha256=about.sha256,
+    )
+    write_cases(path, header, dataset.cases())
+    return header

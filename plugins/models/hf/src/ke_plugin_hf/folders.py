@@ -1,4 +1,4 @@
-"""Give a finished folder its name, so that a process killed at any moment leaves the old one or the new one."""
+"""Replace a folder in one step: a process that is killed leaves the old folder or the new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ke_core.storage.files import file_errors, hidden_sibling, to_disk
+from ke_core.plugin import file_errors, flush, hidden_sibling
 
 OLD_SUFFIX = ".old"
 AT_FDCWD = -100  # Linux: paths are relative to the working directory
@@ -24,7 +24,7 @@ def move_folder(new: Path, to: Path) -> None:
     with file_errors(f"cannot write {to}"):
         for path in new.rglob("*"):
             if path.is_file():
-                to_disk(path)
+                flush(path)
         if not os.path.lexists(to):
             new.rename(to)
             return

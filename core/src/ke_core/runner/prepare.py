@@ -1,0 +1,157 @@
+"""Prepare a run: resolve names and options, read the dataset, load the model, and refuse what cannot work."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from attrs import evolve
+
+from ke_core.engine.models import NO_MODEL, NoModel
+from ke_core.plugins.catalog import Catalog
+from ke_core.plugins.options import reject_unused
+from ke_core.runner.plan import groups, select
+from ke_core.runner.probing import asked_by
+from ke_core.runner.recorded import Datasets
+from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
+from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
+from ke_core.runner.scoring import build_metrics, judge_and_metrics
+from ke_core.runner.session import allowed, open_session
+from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
+from ke_core.spec.protocols import HasDependencies, LanguageModel, Likelihood, Progress, RemoteModel
+from ke_core.spec.requests import Procedure, Score
+from ke_core.spec.results import Failure, Scored
+from ke_core.spec.runspec import DataRef, RunSpec
+from ke_core.spec.specs import DatasetSpec, EditorSpec
+
+
+def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> ResolvedRun:
+    """Resolve everything that needs no model. ``read``: datasets that were read before.
+
+    Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read.
+    """
+    options = with_flag(catalog.spec("dataset", request.dataset), request.options, DATA_DIR, request.data_dir)
+    options = with_flag(catalog.spec("dataset", request.dataset), options, "prompts", request.prompts)
+    editor = resolve_component(catalog, "editor", request.editor, options)
+    data = resolve_component(catalog, "dataset", request.dataset, options)
+    judge, metrics = judge_and_metrics(
+        catalog, data.spec.for_config(data.config), options, judge=request.judge, metrics=request.metrics
+    )
+    reject_unused(options, [editor.spec, data.spec, judge.spec, *(metric.spec for metric in metrics)])
+    styles = choose_styles(data.spec, request.styles)
+    dataset, every = (read or Datasets()).open(data, request.dataset)
+    cases = select(every, request.plan, request.seed)
+    spec = RunSpec(
+        ke=version("ke-core"),
+        model=request.model.named(catalog) if editor.spec.needs_model else NO_MODEL,
+        editor=editor.component,
+        dataset=DataRef(component=data.component, sha256=dataset.info().sha256),
+        styles=styles,
+        plan=request.plan,
+        edited_form=request.edited_form or editor.spec.edited_form,
+        joint=not editor.spec.one_at_a_time,
+        oracle=tuple(sorted(editor.spec.oracle(editor.config))),
+        seed=request.seed,
+        asks=tuple(ref for ref in map(asked_by, metrics) if ref is not None),
+        own_edits=editor.spec.given_own_edits(editor.config),
+    )
+    return ResolvedRun(
+        spec=spec,
+        method=editor,
+        dataset=dataset,
+        cases=cases,
+        groups=tuple(groups(cases, request.plan, request.seed, dataset.split)),
+        judging=OpenJudge(component=judge.component, judge=judge.built, scored=judge.spec.scored),
+        measures=build_metrics(metrics),
+        files=data.files,
+        hides=data.spec.hides(data.config),
+    )
+
+
+def load_model(
+    run: ResolvedRun, request: EvalRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
+) -> ResolvedRun:
+    """Open the session of a run: load the model unless it is given, and complete the specification.
+
+    Raises KEErrors: a model that cannot be loaded, parts that do not go together.
+    """
+    oracle = run.editor_spec.oracle(run.method.config)
+    material = allowed(run.dataset.material(), oracle, editor=request.editor)
+    spec = run.spec
+    if not run.editor_spec.needs_model:
+        model = NoModel()
+    else:
+        model = request.model.load(catalog, progress) if model is None else model
+        spec = evolve(spec, model=request.model.describe(catalog, model))
+    session = open_session(model, catalog=catalog, seed=request.seed, progress=progress, material=material)
+    run = evolve(run, spec=spec, session=session)
+    refuse(run)
+    if isinstance(run.editor, HasDependencies):
+        dependencies = run.editor.dependencies(session)
+        run = evolve(run, spec=evolve(spec, editor=evolve(spec.editor, dependencies=dependencies)))
+    return run
+
+
+def choose_styles(spec: DatasetSpec, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the wanted styles, or all of them, in the order of the dataset. Raises BadConfig."""
+    for style in wanted:
+        if style not in spec.styles:
+            raise BadConfig(f"dataset {spec.name} has no style {style!r}", hint=f"one of: {', '.join(spec.styles)}")
+    return tuple(style for style in spec.styles if style in wanted or not wanted)
+
+
+def refuse(run: ResolvedRun) -> None:
+    """Raise for what can be known to go wrong before anything is asked."""
+    refuse_weightless(run.editor_spec, run.session.model)
+    if run.hides and not run.editor_spec.masks:
+        dataset, editor = run.spec.dataset.component.name, run.spec.editor.name
+        raise BadConfig(
+            f"{dataset} hides edits from some cases, and {editor} cannot hide any",
+            hint="choose an editor that can, or switch the dataset's masking off",
+        )
+    run.editor.check(run.session, ())  # an editor that cannot work in this model at all raises here
+    _refuse_unscored(run)
+
+
+def refuse_weightless(spec: EditorSpec, model: LanguageModel) -> None:
+    """Raise NeedsWeights for an editor that changes weights, of a model that has none here."""
+    if spec.needs_weights and not hasattr(model, "patch"):
+        raise NeedsWeights(
+            f"{spec.name} changes weights, and {model.id} has none here",
+            hint="choose a model that is loaded locally (hf:...), or an editor that keeps its edits in a memory",
+        )
+
+
+def _refuse_unscored(run: ResolvedRun) -> None:
+    """Raise NoLikelihood where log-probabilities are needed of a server that gives none, ServerFailed for a sick one.
+
+    Some servers ignore the wish without a word, so one is asked for. It comes out of the cache when the run goes on.
+    """
+    model, wanting = run.session.model, _wanting_scores(run)
+    if not (wanting and isinstance(model, RemoteModel)):
+        return
+    tried = run.session.engine.run({"scores": _try_score()})["scores"]
+    if isinstance(tried, Failure) and tried.passing:
+        raise ServerFailed(
+            f"{wanting} needs log-probabilities, and {model.id} could not be tried: {tried.message}",
+            hint="start the same run again later",
+        )
+    if isinstance(tried, Failure):
+        raise NoLikelihood(
+            f"{wanting} needs log-probabilities, and {model.id} gives none: {tried.message}",
+            hint="choose metrics that need none (--metric), an option of the dataset that asks for none (ke show), "
+            "a server whose /completions has 'echo' with 'logprobs', or a local model",
+        )
+
+
+def _wanting_scores(run: ResolvedRun) -> str:
+    """What of the run needs log-probabilities, in words; empty if nothing does."""
+    for measure in run.asking:
+        if any(isinstance(ask, Likelihood) for ask in measure.asks):
+            return f"metric {measure.component.name}"
+    asked = any(query.continuations for case in run.cases for probe in case.probes for query in probe.queries)
+    return f"dataset {run.spec.dataset.component.name}" if asked else ""
+
+
+def _try_score() -> Procedure[Scored]:
+    scored: Scored = yield Score(prompt="The capital of France is", continuations=(" Paris",))
+    return scored

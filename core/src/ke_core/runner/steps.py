@@ -1,0 +1,245 @@
+"""The steps of a run on one model: what to ask, in which order, and what to record.
+
+Every chunk of replies is on disk before the next chunk is asked. What is recorded is not asked again, so a run that was
+killed resumes: a group that is not finished is edited again, and asked the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Self
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.engine.passthrough import PassthroughModel
+from ke_core.runner.apply import untouched
+from ke_core.runner.blinding import Blinder
+from ke_core.runner.plan import Group, Share
+from ke_core.runner.probing import failed, probe
+from ke_core.runner.recorder import Recorder
+from ke_core.runner.requests import RequestBuilder, RequestGroup
+from ke_core.runner.run import Measure, ResolvedRun
+from ke_core.runner.usage import Meter
+from ke_core.runner.world import World
+from ke_core.spec.errors import EditFailed
+from ke_core.spec.facts import Edit, EditBank, distinct
+from ke_core.spec.protocols import Edited
+from ke_core.spec.queries import Case
+from ke_core.spec.records import Batch
+from ke_core.spec.results import Failure
+
+UNEDITED_BATCH = "base"
+"""The batch of the requests to the unedited model."""
+NOTHING = "no edit of the batch can be made"
+CHUNK = 512
+"""The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so
+this is large enough to batch, and small enough to lose."""
+
+
+@frozen(kw_only=True)
+class ValidEdits:
+    """The edits of a group that can be applied, the refused ones and the skipped cases, each with its reason."""
+
+    edits: tuple[Edit, ...]
+    refused: Mapping[str, str]
+    skipped: Mapping[str, str]
+
+
+@frozen(kw_only=True)
+class PendingBatch:
+    """A group just before its edits are applied, and those of its cases that will be asked. ``at``: the time."""
+
+    group: Group
+    valid: ValidEdits
+    bank: Mapping[str, Edit]
+    cases: Sequence[Case]
+    batch: Batch
+    at: float = field(factory=perf_counter)
+
+
+@define
+class Runner:
+    """The state of a run in this process.
+
+    ``blinder`` stands between the run and the editor's code. ``before`` is the state of the unedited model. ``share``
+    are the cases of edited models that this process asks, ``base`` those of the unedited model. ``leads``: this is the
+    first process. ``total``: the number of cases. ``done``: how many are finished, by label. ``edited``: an edit has
+    been applied.
+    """
+
+    run: ResolvedRun
+    blinder: Blinder
+    recorder: Recorder
+    before: Mapping[str, object]
+    share: Share
+    base: Share
+    leads: bool
+    total: int
+    done: Counter[str] = field(factory=Counter)
+    edited: bool = False
+
+    @classmethod
+    def of(cls, run: ResolvedRun, recorder: Recorder, asked: Sequence[Group], world: World) -> Self:
+        """Start a run in one process of ``world``. ``asked``: what is asked of the edited models."""
+        share = Share.of(asked, world, whole=not run.spec.plan.sequential)
+        blinder = Blinder.of(run)
+        return cls(
+            run=evolve(run, session=blinder.session),
+            blinder=blinder,
+            recorder=recorder,
+            before=run.session.model.state(),
+            share=share,
+            base=Share.of(run.groups, world),
+            leads=world.leads,
+            total=sum(len(share.cases(group)) for group in asked),
+        )
+
+    def ask_unedited(self) -> None:
+        """Send every request that depends on the unedited model only."""
+        cases = [case for group in self.run.groups for case in self.base.cases(group)]
+        for units in self._chunks(UNEDITED_BATCH, cases, self._builder.before, "unedited model"):
+            self._ask(UNEDITED_BATCH, PassthroughModel(self.run.session), units)
+        if self.run.editor_spec.own_before:
+            self._ask_control(cases)
+        for measure in self._open_measures(UNEDITED_BATCH) if self.leads else ():
+            self.recorder.add_probed(
+                probe(measure, PassthroughModel(self.run.session).answer, batch=UNEDITED_BATCH, phase="before")
+            )
+
+    def _ask_control(self, cases: Sequence[Case]) -> None:
+        """Ask the unedited model with the editor's own prompts."""
+        if not any(self.recorder.missing(UNEDITED_BATCH, self._builder.control(case)) for case in cases):
+            return
+        with untouched(self.run.session.model, self.before), self.run.editor.edit(self.run.session, ()) as control:
+            for units in self._chunks(UNEDITED_BATCH, cases, self._builder.control, "unedited model, own prompts"):
+                self._ask(UNEDITED_BATCH, control, units)
+
+    def begin(self, group: Group) -> PendingBatch | None:
+        """Return what is left to do of ``group``. None if everything is recorded, or no edit can be applied."""
+        known = self.recorder.batches.get(group.id)
+        if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
+            self.advance("edited model", len(self.share.cases(group)))
+            return None
+        valid = self.valid_edits(group)
+        if not valid.edits:
+            self.recorder.add_batch(self.batch(group, valid, group))
+            self.advance("edited model", len(self.share.cases(group)))
+            return None
+        cases = [case for case in self.share.cases(group) if case.id not in valid.skipped]
+        self.advance("edited model", len(self.share.cases(group)) - len(cases))
+        batch = evolve(self.batch(group, valid, group), first=not self.edited)
+        self.edited = True
+        return PendingBatch(group=group, valid=valid, bank=EditBank(valid.edits), cases=cases, batch=batch)
+
+    def fail(self, pending: PendingBatch, error: EditFailed) -> None:
+        """Record that the edits failed. Every request of the group gets that failure as its reply."""
+        group, failure = pending.group, Failure(error=type(error).__name__, message=str(error))
+        self.recorder.count_edit(failure)
+        seconds = round(perf_counter() - pending.at, 3)
+        self.recorder.add_batch(evolve(pending.batch, seconds=seconds, failed=str(error)))
+        units = self.open_units(group, pending.valid.skipped, pending.bank)
+        self.recorder.add_failed(group.id, units, failure, probed=failed(self.unprobed(group.id), group.id, failure))
+
+    def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
+        """Send ``edited`` the requests of ``cases`` that are not recorded, and the metrics' own requests."""
+        for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), "edited model"):
+            self._ask(group.id, edited, units)
+        self.probe(group, edited)
+
+    def probe(self, group: Group, edited: Edited) -> None:
+        """Send ``edited`` the metrics' own requests that are not recorded."""
+        for measure in self.unprobed(group.id):
+            self.recorder.add_probed(
+                probe(measure, partial(self.blinder.answer, edited), batch=group.id, phase="after")
+            )
+
+    @property
+    def _builder(self) -> RequestBuilder:
+        return RequestBuilder.of(self.run.spec, self.run.editor_spec, self.run.dataset, hides=self.run.hides)
+
+    def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
+        """The metrics with requests of their own that this process has to send. A batch without edits has no model."""
+        if (known is not None and not known.edits) or batch not in self.share.leads:
+            return []
+        return self._open_measures(batch)
+
+    def _open_measures(self, batch: str) -> list[Measure]:
+        return [measure for measure in self.run.asking if not self.recorder.probed(batch, measure.component.name)]
+
+    def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[RequestGroup]:
+        """The requests about ``case`` to the model with the edits of ``bank``."""
+        return self._builder.after(case, bank, edited=group.edits(case))
+
+    def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
+        """The requests of the group that this process sends and that are not recorded."""
+        cases = (case for case in self.share.cases(group) if case.id not in skipped)
+        return [unit for case in cases for unit in self.recorder.missing(group.id, self.after_edits(group, bank, case))]
+
+    def valid_edits(self, group: Group) -> ValidEdits:
+        """Ask the editor which edits it refuses.
+
+        A case that needs a refused edit is skipped. Its other edits are applied only if another case needs them.
+        """
+        wanted = distinct(edit for case in group.edited for edit in case.edits)
+        refused = dict(self.run.editor.check(self.run.session, wanted)) if wanted else {}
+        skipped: dict[str, str] = {}
+        for case in group.edited:
+            reasons = [f"edit {edit.id} refused: {refused[edit.id]}" for edit in case.edits if edit.id in refused]
+            if reasons or not case.edits:
+                skipped[case.id] = reasons[0] if reasons else case.not_editable or "the case has no edits"
+        edits = distinct(edit for case in group.edited if case.id not in skipped for edit in case.edits)
+        if not edits:
+            controls = (case.id for case in group.controls if case.id in group.asked)
+            skipped |= dict.fromkeys(controls, NOTHING)
+        return ValidEdits(edits=edits, refused=refused, skipped=skipped)
+
+    def batch(self, own: Group, valid: ValidEdits, asked: Group) -> Batch:
+        """The record of the edits of ``own``, after which ``asked`` is asked.
+
+        The two differ in a sequential run. Each step lists only its own cases as not asked.
+        """
+        edited = [case.id for case in own.edited if case.id not in valid.skipped]
+        return Batch(
+            batch=asked.id,
+            cases=tuple(case.id for case in asked.cases if asked.edits(case) and case.id not in valid.skipped),
+            unasked=tuple(case for case in edited if case not in asked.asked),
+            controls=tuple(case.id for case in asked.cases if not asked.edits(case)),
+            edits=len(valid.edits),
+            refused=valid.refused,
+            skipped=valid.skipped,
+        )
+
+    def _chunks(
+        self, batch: str, cases: Sequence[Case], units_of: Callable[[Case], list[RequestGroup]], label: str
+    ) -> Iterator[list[RequestGroup]]:
+        """The requests of ``cases`` that are not recorded, in chunks of whole cases."""
+        chunk: list[RequestGroup] = []
+        waiting = 0
+        for case in cases:
+            chunk += self.recorder.missing(batch, units_of(case))
+            waiting += 1
+            if sum(len(unit.questions) for unit in chunk) >= CHUNK:
+                yield chunk
+                self.advance(label, waiting)
+                chunk, waiting = [], 0
+        if chunk:
+            yield chunk
+        self.advance(label, waiting)
+
+    def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
+        """Record one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
+        questions = [question for unit in units for question in unit.questions]
+        with Meter(self.run.session.model) as meter:
+            started = perf_counter()
+            replies = self.blinder.answer(edited, questions)
+            seconds = perf_counter() - started
+        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak)
+
+    def advance(self, label: str, cases: int) -> None:
+        """Count ``cases`` as finished and show the progress."""
+        if cases:
+            self.done[label] += cases
+            self.run.session.progress.advance(label, self.done[label], self.total)
