@@ -11,9 +11,8 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, EditFailed
-from ke_plugin_alphaedit import AlphaEditConfig
+from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_plugin_alphaedit import editor as editor_module
-from ke_plugin_alphaedit.derive import derive
 from ke_plugin_alphaedit.editor import AlphaEdit, described
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model

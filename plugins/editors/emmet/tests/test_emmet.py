@@ -10,8 +10,7 @@ import torch
 from attrs import evolve
 
 from ke_core.plugin import EditFailed
-from ke_plugin_emmet import EmmetConfig
-from ke_plugin_emmet.derive import derive
+from ke_plugin_emmet import EmmetConfig, derive
 from ke_plugin_emmet.editor import Emmet, constrained
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged

@@ -1,6 +1,6 @@
-"""Finding texts by meaning: sentence encoders, and a memory of facts with rows hidden per question.
+"""Facade for authors of memory editors: sentence encoders, a fact memory, and base classes.
 
-The encoder is imported when it is first asked for: a memory alone needs neither torch nor transformers.
+The encoder is imported when its name is first used: a memory itself needs neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, sentence
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
+from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
 from ke_memory.names import without_period
 from ke_memory.steps import answered, looked_up
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ke_memory.plugin import encoder  # noqa: PLC0415  seconds of torch and transformers
+    from ke_memory import encoder  # noqa: PLC0415  imports torch and transformers, which takes seconds
 
     return getattr(encoder, name)
 
@@ -35,6 +36,7 @@ __all__ = [
     "MemoryEditor",
     "QuestionContext",
     "SentenceEncoder",
+    "SubQuestionLoop",
     "SubQuestionResult",
     "SubQuestionWalk",
     "Transcript",
