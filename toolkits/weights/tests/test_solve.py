@@ -6,7 +6,7 @@ import torch
 from ke_core.plugin import EditFailed
 from ke_weights.covariance import KeyCovariance
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
-from ke_weights.testing.drawn import D, F, random_covariance, random_problem
+from ke_weights.testing.reference import D, F, random_covariance, random_problem
 from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import whole_of
 

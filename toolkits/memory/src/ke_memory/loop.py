@@ -23,9 +23,8 @@ from ke_core.plugin import (
     SubQuestion,
 )
 from ke_memory.memory import FactMemory
-from ke_memory.steps import looked_up
 from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn
+from ke_memory.transcript import Transcript, Turn, looked_up
 
 
 @frozen(kw_only=True)

@@ -11,10 +11,8 @@ from ke_memory.context import Choice, InContextModel, QuestionContext, before_pr
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
-from ke_memory.names import without_period
-from ke_memory.steps import answered, looked_up
 from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn, operations, unbroken_lines
+from ke_memory.transcript import Transcript, Turn, answered, looked_up, operations, unbroken_lines, without_period
 
 if TYPE_CHECKING:
     from ke_memory.encoder import SentenceEncoder, load_encoder
