@@ -14,8 +14,7 @@ from ke_core.plugin import EditFailed, KEError, damage, locked
 from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
-from ke_weights import covariance_files as moment_files
-from ke_weights import gram
+from ke_weights import covariance_files, gram
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, token_rows
 from ke_weights.modules import module_map
@@ -205,7 +204,7 @@ def test_a_text_shorter_than_asked_says_how_many_tokens_it_had(tmp_path: Path) -
     modules, session = module_map(model.module), session_of(model, tmp_path)
     moments = CovarianceCache(evolve(SETTINGS, corpus=str(own), tokens=1_000_000))
     found = moments.of(session, modules, [1])[1]
-    origin = moment_files.origin_of(moments.paths(session, modules, [1])[1])
+    origin = covariance_files.origin_of(moments.paths(session, modules, [1])[1])
     assert (origin.tokens, origin.tokens_asked) == (found.tokens, 1_000_000)
     assert found.tokens < 10_000
 

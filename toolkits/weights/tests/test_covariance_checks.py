@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
-from ke_weights import covariance_files as moment_files
+from ke_weights import covariance_files
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import CovarianceCache, CovarianceSettings
 from ke_weights.covariance_checks import comparable, faults
@@ -66,13 +66,13 @@ def test_numbers_that_no_second_moment_has_are_found(
 ) -> None:
     one = only(folder)
     assert not isinstance(one.origin, Exception)
-    moment_files.save(one.path, change(moment_files.load(one.path)[0]), one.origin)
+    covariance_files.save(one.path, change(covariance_files.load(one.path)[0]), one.origin)
     assert any(fault.startswith(why) for fault in faults(only(folder)))
 
 
 def test_too_few_tokens_are_found(folder: Path) -> None:
     one = only(folder)
-    moment_files.save(one.path, moment_files.load(one.path)[0], evolve(one.origin, tokens=351))
+    covariance_files.save(one.path, covariance_files.load(one.path)[0], evolve(one.origin, tokens=351))
     assert faults(only(folder)) == ["351 tokens are too few for 176 dimensions: 352 at least"]
 
 
@@ -87,7 +87,9 @@ def test_a_truncated_file_is_one_line(keep: int, folder: Path) -> None:
 
 def test_e7_metadata_that_differ_from_the_key_file_are_found(folder: Path) -> None:
     one = only(folder)
-    moment_files.save(one.path, moment_files.load(one.path)[0], evolve(one.origin, model_digest="0", tokens_asked=9))
+    covariance_files.save(
+        one.path, covariance_files.load(one.path)[0], evolve(one.origin, model_digest="0", tokens_asked=9)
+    )
     assert faults(only(folder)) == ["its metadata and its key file differ in model, tokens"]
 
 

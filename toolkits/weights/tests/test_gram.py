@@ -20,8 +20,7 @@ from ke_core.plugin import KEError
 from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.fakes import SilentProgress, make_session
-from ke_weights import covariance_files as moment_files
-from ke_weights import gram
+from ke_weights import covariance_files, gram
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, token_rows
 from ke_weights.modules import module_map
@@ -182,7 +181,7 @@ def test_killed_the_same_call_goes_on_and_ends_with_the_same_bits(
     deadline = time.monotonic() + 120
     begun: list[Path] = []
     while len(begun) < 2 and child.poll() is None and time.monotonic() < deadline:
-        begun = list((killed / "moments").glob(f"*{moment_files.PARTIAL}"))
+        begun = list((killed / "moments").glob(f"*{covariance_files.PARTIAL}"))
         time.sleep(0.005)
     time.sleep(0.05)
     child.kill()  # SIGKILL
@@ -203,12 +202,12 @@ def test_killed_the_same_call_goes_on_and_ends_with_the_same_bits(
         session = evolve(make_session(model, root=root), progress=Watched())
         CovarianceCache(settings).take(session, modules, [1, 2])
         paths = CovarianceCache(settings).paths(session, modules, [1, 2])
-        found[root] = {layer: moment_files.load(path)[0] for layer, path in paths.items()}
+        found[root] = {layer: covariance_files.load(path)[0] for layer, path in paths.items()}
     assert began[0] > 0, "it began again"
     assert began.count(0) == 1  # the uninterrupted one
     for layer in (1, 2):
         assert torch.equal(found[killed][layer], found[whole][layer])
-    assert not list((killed / "moments").glob(f"*{moment_files.PARTIAL}"))
+    assert not list((killed / "moments").glob(f"*{covariance_files.PARTIAL}"))
 
 
 def interrupted(modules: Any, rows: Any, files: dict[int, Path], monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
@@ -278,7 +277,7 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
     CovarianceCache(SETTINGS).take(apart, modules, [0, 1, 2])
     for layer in (0, 1, 2):
         paths = [CovarianceCache(SETTINGS).paths(session, modules, [layer])[layer] for session in (together, apart)]
-        assert torch.equal(*(moment_files.load(path)[0] for path in paths))
+        assert torch.equal(*(covariance_files.load(path)[0] for path in paths))
 
 
 def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,28 +6,28 @@ import torch
 from ke_core.plugin import EditFailed
 from ke_weights.covariance import KeyCovariance
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
-from ke_weights.testing.drawn import D, F, random_covariance, random_problem
+from ke_weights.testing.reference import D, F, random_covariance, random_problem
 from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import whole_of
 
 
 @pytest.fixture
-def moment() -> KeyCovariance:
+def covariance() -> KeyCovariance:
     return random_covariance()
 
 
 @pytest.mark.parametrize("count", [1, 7, 11, 12, 40, 90])
-def test_update_is_stationary_for_the_ridge_objective(moment: KeyCovariance, count: int) -> None:
+def test_update_is_stationary_for_the_ridge_objective(covariance: KeyCovariance, count: int) -> None:
     keys, residual = random_problem(count)
-    update = whole_of(ridge_update(moment, keys, residual, 3.0))
-    gradient = (update @ keys - residual) @ keys.T + 3.0 * update @ moment.matrix
+    update = whole_of(ridge_update(covariance, keys, residual, 3.0))
+    gradient = (update @ keys - residual) @ keys.T + 3.0 * update @ covariance.matrix
     assert float(gradient.norm() / (residual @ keys.T).norm()) < 1e-12
 
 
-def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: KeyCovariance) -> None:
+def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(covariance: KeyCovariance) -> None:
     keys, residual = random_problem(7)
     misses = [
-        off(whole_of(ridge_update(moment, keys, residual, weight)) @ keys, residual)
+        off(whole_of(ridge_update(covariance, keys, residual, weight)) @ keys, residual)
         for weight in (1e2, 1.0, 1e-2, 1e-6)
     ]
     assert misses == sorted(misses, reverse=True)
@@ -36,28 +36,28 @@ def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(moment: Key
 
 
 @pytest.mark.parametrize("count", [3, 11, 12, 60])
-def test_every_form_of_the_solution_is_the_same(moment: KeyCovariance, count: int) -> None:
+def test_every_form_of_the_solution_is_the_same(covariance: KeyCovariance, count: int) -> None:
     keys, residual = random_problem(count)
-    weight, c = 5.0, moment.matrix
+    weight, c = 5.0, covariance.matrix
     eye = torch.eye(count, dtype=torch.float64)
     scaled = torch.linalg.solve(weight * c, keys)
     direct = residual @ torch.linalg.solve(weight * c + keys @ keys.T, keys).T
     woodbury = residual @ torch.linalg.solve(eye + keys.T @ scaled, scaled.T)
     inverse = torch.linalg.inv(c)
     emmet = residual @ torch.linalg.inv(keys.T @ inverse @ keys + weight * eye) @ keys.T @ inverse
-    ours = whole_of(ridge_update(moment, keys, residual, weight))
+    ours = whole_of(ridge_update(covariance, keys, residual, weight))
     assert max(off(ours, other) for other in (direct, woodbury, emmet)) < 1e-10
 
 
 def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> None:
     """The rule by which ``memit`` derives lambda: the mean of k^T C^-1 k over the corpus is f, exactly."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    moment = KeyCovariance(data.T @ data / 600, 600)
-    leverage = (data * torch.linalg.solve(moment.matrix, data.T).T).sum(1)
+    covariance = KeyCovariance(data.T @ data / 600, 600)
+    leverage = (data * torch.linalg.solve(covariance.matrix, data.T).T).sum(1)
     assert float(leverage.mean()) == pytest.approx(F, rel=1e-9)
     typical = data[int((leverage - F).abs().argmin())][:, None]
     wanted = torch.ones(D, 1, dtype=torch.float64)
-    assert float((whole_of(ridge_update(moment, typical, wanted, float(F))) @ typical).mean()) == pytest.approx(
+    assert float((whole_of(ridge_update(covariance, typical, wanted, float(F))) @ typical).mean()) == pytest.approx(
         0.5, abs=0.01
     )
 
@@ -69,21 +69,21 @@ def test_a_singular_statistic_is_an_error(count: int) -> None:
         ridge_update(KeyCovariance(few.T @ few, 5), *random_problem(count), 1.0)
 
 
-def test_small_systems_are_solved_in_float64_from_a_float32_statistic(moment: KeyCovariance) -> None:
-    single = KeyCovariance(moment.matrix.float(), 600)
+def test_small_systems_are_solved_in_float64_from_a_float32_statistic(covariance: KeyCovariance) -> None:
+    single = KeyCovariance(covariance.matrix.float(), 600)
     update = ridge_update(single, *(part.float() for part in random_problem(3)), 2.0)
     assert (update.left.dtype, update.right.dtype) == (torch.float64, torch.float64)
 
 
 @pytest.mark.parametrize("count", [1, 11, 12, 40])
-def test_an_update_has_the_rank_of_its_edits(moment: KeyCovariance, count: int) -> None:
-    update = ridge_update(moment, *random_problem(count), 3.0)
+def test_an_update_has_the_rank_of_its_edits(covariance: KeyCovariance, count: int) -> None:
+    update = ridge_update(covariance, *random_problem(count), 3.0)
     assert (update.left.shape, update.right.shape) == ((D, count), (count, F))
 
 
-def test_a_key_is_weighed_by_the_inverse_moment(moment: KeyCovariance) -> None:
+def test_a_key_is_weighed_by_the_inverse_covariance(covariance: KeyCovariance) -> None:
     key = random_problem(1)[0][:, 0]
-    assert off(moment.matrix @ covariance_weighted(moment, key), key) < 1e-12
+    assert off(covariance.matrix @ covariance_weighted(covariance, key), key) < 1e-12
     assert torch.equal(covariance_weighted(None, key.float()), key.float().double())
 
 

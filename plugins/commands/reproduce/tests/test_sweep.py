@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ke_core.app import App, Replied, runs_in
 from ke_plugin_reproduce.cells import Result
-from ke_plugin_reproduce.cli.sweeping import Board, _shown, plan
+from ke_plugin_reproduce.cli.sweep import Board, _shown, plan
 from ke_testing.fakes import EchoModel
 
 SWEEP = """

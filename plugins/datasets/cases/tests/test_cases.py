@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ke_core.app import configure
 from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, distinct
-from ke_plugin_cases.prompts import DEMONSTRATIONS, SHOWN
+from ke_plugin_cases.dataset import DEMONSTRATIONS, SHOWN
 from ke_testing.toy import Toy
 
 Make = Callable[..., Dataset]

@@ -11,9 +11,8 @@ from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, EditFailed
-from ke_plugin_alphaedit import AlphaEditConfig
+from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_plugin_alphaedit import editor as editor_module
-from ke_plugin_alphaedit.derive import derive
 from ke_plugin_alphaedit.editor import AlphaEdit, described
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
@@ -21,7 +20,7 @@ from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_MULTI_LAYER
 from ke_weights.plugin import KeyCovariance
-from ke_weights.testing.drawn import F, random_problem
+from ke_weights.testing.reference import F, random_problem
 from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 

@@ -10,8 +10,7 @@ import torch
 from attrs import evolve
 
 from ke_core.plugin import EditFailed
-from ke_plugin_emmet import EmmetConfig
-from ke_plugin_emmet.derive import derive
+from ke_plugin_emmet import EmmetConfig, derive
 from ke_plugin_emmet.editor import Emmet, constrained
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged
@@ -19,7 +18,7 @@ from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_MULTI_LAYER
 from ke_weights.plugin import KeyCovariance, TargetSettings, ridge_update
-from ke_weights.testing.drawn import random_covariance, random_problem
+from ke_weights.testing.reference import random_covariance, random_problem
 from ke_weights.testing.reference_edits import ReferenceModel, off
 from ke_weights.testing.weights import whole_of
 

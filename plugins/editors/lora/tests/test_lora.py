@@ -16,8 +16,7 @@ from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_n
 from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attached
 from ke_plugin_lora.editor import Lora, trained
-from ke_plugin_lora.examples import Example, objects, sentences, unfit
-from ke_plugin_lora.training import losses, measured
+from ke_plugin_lora.training import Example, losses, measured, objects, sentences, unfit
 from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session

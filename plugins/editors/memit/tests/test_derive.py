@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ke_plugin_memit import MemitConfig
-from ke_plugin_memit.derive import derive
+from ke_plugin_memit import MemitConfig, derive
 from ke_testing.examples import facts_of
 from ke_weights import PUBLISHED_MULTI_LAYER
 

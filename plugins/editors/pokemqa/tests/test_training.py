@@ -15,9 +15,8 @@ from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import training as training_module
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_plugin_pokemqa.examples import lessons_of, negatives, order
-from ke_plugin_pokemqa.losses import LEAST, judge_loss, merit, pre_detector_loss, scope
 from ke_plugin_pokemqa.profiles import PROFILES
-from ke_plugin_pokemqa.training import ScopeTrainer
+from ke_plugin_pokemqa.training import LEAST, ScopeTrainer, judge_loss, merit, pre_detector_loss, scope
 from ke_plugin_pokemqa.words import counted
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session

@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.plugin import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, Answer, sentences, thoughts_of
-from ke_plugin_llm.parsing import filled, label_in, listed
+from ke_plugin_llm.judge import filled, label_in, listed
 
 FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
 

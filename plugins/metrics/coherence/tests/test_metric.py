@@ -2,42 +2,11 @@
 
 import pytest
 
-from ke_core.app import aggregate, discover, read_catalog
-from ke_core.plugin import (
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Failure,
-    Finding,
-    Gold,
-    Judgement,
-    Outcome,
-    Probe,
-    Query,
-    Verdict,
-)
+from ke_core.plugin import Failure
 from ke_testing.metric import MetricContract
-
-GOLD = Gold(entities=(Entity(label="x"),))
-OWN, ASKED = (Query(id=name, texts=(name,), gold=GOLD) for name in ("own", "question"))
-PROBES = (
-    Probe(id="own", aspect="efficacy", queries=(OWN,), edits=("e",)),
-    Probe(id="reasoning", aspect="reasoning", queries=(ASKED,), phase="both", edits=("e",)),
-)
-
-
-def outcome(*labels, reply=None):
-    findings = tuple(Finding(item="x", label=label) for label in labels)
-    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=Verdict.UNSURE, findings=findings))
-
-
-def record(case="1", scheme="sorting", **outcomes):
-    """``after`` and ``before``: the outcomes of the question."""
-    made = Case(id=case, edits=(Edit(id="e", statement="s"),), probes=PROBES, tags={"scheme": scheme})
-    told = {(phase, "cot", "question"): found for phase, found in outcomes.items()}
-    return CaseRecord(case=made, batch=case, outcomes={**told, ("after", "cot", "own"): outcome("no-thoughts")})
+from ke_testing.records import labeled_outcome as outcome
+from ke_testing.records import metric_scores
+from ke_testing.records import reasoning_record as record
 
 
 class TestContract(MetricContract):
@@ -49,9 +18,7 @@ class TestContract(MetricContract):
 
 
 def scores(*records):
-    spec = read_catalog(discover()).spec("metric", "coherence")
-    found = aggregate(spec.build(spec.config()), spec, records, seed=0)
-    return {(score.aspect, score.phase): score for score in found if not score.tags}
+    return metric_scores("coherence", *records)
 
 
 def test_it_is_the_share_of_support_over_all_chains_of_thought():

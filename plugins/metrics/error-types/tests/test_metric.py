@@ -23,8 +23,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_plugin_error_types import ErrorTypesConfig, build, ke_metrics
-from ke_plugin_error_types.metric import NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, ErrorTypes
-from ke_plugin_error_types.phrases import V1
+from ke_plugin_error_types.metric import NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, V1, ErrorTypes
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 

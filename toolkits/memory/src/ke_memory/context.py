@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Details, Edit, Hit, Likelihood, Nearest, Procedure, Reply, Session, Step
 from ke_memory.memory import FactMemory
-from ke_memory.steps import looked_up
+from ke_memory.transcript import looked_up
 
 Choice = Literal["own", "all", "retrieved", "none"]
 ENDS = (".", "!", "?")

@@ -1,6 +1,6 @@
-"""Finding texts by meaning: sentence encoders, and a memory of facts with rows hidden per question.
+"""Facade for authors of memory editors: sentence encoders, a fact memory, and base classes.
 
-The encoder is imported when it is first asked for: a memory alone needs neither torch nor transformers.
+The encoder is imported when its name is first used: a memory itself needs neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, sentence
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
+from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
-from ke_memory.names import without_period
-from ke_memory.steps import answered, looked_up
 from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn, operations, unbroken_lines
+from ke_memory.transcript import Transcript, Turn, answered, looked_up, operations, unbroken_lines, without_period
 
 if TYPE_CHECKING:
     from ke_memory.encoder import SentenceEncoder, load_encoder
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ke_memory import encoder  # noqa: PLC0415  seconds of torch and transformers
+    from ke_memory import encoder  # noqa: PLC0415  imports torch and transformers, which takes seconds
 
     return getattr(encoder, name)
 
@@ -35,6 +34,7 @@ __all__ = [
     "MemoryEditor",
     "QuestionContext",
     "SentenceEncoder",
+    "SubQuestionLoop",
     "SubQuestionResult",
     "SubQuestionWalk",
     "Transcript",

@@ -32,8 +32,7 @@ from ke_core.plugin import (
     Step,
     SubQuestion,
 )
-from ke_memory.steps import answered
-from ke_memory.transcript import unread, unread_outcome
+from ke_memory.transcript import answered, unread, unread_outcome
 
 Hops = Mapping[str, Mapping[Phase, Sequence[SubQuestion]]]
 

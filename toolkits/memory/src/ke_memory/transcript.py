@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Generated, Hit, Step
-from ke_memory.steps import answered, looked_up
 
 OPERATION = "Logical operation:"
 """Begins the line in which CompKE's worked examples spell a logical step out: it looks nothing up."""
@@ -88,3 +87,35 @@ def unread(text: str) -> Step:
 def unread_outcome(written: Generated) -> Literal["unparsed", "length"]:
     """Why it could not: the token limit cut it off, or it has not the form that was asked for."""
     return "length" if written.finish == "length" else "unparsed"
+
+
+SHORTENED = ("Jr.", "Sr.", "Inc.", "Co.", "Corp.", "Ltd.", "Bros.")
+"""Ends of names that are written with a period of their own."""
+
+
+def without_period(text: str) -> str:
+    """``text`` without the period that closes its sentence.
+
+    One that belongs to the name stays (M2): after an initial, in "F.C." and "S.p.A.", in "Jr." and "Inc.".
+    """
+    name = text.strip()
+    last = name.split()[-1] if name else ""
+    own = (len(last) == 2 and last[0].isalpha()) or "." in last[:-1] or last in SHORTENED
+    if last.endswith("..") or (last.endswith(".") and not own):
+        return name[:-1].rstrip()
+    return name
+
+
+def looked_up(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:
+    """What was asked of the memory, and what it gave, best first."""
+    return Step(
+        kind=kind,
+        text=text,
+        retrieved=tuple(hit.id for hit in hits),
+        scores=tuple(hit.score for hit in hits),
+    )
+
+
+def answered(steps: Sequence[Step], answer: str) -> list[Step]:
+    """``steps``, the last of them with what the method took for its answer."""
+    return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps else []

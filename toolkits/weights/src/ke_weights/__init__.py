@@ -7,6 +7,7 @@ edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``opti
 
 from ke_weights.hyperparameters import (
     MultiLayerConfig,
+    RankOneConfig,
     SingleLayerConfig,
     as_details,
     derived,
@@ -25,6 +26,7 @@ __all__ = [
     "Checkpoint",
     "MultiLayerConfig",
     "Published",
+    "RankOneConfig",
     "SingleLayerConfig",
     "as_details",
     "checkpoint_digest",

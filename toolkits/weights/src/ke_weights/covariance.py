@@ -1,7 +1,7 @@
-"""Second moments of keys, C = E[k k^T]: how much an update would disturb what the weights already map.
+"""Covariance of keys (second moment), C = E[k k^T]: how much an update disturbs what the weights already map.
 
-Uncentred, over all tokens of a text corpus, the first of each document included (MEMIT section 4.2; ROME
-section 3.1). All layers in one pass (``gram``), kept on disk (``moment_files``).
+It is not centered. It covers all tokens of a text corpus, including the first of each document (MEMIT section 4.2; ROME
+section 3.1). One pass computes all layers (``gram``); files on disk keep them (``covariance_files``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ke_core.plugin import EditFailed, Session, is_intact, locked
 from ke_plugin_hf.decoding.float64 import double, home
-from ke_weights import covariance_files as moment_files
+from ke_weights import covariance_files
 from ke_weights.corpus import Corpus, read_corpus
 from ke_weights.covariance_files import CovarianceOrigin
 from ke_weights.gram import gram_sums, passes
@@ -36,8 +36,8 @@ ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
 class KeyCovariance:
     """C of one layer, float32 [f, f], over ``tokens`` tokens.
 
-    It is worked with on the layer's ``device``, one layer at a time, and kept in the processor's memory: five layers'
-    matrices and factors would take from the model what it needs.
+    It is stored in the processor's memory and used on the layer's ``device``, one layer at a time: the matrices and
+    factors of five layers would not leave enough device memory for the model.
     """
 
     matrix: Tensor
@@ -46,12 +46,12 @@ class KeyCovariance:
     _factor: Tensor | None = field(default=None, init=False, repr=False)
 
     def double(self) -> Tensor:
-        """C in float64, where it is worked with."""
+        """C in float64, on its device."""
         return double(self.matrix.to(self.device))
 
     @property
     def factor(self) -> Tensor:
-        """Lower Cholesky factor of C, float64 [f, f], made at first use. Raises EditFailed for a singular C."""
+        """Lower Cholesky factor of C, float64 [f, f], computed at first use. Raises EditFailed for a singular C."""
         if self._factor is None:
             self._factor = cholesky(self.double(), "the second moment").to(CPU)
         return self._factor.to(home(self.device))
@@ -69,7 +69,7 @@ class CovarianceSettings:
 
 
 class CovarianceCache:
-    """Second moments, found again in memory, then on disk, by all that determines them (pitfall E7)."""
+    """Key covariances, cached in memory and on disk under everything that determines them (pitfall E7)."""
 
     def __init__(self, settings: CovarianceSettings) -> None:
         self.settings = settings
@@ -84,37 +84,39 @@ class CovarianceCache:
         return self._corpus
 
     def of(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, KeyCovariance]:
-        """The moment of each of ``layers``; those not known yet are taken in one pass."""
+        """Return the covariance of each of ``layers``. Compute the missing ones in one pass."""
         paths = self.paths(session, modules, layers)
         wanted = set(paths.values())
-        self._known = {path: moment for path, moment in self._known.items() if path in wanted}  # of one model at a time
+        self._known = {
+            path: covariance for path, covariance in self._known.items() if path in wanted
+        }  # of one model at a time
         unknown = {layer: path for layer, path in paths.items() if path not in self._known}
         self.take(session, modules, [*unknown])
         for layer, path in unknown.items():
-            matrix, tokens = moment_files.load(path)
+            matrix, tokens = covariance_files.load(path)
             self._known[path] = KeyCovariance(matrix, tokens, modules.layers[layer].matrix.device)
         return {layer: self._known[path] for layer, path in paths.items()}
 
     def paths(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> dict[int, Path]:
-        """Where the moment of each of ``layers`` lies, there or not. Raises KEError for a layer that does not exist."""
+        """Return the file of each of ``layers``, whether it exists or not. Raises KEError for an unknown layer."""
         modules.check_layers(tuple(layers))
         return {layer: _path(session, self._origin(session, modules, layer)) for layer in layers}
 
     def missing(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> list[int]:
-        """Return those of ``layers`` that have no file, or a damaged one, which the user is told."""
+        """Return those of ``layers`` whose file is missing or damaged. Tell the user about damaged ones."""
         paths = self.paths(session, modules, layers) if layers else {}
         return [layer for layer, path in paths.items() if not is_intact(path)]
 
     def take(self, session: Session[Any], modules: ModuleMap, layers: Sequence[int]) -> None:
-        """Put on disk those of ``layers`` that are missing: in one pass, or as few as memory allows.
+        """Compute and save the missing ones of ``layers``, in one pass or as few as memory allows.
 
-        Killed, it goes on where it was when it is called again. Raises EditFailed as ``rows`` does.
+        A killed computation resumes at the next call. Raises EditFailed as ``rows`` does.
         """
         missing = self.missing(session, modules, layers)
         if not missing:
             return
         with ExitStack() as held:
-            # Processes that share a run want the same; locked in one order, so that no two wait for one another.
+            # Processes that share a run need the same files; they lock them in one order, which prevents deadlocks.
             for path in sorted(self.paths(session, modules, missing).values()):
                 held.enter_context(locked(path.with_suffix(".lock")))
             if missing := self.missing(session, modules, missing):
@@ -126,21 +128,21 @@ class CovarianceCache:
         for group in passes(modules, missing):
             origins = {layer: self._origin(session, modules, layer) for layer in group}
             files = {layer: _path(session, origin) for layer, origin in origins.items()}
-            begun = {layer: path.with_suffix(moment_files.PARTIAL) for layer, path in files.items()}
+            begun = {layer: path.with_suffix(covariance_files.PARTIAL) for layer, path in files.items()}
             sums = gram_sums(modules, rows, begun, session.progress)
             for layer, path in files.items():
                 matrix = _finite(sums.pop(layer).div_(count).to(modules.dtype), layer, begun[layer])
                 told = evolve(
                     origins[layer], tokens=count, date=f"{datetime.now(UTC):%Y-%m-%d}", ke_version=version("ke-core")
                 )
-                moment_files.save(path, matrix, told)
+                covariance_files.save(path, matrix, told)
                 begun[layer].unlink(missing_ok=True)
 
     def rows(self, session: Session[Any], modules: ModuleMap) -> list[tuple[int, ...]]:
-        """Ids of the text, a row a document.
+        """Return the token ids of the corpus, one row a document.
 
-        Raises EditFailed for fewer tokens than twice the length of a key: such a C is singular or nearly so, and its
-        inverse ruins the model without an error.
+        Raises EditFailed for fewer tokens than twice the length of a key: such a C is (nearly) singular, and its
+        inverse would ruin the model without an error.
         """
         found = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
         count = sum(len(row) for row in found)
@@ -167,7 +169,7 @@ class CovarianceCache:
 
 
 def has_few_tokens(tokens: int, size: int) -> str:
-    """A warning where C [size, size] is the mean over few tokens; empty where they are enough."""
+    """Return a warning if C [size, size] is the mean over few tokens, else an empty text."""
     if tokens >= ENOUGH * size:
         return ""
     return (
@@ -179,7 +181,7 @@ def has_few_tokens(tokens: int, size: int) -> str:
 def token_rows(
     tokenizer: Any, documents: Sequence[str], settings: CovarianceSettings, context: int
 ) -> list[tuple[int, ...]]:
-    """Ids of documents in order, each cut at its longest, until ``settings.tokens`` are reached exactly."""
+    """Return ids of the documents in order, each truncated to the longest length, until ``settings.tokens`` tokens."""
     longest = min(settings.document_length, context)
     rows: list[tuple[int, ...]] = []
     left = settings.tokens
@@ -194,11 +196,11 @@ def token_rows(
 
 
 def _path(session: Session[Any], origin: CovarianceOrigin) -> Path:
-    return session.artifacts.path(moment_files.KIND, origin.key, moment_files.SUFFIX)
+    return session.artifacts.path(covariance_files.KIND, origin.key, covariance_files.SUFFIX)
 
 
 def _finite(matrix: Tensor, layer: int, begun: Path) -> Tensor:
-    """``matrix``, unless it holds NaN; then the sum so far is of no use either."""
+    """Return ``matrix``. If it holds NaN, delete the partial sum and raise EditFailed."""
     if bool(torch.isfinite(matrix).all()):
         return matrix
     begun.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadData, EditFailed, Progress, Session
 from ke_plugin_hf.decoding.float64 import double
-from ke_weights import covariance_files as moment_files
+from ke_weights import covariance_files
 from ke_weights.corpus import Corpus
 from ke_weights.covariance import PER_DIMENSION, CovarianceSettings, token_rows
 from ke_weights.covariance_files import CovarianceOrigin, StoredCovariance
@@ -34,9 +34,9 @@ def faults(one: StoredCovariance, sample: Tensor | None = None) -> list[str]:
     """
     if isinstance(one.origin, BadData):
         return [one.origin.message.removeprefix(f"{one.path} ")]
-    found = [differ] if (differ := moment_files.disagreement(one.path, one.origin)) else []
+    found = [differ] if (differ := covariance_files.disagreement(one.path, one.origin)) else []
     try:
-        matrix, tokens = moment_files.load(one.path)
+        matrix, tokens = covariance_files.load(one.path)
     except BadData as error:
         return [*found, error.message.removeprefix(f"{one.path} ")]
     if matrix.dim() != 2 or matrix.shape[0] != matrix.shape[1]:

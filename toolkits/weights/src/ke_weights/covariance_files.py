@@ -1,4 +1,4 @@
-"""Second moments on disk: one safetensors file a layer, which says itself where it comes from."""
+"""Key covariances on disk: one safetensors file a layer, with its origin in the metadata."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NUMBERS = frozenset({"layer", "tokens", "tokens_asked", "document_length"})
 
 @frozen(kw_only=True)
 class CovarianceOrigin:
-    """What a statistic was made of. ``tokens`` were seen of the ``tokens_asked``, which a corpus may not have.
+    """Origin of a statistic. A corpus may have fewer ``tokens`` than ``tokens_asked``.
 
-    ``first_token`` is what becomes of a document's first, often BOS: published code keeps it.
+    ``first_token``: whether the first token of a document (often BOS) counts. Published code keeps it.
     """
 
     model_id: str

@@ -101,10 +101,20 @@ class MultiLayerConfig(TargetConfig):
 
 @frozen(kw_only=True)
 class SingleLayerConfig(TargetConfig):
-    """Of a method that edits one layer."""
+    """Options of a method that edits one layer."""
 
     layer: int | Literal["trace"] | None = derived(
         "the layer whose MLP weight is edited, or trace (what ke trace suggests)"
+    )
+
+
+@frozen(kw_only=True)
+class RankOneConfig(SingleLayerConfig):
+    """Options of ROME and its successors."""
+
+    mom2_adjustment: bool = field(
+        default=True,
+        metadata={"help": "key direction C^-1 k, as the authors have it; false: k itself, as EasyEdit has it"},
     )
 
 

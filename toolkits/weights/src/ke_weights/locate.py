@@ -159,10 +159,7 @@ class LocateContextCache:
         return cls(config, resolve, lambda found: (found["layer"].value,), contexts, needs_covariance)
 
     def unsupported_edits(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Return the edits that cannot be made, by id, with the reason.
-
-        Reasons are: no cloze, no new object, too long, or contradicts an earlier edit.
-        """
+        """Return edits that cannot be made (no cloze, no object, too long, contradicting), by id with the reason."""
         return unsupported_edits(edits, session.model.tokenizer, self._room(session))
 
     def check_model(self, session: Session[Any]) -> None:

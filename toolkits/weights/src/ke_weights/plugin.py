@@ -25,6 +25,7 @@ from ke_weights.locate import LocateContext, LocateContextCache, spread_over_lay
 from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.optimize import TargetSettings
+from ke_weights.rank_one import RankOneEditor
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
@@ -87,6 +88,7 @@ __all__ = [
     "ModuleMap",
     "OpenModel",
     "Patch",
+    "RankOneEditor",
     "Rewrite",
     "SubjectTokens",
     "Tail",

@@ -16,7 +16,7 @@ FEW = 4  # with fewer edits than a quarter of a key's length, the small system i
 
 
 class Statistic(Protocol):
-    """C and its Cholesky factor, where keys are worked with (``moments.Moment`` is one)."""
+    """C and its Cholesky factor, where keys are worked with (``KeyCovariance`` is one)."""
 
     def double(self) -> Tensor:
         """C in float64, [f, f]."""
@@ -28,7 +28,7 @@ class Statistic(Protocol):
         ...
 
 
-def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
+def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
     """Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
 
     It minimises |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
@@ -40,21 +40,21 @@ def ridge_update(moment: Statistic, keys: Tensor, residual: Tensor, weight: floa
     keys, residual = double(keys), double(residual)
     size, count = keys.shape
     if count * FEW < size:
-        inverse_keys = torch.cholesky_solve(keys, moment.factor)
+        inverse_keys = torch.cholesky_solve(keys, covariance.factor)
         small = keys.T @ inverse_keys
         small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
         return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
-    whole = weight * moment.double() + keys @ keys.T
+    whole = weight * covariance.double() + keys @ keys.T
     return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
 
 
-def covariance_weighted(moment: Statistic | None, key: Tensor) -> Tensor:
+def covariance_weighted(covariance: Statistic | None, key: Tensor) -> Tensor:
     """C^-1 k, float64 [f]; k itself without C.
 
     A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).
     """
     key = double(key)
-    return key if moment is None else torch.cholesky_solve(key[:, None], moment.factor)[:, 0]
+    return key if covariance is None else torch.cholesky_solve(key[:, None], covariance.factor)[:, 0]
 
 
 def cholesky(matrix: Tensor, what: str) -> Tensor:

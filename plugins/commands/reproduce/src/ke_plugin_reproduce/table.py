@@ -45,7 +45,7 @@ class Pick:
 
     ``source``: ``scores`` are a metric's, and then ``metric``, ``aspect``, ``style``, ``phase`` and ``tags`` name one;
     ``statistics`` count the dataset itself, ``audit`` what is wrong with it, and ``aspect`` names one of their counts
-    (``ke_plugin_reproduce.counts``). ``what``: the score; over how many it was taken (``n``); how many of these it
+    (``ke_plugin_reproduce.running``). ``what``: the score; over how many it was taken (``n``); how many of these it
     holds for (``count``, of a share); the score with its sign turned round (``negative``, of a difference).
     """
 

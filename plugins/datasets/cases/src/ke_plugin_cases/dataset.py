@@ -8,9 +8,8 @@ from pathlib import Path
 from attrs import frozen
 
 from ke_benchmarks import CaseDataset, read_cases, read_header
-from ke_core.plugin import Case, DatasetInfo, Prompt, Query, sha256_of
+from ke_core.plugin import Case, DatasetInfo, Decoding, Prompt, Query, sha256_of
 from ke_plugin_cases import CasesConfig
-from ke_plugin_cases.prompts import put
 
 
 @frozen(kw_only=True)
@@ -25,7 +24,7 @@ class Cases(CaseDataset):
         return read_cases(self.path)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Few-shot, or the bare cloze; see :mod:`ke_plugin_cases.prompts`."""
+        """Few-shot, or the bare cloze; see :mod:`ke_plugin_cases.dataset`."""
         return put(query) if style == "direct" else None
 
     def info(self) -> DatasetInfo:
@@ -39,3 +38,20 @@ class Cases(CaseDataset):
             sha256=sha256_of(self.path),
             published={"cases": header.cases} if header.cases is not None else {},
         )
+
+
+SHOWN = (
+    ("How many legs does a spider have?", "eight"),
+    ("What do bees make from nectar?", "honey"),
+    ("Which colours does a traffic light show?", "red, amber, green"),
+    ("In which season do leaves fall?", "autumn"),
+    ("Which metal is liquid at room temperature?", "mercury"),
+)
+DEMONSTRATIONS = "".join(f"Q: {question}\nA: {answer}\n" for question, answer in SHOWN)
+ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer of several names is longer than one name
+
+
+def put(query: Query) -> Prompt:
+    """The complete text."""
+    text = query.texts[0]
+    return Prompt(text=text if query.form == "cloze" else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)

@@ -15,6 +15,7 @@ from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData
 from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import golds
+from ke_plugin_recoe.construction import generated
 from ke_plugin_recoe.records import RecoeRecord, Scheme
 from ke_plugin_recoe.schemes import Schemes
 from ke_plugin_recoe.words import RecoeWording, Table
@@ -53,8 +54,6 @@ class RecoeBuilder:
 
     def from_questions(self, path: Path, tools: BuildTools) -> Iterator[JsonRecord]:
         """The paper's own way: facts and counterfactuals of a model, for the questions of a file."""
-        from ke_plugin_recoe.construction import generated  # noqa: PLC0415  only for --from
-
         return (record.json() for record in generated(path, tools, self.config))
 
     def _schemes(self, graph: KnowledgeGraph, tools: BuildTools) -> Schemes:

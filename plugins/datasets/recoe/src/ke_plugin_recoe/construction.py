@@ -26,10 +26,10 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import all_not_blank, has_label
+from ke_benchmarks import all_not_blank, has_label, read_records
 from ke_benchmarks.graph import BuildTools
-from ke_core.plugin import BadConfig, Failure, Generate, Generated, Procedure, prompt_text
-from ke_plugin_recoe import GROUPS, WHOLE, RecoeBuild, RecoeConfig
+from ke_core.plugin import BadConfig, BadData, Failure, Generate, Generated, Procedure, prompt_text
+from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import ordered
 from ke_plugin_recoe.consistency import consistent
 from ke_plugin_recoe.edits import reason_not_editable
@@ -69,13 +69,13 @@ class DatapointDropped(Exception):
 
 def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
     """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, BadConfig."""
-    from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  which builds with this package's builder
-
     if tools.run is None:
         raise BadConfig("facts are written by a model", hint="name it with --with-model")
-    source = Recoe(variant=evolve(WHOLE, file=str(path.expanduser().absolute())), config=RecoeConfig())
     writer = DatapointBuilder(config=config)
-    lines = source.records(GivenQuestion, key="", lines=True)
+    file = path.expanduser().absolute()
+    if not file.is_file():
+        raise BadData(f"no file {file}", hint="--from names a JSON file of questions with answers")
+    lines = read_records(file, GivenQuestion, key="", lines=True)
     results = tools.run({f"recoe/{at}": writer.datapoint(one) for at, one in enumerate(lines, start=1)})
     found = []
     for result in results.values():
@@ -91,7 +91,7 @@ def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Rec
 
 @frozen(kw_only=True)
 class DatapointBuilder:
-    """Writer(config): the construction of one datapoint as a procedure on the engine."""
+    """DatapointBuilder(config): the construction of one datapoint as a procedure on the engine."""
 
     config: RecoeBuild
     prompts: Mapping[str, str] = field(init=False)

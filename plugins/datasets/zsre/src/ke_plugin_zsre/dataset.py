@@ -10,8 +10,7 @@ from attrs import frozen
 from ke_benchmarks import FileDataset
 from ke_core.plugin import Case, Decoding, Prompt, Query
 from ke_plugin_zsre import STYLES
-from ke_plugin_zsre.cases import case
-from ke_plugin_zsre.records import ZsreAlternative, ZsreRecord
+from ke_plugin_zsre.cases import ZsreAlternative, ZsreRecord, case
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
 

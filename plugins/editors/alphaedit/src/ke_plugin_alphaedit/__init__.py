@@ -1,13 +1,29 @@
-"""Editor ``alphaedit``: null-space constrained knowledge editing (Fang et al., ICLR 2025)."""
+"""Editor ``alphaedit``: null-space constrained knowledge editing (Fang et al., ICLR 2025).
+
+AlphaEdit's hyperparameters: published where there is a publication, else derived.
+
+Both of its own depend on the scale of a model's keys, unlike MEMIT's lambda: a threshold on eigenvalues of
+C = E[k k^T], and a ridge against |P k|^2. So for a model without published values neither number carries over, and both
+follow from the spectrum of C once it is known (``nullspace.py``): None stands for that. Layers and target are of the
+same kind as MEMIT's, and there its published ones are taken, with a reason that says whose they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
-from ke_weights import MultiLayerConfig, derived, positive
+from ke_weights import (
+    PUBLISHED_MULTI_LAYER,
+    MultiLayerConfig,
+    Published,
+    derived,
+    multi_layer_settings,
+    positive,
+    resolve_hyperparameters,
+)
 
 CITE = (
     "Fang, Jiang, Wang, Ma, Shi, Wang, He, Chua: AlphaEdit: Null-Space Constrained Knowledge Editing for Language "
@@ -25,11 +41,32 @@ class AlphaEditConfig(MultiLayerConfig):
     l2: float | None = derived("weight of |update|^2 against the edits", positive)
 
 
-def settings(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
-    """Every hyperparameter that depends on the model."""
-    from ke_plugin_alphaedit.derive import derive  # noqa: PLC0415  read when a model is at hand
+_OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
+_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+    ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by AlphaEdit's authors", _OWN),
+    ("gptj", 28, 4096, 16384): Published("GPT-J by AlphaEdit's authors", _OWN),
+    ("llama", 32, 4096, 14336): Published(
+        "LLaMA-3-8B by AlphaEdit's authors", _OWN, "some versions of EasyEdit have an l2 of 1"
+    ),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _OWN | {"l2": 1.0}),
+}
+PUBLISHED = {
+    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
+}
+"""The only ones whose configurations of AlphaEdit are public; their layers and targets are those of MEMIT there."""
 
-    return derive(config, facts)
+
+def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
+    """Every hyperparameter that depends on the model, with the reason for its value."""
+    key = facts.shape.key
+    lent = PUBLISHED_MULTI_LAYER.get(key)
+    otherwise = resolve_hyperparameters(config, lent and lent.lent("MEMIT"), multi_layer_settings(config, facts)) | {
+        "nullspace_threshold": Setting(None, "each layer's own: the mean eigenvalue of C"),
+        "l2": Setting(
+            None, "each layer's own: the mean of |P k|^2 over the corpus, which moves a typical key half way"
+        ),
+    }
+    return resolve_hyperparameters(config, PUBLISHED.get(key), otherwise)
 
 
 def build(config: AlphaEditConfig) -> Editor:
@@ -48,7 +85,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="MEMIT, with updates that leave the directions of common keys alone, and earlier edits too",
             config=AlphaEditConfig,
             build=build,
-            settings=settings,
+            settings=derive,
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_plugin_alphaedit import AlphaEditConfig, settings
+from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_weights.plugin import (
     EditInProgress,
@@ -46,7 +46,7 @@ class AlphaEdit(LocateEditor):
     """
 
     def __init__(self, config: AlphaEditConfig) -> None:
-        super().__init__(LocateContextCache.multi_layer(config, settings))
+        super().__init__(LocateContextCache.multi_layer(config, derive))
         self._spaces: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
         self._earlier: WeakKeyDictionary[LocateContext, list[Keys]] = WeakKeyDictionary()
 

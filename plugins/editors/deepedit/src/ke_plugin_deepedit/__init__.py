@@ -6,7 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 PROFILE_FACTS = {"paper": "own", "fixed": "all"}
 """Which edits a question sees where the option ``facts`` does not say."""
@@ -31,12 +32,9 @@ class DeepEditConfig:
             "derived": True,
         },
     )
-    decomposition: Literal["model", "oracle"] = field(
-        default="model",
-        metadata={
-            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-            "answers before editing), so that only retrieving and the judgements on facts are left"
-        },
+    decomposition: Literal["model", "oracle"] = decomposition_option(
+        "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+        "answers before editing), so that only retrieving and the judgements on facts are left"
     )
     max_calls: int = field(
         default=100, validator=validators.ge(1), metadata={"help": "model calls for one question, cached ones too"}
@@ -44,15 +42,8 @@ class DeepEditConfig:
     max_tokens: int = field(
         default=64, validator=validators.ge(1), metadata={"help": "tokens that one thought may have"}
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory", "file": True})
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "worked examples: own, or a folder with the eight files of the README",
-            "file": True,
-            "words": ("own",),
-        },
-    )
+    encoder: str = encoder_option()
+    prompts: str = prompts_option("worked examples: own, or a folder with the eight files of the README")
 
     @property
     def own_only(self) -> bool:
@@ -67,11 +58,6 @@ def build(config: DeepEditConfig) -> Editor:
     return DeepEdit(config=config)
 
 
-def oracle(config: DeepEditConfig) -> tuple[str, ...]:
-    """Gold material, only where it is asked for (V16)."""
-    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Offer ``deepedit``."""
@@ -84,7 +70,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Wang et al. 2024, DeepEdit: Knowledge Editing as Decoding with Constraints",
             masks=True,
             own_prompt=True,
-            oracle=oracle,
+            oracle=sub_questions_material,
             uses_own_edits=lambda config: config.own_only or config.decomposition == "oracle",
             served={"facts": "all"},
         )

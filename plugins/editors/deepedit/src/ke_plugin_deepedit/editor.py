@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
-from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
+from ke_core.plugin import Ask, Details, Edit, Edited, Hit, Nearest, Procedure, Question, Reply, Session, SubQuestion
+from ke_memory.plugin import (
+    MemoryEditedModel,
+    MemoryEditor,
+    SubQuestionResult,
+    SubQuestionWalk,
+    Way,
+    given_hops,
+    looked_up,
+)
 from ke_plugin_deepedit import DeepEditConfig
-from ke_plugin_deepedit.given import way
+from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
 from ke_plugin_deepedit.prompts import read_prompts
-from ke_plugin_deepedit.search import PROFILES, DeepEditSearch
+from ke_plugin_deepedit.search import CANDIDATES, PROFILES, DeepEditSearch, SearchState, closed, relevant
 
 
 class DeepEditModel(MemoryEditedModel):
@@ -67,3 +75,33 @@ class DeepEdit(MemoryEditor):
     def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
         return DeepEditModel(self.config, session, edits)
+
+
+def way(search: DeepEditSearch, ask: Question) -> Way:
+    """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
+    hidden, talk = search.hidden(ask), search.talk()
+
+    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
+        """The fact that takes the given thought's place, or the thought."""
+        del said  # each hop starts from its own sub-question
+        try:
+            return (yield from _hop(search, given, talk, hidden))
+        except OutOfCalls:
+            return SubQuestionResult(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
+
+    return hop
+
+
+def _hop(
+    search: DeepEditSearch, given: SubQuestion, talk: Conversation, hidden: frozenset[str]
+) -> Procedure[SubQuestionResult]:
+    asked, answer, link = given.question, given.answer, given.statement
+    hits: tuple[Hit, ...] = yield Nearest(memory=search.memory, text=asked, k=CANDIDATES, hidden=hidden)
+    state = SearchState(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
+    for fact in (hit.text for hit in hits):
+        if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, given.statement)):
+            answer, link = (yield from talk.new(asked, fact)), fact
+            break
+    notes, talk.notes = talk.notes, []
+    steps = (evolve(looked_up(asked, hits), answer=answer), *notes)
+    return SubQuestionResult(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

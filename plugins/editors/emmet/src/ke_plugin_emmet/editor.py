@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_plugin_emmet import EmmetConfig, settings
+from ke_plugin_emmet import EmmetConfig, derive
 from ke_weights.plugin import (
     EditInProgress,
     KeyCovariance,
@@ -35,7 +35,7 @@ class Emmet(LocateEditor):
 
     def __init__(self, config: EmmetConfig) -> None:
         super().__init__(
-            LocateContextCache.single_layer(config, settings, contexts=((config.template_length, CONTEXTS),))
+            LocateContextCache.single_layer(config, derive, contexts=((config.template_length, CONTEXTS),))
         )
         self.softening = config.softening
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen, validators
 
 from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
+from ke_memory import decomposition_option, encoder_option, prompts_option
 
 PUBLISHED, CALIBRATED = "published", "calibrated"
 
@@ -43,30 +44,20 @@ class GwalkConfig:
             "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number of your own"
         },
     )
-    encoder: str = field(
-        default="minilm-l6", metadata={"help": "sentence encoder of relations and entities", "file": True}
-    )
+    encoder: str = encoder_option("sentence encoder of relations and entities")
     aliases: Literal["none", "oracle"] = field(
         default="none",
         metadata={"help": "other names of entities: none, or oracle = the benchmark's, which rest on its answers"},
     )
-    decomposition: Literal["model", "oracle"] = field(
-        default="model",
-        metadata={
-            "help": "who takes a question apart: the model, or oracle = the benchmark, with the answers from before "
-            "the edits; entity and relation of each sub-question are the model's to name"
-        },
+    decomposition: Literal["model", "oracle"] = decomposition_option(
+        "who takes a question apart: the model, or oracle = the benchmark, with the answers from before "
+        "the edits; entity and relation of each sub-question are the model's to name"
     )
     max_hops: int = field(
         default=4, validator=validators.ge(1), metadata={"help": "relations that one question may be taken apart into"}
     )
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt",
-            "file": True,
-            "words": ("own",),
-        },
+    prompts: str = prompts_option(
+        "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt"
     )
 
 

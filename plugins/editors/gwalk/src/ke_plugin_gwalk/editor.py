@@ -10,14 +10,27 @@ from typing import Any
 
 from attrs import astuple, field, frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Encoder, Procedure, Reply, Session, prompt_text
-from ke_memory.plugin import MemoryEditor, SubQuestionWalk, given_hops
+from ke_core.plugin import (
+    Ask,
+    Details,
+    Edit,
+    Edited,
+    Encoder,
+    Procedure,
+    Question,
+    Reply,
+    Session,
+    Step,
+    SubQuestion,
+    prompt_text,
+)
+from ke_memory.plugin import MemoryEditor, SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_plugin_gwalk import GwalkConfig
-from ke_plugin_gwalk.given import way
-from ke_plugin_gwalk.graph import EditGraph, unfit
+from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, unfit
+from ke_plugin_gwalk.reading import WalkFailed
 from ke_plugin_gwalk.retrieval import Thresholds
 from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations, refuse_unit
-from ke_plugin_gwalk.walk import PROFILES, GwalkProfile, GwalkPrompts, Walk
+from ke_plugin_gwalk.walk import PROFILES, GwalkProfile, GwalkPrompts, Walk, step
 
 
 class GwalkModel:
@@ -110,3 +123,25 @@ class Gwalk(MemoryEditor):
 
 def _given(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
     return SubQuestionWalk(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)
+
+
+def way(walk: Walk, ask: Question) -> Way:
+    """How the hops of ``ask`` are taken."""
+    unseen = walk.unseen(ask.hidden)
+
+    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
+        """The edge that the sub-question asks for, if the graph has it."""
+        del said
+        try:
+            return SubQuestionResult(steps=((yield from _edge(walk, given, unseen)),))
+        except WalkFailed as end:
+            return SubQuestionResult(steps=(Step(kind=end.outcome, text=end.said),), text=end.said, outcome=end.outcome)
+
+    return hop
+
+
+def _edge(walk: Walk, given: SubQuestion, unseen: HiddenEdges) -> Procedure[Step]:
+    named = yield from walk.start((given.question,))
+    phrase = yield from walk.relation(given.question, named)
+    found = yield from walk.retrieve(named, phrase, unseen)
+    return step(given.question, found, given.answer if found.fact is None else found.fact.object)

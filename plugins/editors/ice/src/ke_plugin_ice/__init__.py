@@ -7,6 +7,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import encoder_option, prompts_option
 
 
 @frozen(kw_only=True)
@@ -21,7 +22,7 @@ class IceConfig:
         },
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved", "file": True})
+    encoder: str = encoder_option("sentence encoder, with facts=retrieved")
     profile: Literal["released", "paper"] = field(
         default="released",
         metadata={
@@ -29,14 +30,7 @@ class IceConfig:
             "object first (Imagine that Lima would have been The capital of France.), which takes clozes that end in is"
         },
     )
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "the words before the facts: own, or a folder with an opening.txt",
-            "file": True,
-            "words": ("own",),
-        },
-    )
+    prompts: str = prompts_option("the words before the facts: own, or a folder with an opening.txt")
 
 
 def build(config: IceConfig) -> Editor:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 
 @frozen(kw_only=True)
@@ -32,16 +33,11 @@ class IkeConfig:
     top: int = field(
         default=4, validator=validators.ge(1), metadata={"help": "edits shown with a question (facts=retrieved)"}
     )
-    decomposition: Literal["model", "oracle"] = field(
-        default="model",
-        metadata={
-            "help": "who takes questions apart: nobody (model: a question is asked in one piece), or the dataset (gold "
-            "material: sub-questions and the answers before editing), so that each hop is asked as an edit of its own"
-        },
+    decomposition: Literal["model", "oracle"] = decomposition_option(
+        "who takes questions apart: nobody (model: a question is asked in one piece), or the dataset (gold "
+        "material: sub-questions and the answers before editing), so that each hop is asked as an edit of its own"
     )
-    encoder: str = field(
-        default="minilm-l6", metadata={"help": "sentence encoder that finds edits and demonstrations", "file": True}
-    )
+    encoder: str = encoder_option("sentence encoder that finds edits and demonstrations")
     demonstrations: str = field(
         default="own",
         metadata={
@@ -50,14 +46,7 @@ class IkeConfig:
             "words": ("own",),
         },
     )
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "how a demonstration reads: own, or a folder with a demonstration.txt",
-            "file": True,
-            "words": ("own",),
-        },
-    )
+    prompts: str = prompts_option("how a demonstration reads: own, or a folder with a demonstration.txt")
 
 
 def build(config: IkeConfig) -> Editor:
@@ -65,11 +54,6 @@ def build(config: IkeConfig) -> Editor:
     from ke_plugin_ike.editor import Ike  # noqa: PLC0415  built late
 
     return Ike(config=config)
-
-
-def oracle(config: IkeConfig) -> tuple[str, ...]:
-    """Gold material, only where it is asked for (V16)."""
-    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
 
 
 @hookimpl
@@ -85,7 +69,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             asked_length=True,
-            oracle=oracle,
+            oracle=sub_questions_material,
             uses_own_edits=lambda config: config.facts == "own" or config.decomposition == "oracle",
             served={"facts": "retrieved"},
         )

@@ -7,6 +7,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import encoder_option, prompts_option
 
 COUNTERFACTUALS = "counterfactual-facts"
 """The material that ``facts=counterfactuals`` takes: case to sentences."""
@@ -30,7 +31,7 @@ class InputAugConfig:
         },
     )
     k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder, with facts=retrieved", "file": True})
+    encoder: str = encoder_option("sentence encoder, with facts=retrieved")
     max_tokens: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),
@@ -39,14 +40,7 @@ class InputAugConfig:
             "derived": True,
         },
     )
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "instruction and worked examples: own, or a folder with a direct.txt or cot.txt",
-            "file": True,
-            "words": ("own",),
-        },
-    )
+    prompts: str = prompts_option("instruction and worked examples: own, or a folder with a direct.txt or cot.txt")
 
 
 def build(config: InputAugConfig) -> Editor:

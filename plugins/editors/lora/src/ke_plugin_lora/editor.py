@@ -10,8 +10,7 @@ from torch import nn
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attached, held_as, named
-from ke_plugin_lora.examples import Example, objects
-from ke_plugin_lora.training import measured, seeded, train
+from ke_plugin_lora.training import Example, measured, objects, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
 from ke_weights import as_details
 from ke_weights.plugin import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unsupported_edits

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
+from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import EditFailed, Progress
+from ke_core.plugin import Edit, EditFailed, Progress
 from ke_plugin_lora.adapter import Adapter
-from ke_plugin_lora.examples import Example
 from ke_plugin_lora.values import AdapterConfig
-from ke_weights.plugin import forward, frozen_module, padded, uninterruptible_context
+from ke_weights.plugin import (
+    OpenModel,
+    as_rewrites,
+    encode,
+    forward,
+    frozen_module,
+    padded,
+    target_ids,
+    uninterruptible_context,
+)
 
 EVALUATED = 16  # examples whose loss is looked at together
 KEEP = "logits_to_keep"
@@ -97,3 +107,35 @@ def losses(module: nn.Module, examples: Sequence[Example], device: torch.device)
             hint="lower the learning rate, or load the model with --dtype float32",
         )
     return found
+
+
+@frozen(kw_only=True)
+class Example:
+    """``ids[start:]`` are the labels: each is predicted from all ids before it. ``edit`` is the edit's id."""
+
+    edit: str
+    ids: tuple[int, ...]
+    start: int
+
+
+def objects(model: OpenModel, edits: Sequence[Edit]) -> list[Example]:
+    """The cloze, and the new object as the labels. Raises UnsupportedEdit for edits that cannot be made together."""
+    tokenizer, found = model.tokenizer, []
+    for made in as_rewrites(edits, tokenizer, model.context):
+        prompt = encode(tokenizer, made.prompt)[0]
+        target = target_ids(tokenizer, made.prompt, made.target)
+        found.append(Example(edit=made.id, ids=(*prompt, *target), start=len(prompt)))
+    return found
+
+
+def sentences(tokenizer: Any, edits: Sequence[Edit]) -> list[Example]:
+    """The whole statement, every token but the first as a label."""
+    texts = {edit.id: encode(tokenizer, edit.statement.strip())[0] for edit in edits}
+    return [Example(edit=name, ids=tuple(ids), start=1) for name, ids in texts.items()]
+
+
+def unfit(examples: Sequence[Example], context: int) -> Mapping[str, str]:
+    """Examples without a label or longer than the context, by edit id, with the reason."""
+    empty = {one.edit: "its statement has fewer than two tokens" for one in examples if len(one.ids) <= one.start}
+    long = {one.edit: f"it has {len(one.ids)} tokens, and {context} fit" for one in examples if len(one.ids) > context}
+    return empty | long

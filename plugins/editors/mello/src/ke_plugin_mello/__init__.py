@@ -6,7 +6,14 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import (
+    asks_for_sub_questions,
+    decomposition_option,
+    encoder_option,
+    prompts_option,
+    sub_questions_material,
+)
 
 
 @frozen(kw_only=True)
@@ -21,12 +28,9 @@ class MelloConfig:
             "temperature 1; fixed = greedy, 5 calls, stops at the next example, a turn ends with its first step"
         },
     )
-    decomposition: Literal["model", "oracle"] = field(
-        default="model",
-        metadata={
-            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-            "answers before editing), so that only retrieving and weighing are left"
-        },
+    decomposition: Literal["model", "oracle"] = decomposition_option(
+        "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+        "answers before editing), so that only retrieving and weighing are left"
     )
     max_calls: int | None = field(
         default=None,
@@ -38,14 +42,9 @@ class MelloConfig:
         validator=validators.optional(validators.ge(1)),
         metadata={"help": "tokens that one call may generate; derived: 50 (remastered) or 256", "derived": True},
     )
-    encoder: str = field(default="minilm-l6", metadata={"help": "sentence encoder of the memory", "file": True})
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "worked examples: own, dataset (those it brings), or a folder with a decompose.txt",
-            "file": True,
-            "words": ("own", "dataset"),
-        },
+    encoder: str = encoder_option()
+    prompts: str = prompts_option(
+        "worked examples: own, dataset (those it brings), or a folder with a decompose.txt", "dataset"
     )
 
 
@@ -54,11 +53,6 @@ def build(config: MelloConfig) -> Editor:
     from ke_plugin_mello.editor import Mello  # noqa: PLC0415  built late
 
     return Mello(config=config)
-
-
-def oracle(config: MelloConfig) -> tuple[str, ...]:
-    """Gold material, only where it is asked for (V16)."""
-    return (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
 
 
 @hookimpl
@@ -73,7 +67,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Zhong et al. 2023, MQuAKE: Assessing Knowledge Editing in Language Models via Multi-Hop Questions",
             masks=True,
             own_prompt=True,
-            oracle=oracle,
-            uses_own_edits=lambda config: config.decomposition == "oracle",
+            oracle=sub_questions_material,
+            uses_own_edits=asks_for_sub_questions,
         )
     ]

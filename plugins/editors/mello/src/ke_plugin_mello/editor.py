@@ -1,10 +1,9 @@
-"""MeLLo as an editor: the model stays as it is, the edits of the batch go into a memory of statements."""
+"""MeLLo as an editor: the model is unchanged, and the edits are stored in a memory of statements."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from attrs import frozen
@@ -19,15 +18,14 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
+from ke_memory.plugin import MemoryEditedModel, MemoryEditor
 from ke_plugin_mello import MelloConfig
-from ke_plugin_mello.given import way
 from ke_plugin_mello.loop import MelloLoop
 from ke_plugin_mello.profiles import PROFILES
 
 
 class MelloModel(MemoryEditedModel):
-    """A model with a memory of edits beside it."""
+    """A model with a memory of edits."""
 
     def __init__(self, config: MelloConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits, encoder=config.encoder)
@@ -46,11 +44,11 @@ class MelloModel(MemoryEditedModel):
             calls=config.max_calls or profile.calls,
             max_tokens=config.max_tokens or profile.max_tokens,
         )
-        self.given = _given(self.loop, session) if config.decomposition == "oracle" else None
+        self.given = self.loop.over_given(session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The paper's loop; the one over the benchmark's own sub-questions where it is asked for."""
-        return self.loop.solve(ask) if self.given is None else self.given.solve(ask)
+        """Run the paper's loop, or the walk over the dataset's own sub-questions."""
+        return (self.given or self.loop).solve(ask)
 
     @property
     def details(self) -> Details:
@@ -62,10 +60,6 @@ class MelloModel(MemoryEditedModel):
             "temperature": self.loop.profile.temperature,
         }
         return {**super().details, **asked, "examples_sha256": shown}
-
-
-def _given(loop: MelloLoop, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(hops=given_hops(session, editor="mello"), way=partial(way, loop), cap=loop.calls)
 
 
 @frozen(kw_only=True)

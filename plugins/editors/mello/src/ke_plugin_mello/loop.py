@@ -10,71 +10,59 @@
     Subquestion: ...                                       the model, and so on
     Final answer: ...                                      the model
 
-Nothing but sub-questions and the final answer is parsed: the model itself weighs a fact against its own answer, in
-the same call that asks the next sub-question.
+Only sub-questions and the final answer are parsed: the model itself compares a fact with its own answer, in the call
+that asks the next sub-question. With ``decomposition=oracle`` the benchmark writes the sub-questions, and the answers
+that were right before the edits in place of the model's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from attrs import frozen
 
-from ke_core.plugin import (
-    Answer,
-    Ask,
-    Generate,
-    Generated,
-    Hit,
-    Nearest,
-    NoLikelihood,
-    Procedure,
-    Question,
-    Reply,
-)
-from ke_memory.plugin import FactMemory, Transcript, sentence
+from ke_core.plugin import Ask, Generate, Generated, Hit, Nearest, Question, SubQuestion
+from ke_memory.plugin import SubQuestionLoop, Turn, sentence
 from ke_plugin_mello.profiles import MelloProfile
-from ke_plugin_mello.turns import FACT
+from ke_plugin_mello.turns import FACT, SUBQUESTION, TENTATIVE, weighed
 
 
 @frozen(kw_only=True)
-class MelloLoop:
-    """The loop over one memory. ``examples``: the worked examples, without space at the end."""
+class MelloLoop(SubQuestionLoop):
+    """MeLLo's loop. ``examples``: the worked examples, without space at the end."""
 
-    memory: FactMemory
+    name: ClassVar[str] = "mello"
     examples: str
     profile: MelloProfile
-    calls: int
-    max_tokens: int
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
-        state = Transcript(self.start(ask))
-        for _call in range(self.calls):
-            written: Generated = yield self.ask_model(state.text, stop=self.profile.stop)
-            asked = state.take(self.profile.read(written), written)
-            if isinstance(asked, Answer):
-                return asked
-            hits: tuple[Hit, ...] = yield self.look_up(asked, ask)
-            state.tell(asked, hits, self.fact(hits))
-        return state.capped()
-
-    def start(self, ask: Ask) -> str:
-        """The worked examples and the question. Raises NoLikelihood."""
-        if not isinstance(ask, Question):
-            raise NoLikelihood("mello answers in words and gives no log-probabilities")
+    def first_prompt(self, ask: Question) -> str:
+        """Return the worked examples and the question."""
         return f"{self.examples}\n\n{self.profile.question} {ask.texts[0]}"
 
-    def ask_model(self, state: str, *, stop: tuple[str, ...]) -> Generate:
-        """What the model is asked to continue."""
-        return Generate(prompt=state, stop=stop, max_tokens=self.max_tokens, temperature=self.profile.temperature)
+    def ask_model(self, text: str) -> Generate:
+        """Return the request for the next turn."""
+        profile = self.profile
+        return Generate(prompt=text, stop=profile.stop, max_tokens=self.max_tokens, temperature=profile.temperature)
+
+    def read(self, written: Generated) -> Turn:
+        """Read a turn as the profile does."""
+        return self.profile.read(written)
 
     def look_up(self, subquestion: str, ask: Ask) -> Nearest:
-        """The nearest fact; there is no threshold."""
-        text = self.profile.lookup.replace("{}", subquestion)
-        return Nearest(memory=self.memory, text=text, k=1, hidden=ask.hidden)
+        """Return the request for the nearest fact; there is no threshold."""
+        return super().look_up(self.profile.lookup.replace("{}", subquestion), ask)
 
-    def fact(self, hits: Sequence[Hit]) -> str:
-        """The line that the memory writes, with one full stop where the profile has one."""
+    def fact_line(self, hits: Sequence[Hit]) -> str:
+        """Return the retrieved fact, with one full stop where the profile has one."""
         shown, fact = self.profile.fact, hits[0].text if hits else self.profile.nothing
         return f"{FACT} {shown.replace('{}.', sentence(fact)) if '{}.' in shown else shown.replace('{}', fact)}"
+
+    def hop_lines(self, given: SubQuestion, hits: Sequence[Hit]) -> str:
+        """Return the sub-question, its answer before the edits, and the retrieved fact."""
+        tentative = f"{TENTATIVE} {sentence(given.statement)}"
+        return f"\n{SUBQUESTION} {given.question}\n{tentative}\n{self.fact_line(hits).rstrip()}\n"
+
+    def hop_answer(self, text: str) -> str:
+        """Read the outcome of the comparison."""
+        return weighed([text])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ke_core.plugin import Details
-from ke_plugin_memit import MemitConfig, settings
+from ke_plugin_memit import MemitConfig, derive
 from ke_weights.plugin import (
     EditInProgress,
     LocateContextCache,
@@ -27,7 +27,7 @@ class Memit(LocateEditor):
     """Writes a batch of edits into the weights of several layers at once."""
 
     def __init__(self, config: MemitConfig) -> None:
-        super().__init__(LocateContextCache.multi_layer(config, settings))
+        super().__init__(LocateContextCache.multi_layer(config, derive))
 
     def write(self, work: EditInProgress) -> Details:
         """Algorithm 1."""

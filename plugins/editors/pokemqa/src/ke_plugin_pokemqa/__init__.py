@@ -7,6 +7,7 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import QUESTION_ENTITIES, SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_memory import decomposition_option, prompts_option
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -61,12 +62,9 @@ class PokemqaConfig:
             "published = a turn is read from its end, and without an edit the label lacks its colon"
         },
     )
-    decomposition: Literal["model", "oracle"] = field(
-        default="model",
-        metadata={
-            "help": "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-            "answers before editing), so that only the detector and reading on from an edit are left"
-        },
+    decomposition: Literal["model", "oracle"] = decomposition_option(
+        "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
+        "answers before editing), so that only the detector and reading on from an edit are left"
     )
     knowledge: Literal["none", "dataset"] = field(
         default="none",
@@ -79,14 +77,10 @@ class PokemqaConfig:
     max_tokens: int = field(
         default=200, validator=validators.ge(1), metadata={"help": "tokens that one call may generate"}
     )
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
-            "knowledge prompt, knowledge.txt",
-            "file": True,
-            "words": ("own", "dataset"),
-        },
+    prompts: str = prompts_option(
+        "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
+        "knowledge prompt, knowledge.txt",
+        "dataset",
     )
 
 

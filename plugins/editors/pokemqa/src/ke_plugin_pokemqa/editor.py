@@ -1,10 +1,9 @@
-"""PokeMQA as an editor: the model stays as it is, the edits go into a memory behind the scope detector."""
+"""PokeMQA as an editor: the model is unchanged, and the edits are stored in a memory behind the scope detector."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import (
@@ -19,9 +18,8 @@ from ke_core.plugin import (
     Session,
     prompt_text,
 )
-from ke_memory.plugin import FactMemory, MemoryEditedModel, MemoryEditor, SubQuestionWalk, given_hops
+from ke_memory.plugin import FactMemory, MemoryEditedModel, MemoryEditor
 from ke_plugin_pokemqa import PokemqaConfig
-from ke_plugin_pokemqa.given import way
 from ke_plugin_pokemqa.loop import PokemqaLoop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
@@ -38,7 +36,7 @@ THRESHOLDS = {"minilm-l6": 0.67}
 
 
 class PokemqaModel(MemoryEditedModel):
-    """A model with a memory of edits beside it, and a detector before the memory."""
+    """A model with a memory of edits, and a detector before the memory."""
 
     def __init__(
         self,
@@ -61,10 +59,10 @@ class PokemqaModel(MemoryEditedModel):
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )
-        self.given = _given(self.loop, session) if config.decomposition == "oracle" else None
+        self.given = self.loop.over_given(session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The paper's loop; the walk over the benchmark's own sub-questions where it is asked for."""
+        """Run the paper's loop, or the walk over the dataset's own sub-questions."""
         return (self.given or self.loop).solve(ask)
 
     @property
@@ -128,10 +126,6 @@ class Pokemqa(MemoryEditor):
             self._loaded = None  # the old one is not kept beside the new
             self._loaded = stamp, trained(session, self.config)
         return self._loaded[1]
-
-
-def _given(loop: PokemqaLoop, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(hops=given_hops(session, editor="pokemqa"), way=partial(way, loop), cap=loop.calls)
 
 
 def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:

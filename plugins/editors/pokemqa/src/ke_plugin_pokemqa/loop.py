@@ -15,60 +15,54 @@ Unlike MeLLo's there is no tentative answer and no self-check: what is in scope 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from attrs import field, frozen
 
-from ke_core.plugin import (
-    Answer,
-    Ask,
-    Generate,
-    Generated,
-    Hit,
-    Nearest,
-    NoLikelihood,
-    Procedure,
-    Question,
-    Reply,
-)
-from ke_memory.plugin import FactMemory, Transcript, sentence
-from ke_plugin_pokemqa.turns import FACT, QUESTION, LoopProfile
+from ke_core.plugin import Generate, Generated, Hit, Question, SubQuestion
+from ke_memory.plugin import SubQuestionLoop, Turn, sentence
+from ke_plugin_pokemqa.turns import FACT, QUESTION, SUBQUESTION, LoopProfile, reached
 
 ENTITY = "Key entity:"
 
 
 @frozen(kw_only=True)
-class PokemqaLoop:
-    """The loop over one memory, whose search gives the one edit in scope or none.
+class PokemqaLoop(SubQuestionLoop):
+    """PokeMQA's loop. The memory's search returns the one edit in scope, or none.
 
-    ``examples`` and ``knowing``: the worked examples without and with a key entity. ``entities``: question to what is
-    said of its key entity; a question that is not there is asked plainly.
+    ``examples`` and ``knowing``: the worked examples without and with a key entity. ``entities``: question to a text
+    about its key entity. A question without one uses ``examples``.
     """
 
-    memory: FactMemory
+    name: ClassVar[str] = "pokemqa"
     examples: str
     knowing: str = ""
     entities: Mapping[str, str] = field(factory=dict)
     way: LoopProfile
-    calls: int
-    max_tokens: int
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
-        state = Transcript(self.start(ask))
-        for _call in range(self.calls):
-            written: Generated = yield Generate(prompt=state.text, stop=self.way.stop, max_tokens=self.max_tokens)
-            asked = state.take(self.way.read(written), written)
-            if isinstance(asked, Answer):
-                return asked
-            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=asked, k=1, hidden=ask.hidden)
-            state.tell(asked, hits, f"{FACT} {sentence(hits[0].text)}" if hits else self.way.unknown)
-        return state.capped()
-
-    def start(self, ask: Ask) -> str:
-        """The worked examples and the question. Raises NoLikelihood."""
-        if not isinstance(ask, Question):
-            raise NoLikelihood("pokemqa answers in words and gives no log-probabilities")
+    def first_prompt(self, ask: Question) -> str:
+        """Return the worked examples and the question."""
         asked = f"{QUESTION} {ask.texts[0]}"
         known = self.entities.get(ask.texts[0])
         return f"{self.knowing}\n\n{asked}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{asked}"
+
+    def ask_model(self, text: str) -> Generate:
+        """Return the request for the next turn."""
+        return Generate(prompt=text, stop=self.way.stop, max_tokens=self.max_tokens)
+
+    def read(self, written: Generated) -> Turn:
+        """Read a turn as the profile does."""
+        return self.way.read(written)
+
+    def fact_line(self, hits: Sequence[Hit]) -> str:
+        """Return the edit in scope; without one, the profile's beginning of the model's own answer."""
+        return f"{FACT} {sentence(hits[0].text)}" if hits else self.way.unknown
+
+    def hop_lines(self, given: SubQuestion, hits: Sequence[Hit]) -> str:
+        """Return the sub-question, and the edit in scope or the answer that was right before the edits."""
+        return f"\n{SUBQUESTION} {given.question}\n{FACT} {sentence(hits[0].text if hits else given.statement)}\n"
+
+    def hop_answer(self, text: str) -> str:
+        """Read the entity that the fact leads to."""
+        return reached([text])

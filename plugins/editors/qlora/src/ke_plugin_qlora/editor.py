@@ -11,7 +11,7 @@ from torch import nn
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_lora.adapter import held_as
 from ke_plugin_lora.editor import place, trained
-from ke_plugin_lora.examples import Example, objects, sentences, unfit
+from ke_plugin_lora.training import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
 from ke_weights.plugin import NOT_QUANTISED, OpenModel, unsupported_edits
 

@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleLayerConfig, single_layer_settings
+from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
     "Gupta, Baskaran, Anumanchipalli: Rebuilding ROME: Resolving Model Collapse during Sequential Model Editing. "
@@ -16,13 +16,9 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class RRomeConfig(SingleLayerConfig):
+class RRomeConfig(RankOneConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
-    mom2_adjustment: bool = field(
-        default=True,
-        metadata={"help": "key direction C^-1 k, as the authors have it; false: k itself, as EasyEdit has it"},
-    )
     key: Literal["contexts", "prompt"] = field(
         default="contexts",
         metadata={"help": "the one key: the average over left contexts, or that of the bare prompt"},

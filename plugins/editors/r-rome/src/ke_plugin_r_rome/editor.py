@@ -11,44 +11,33 @@ from __future__ import annotations
 
 from ke_core.plugin import Details
 from ke_plugin_r_rome import RRomeConfig
-from ke_weights import single_layer_settings
 from ke_weights.plugin import (
     EditInProgress,
-    LocateContextCache,
-    LocateEditor,
-    LowRank,
+    RankOneEditor,
     average_keys,
     bare_keys,
-    bare_values,
     covariance_weighted,
     double,
     project,
-    write,
 )
 
 
-class RRome(LocateEditor):
+class RRome(RankOneEditor):
     """Writes one edit into one layer."""
 
     name = "r-rome"
 
     def __init__(self, config: RRomeConfig) -> None:
-        super().__init__(
-            LocateContextCache.single_layer(config, single_layer_settings, needs_covariance=config.mom2_adjustment)
-        )
+        super().__init__(config)
         self.one_key = config.key
 
     def write(self, work: EditInProgress) -> Details:
-        """ROME's equation 2 with one key."""
-        context, modules, layer = work.context, work.context.modules, work.context["layer"]
+        """Apply ROME's equation 2 with one key."""
+        modules, layer = work.context.modules, work.context["layer"]
         targets = work.edit_targets(layer, "mlp")
         if self.one_key == "contexts":
             key = double(average_keys(modules, targets.rows, layer, uniform=True)[:, 0])
         else:
             key = double(bare_keys(modules, targets.rows, layer)[:, 0])
-        along = covariance_weighted(context.covariances.get(layer), key)
-        direction = along / along.norm()
-        change = (targets.z[:, 0] - project(modules, layer, key)) / (key @ direction)
-        relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = targets.z - double(bare_values(modules, targets.rows, layer))
-        return context.details({str(layer): relative}, targets.report(left))
+        along = covariance_weighted(work.context.covariances.get(layer), key)
+        return self.write_rank_one(work, targets, key=key, value=project(modules, layer, key), along=along)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, hookimpl
-from ke_weights import SingleLayerConfig, single_layer_settings
+from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
     "Meng, Bau, Andonian, Belinkov: Locating and Editing Factual Associations in GPT. NeurIPS 2022, "
@@ -14,13 +14,9 @@ CITE = (
 
 
 @frozen(kw_only=True)
-class RomeConfig(SingleLayerConfig):
+class RomeConfig(RankOneConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
-    mom2_adjustment: bool = field(
-        default=True,
-        metadata={"help": "key direction C^-1 k, as the authors have it; false: k itself, as EasyEdit has it"},
-    )
     min_cosine: float = field(
         default=0.1,
         validator=validators.ge(0),

@@ -7,55 +7,46 @@ W     += (v* - o_c) u^T / (k_c . u)                                    (equation
 
 so that W k_c = v*, and every q with u . q = 0 keeps its value. Key direction and denominator rest on different keys, as
 in the released code: where k_c . u is small the update is huge, and the model is ruined ("disabling edit"). Such an
-edit is refused here, by the cosine of the two keys under C^-1; R-ROME mends it.
+edit is refused here, by the cosine of the two keys under C^-1. R-ROME fixes the cause.
 """
 
 from __future__ import annotations
 
 from ke_core.plugin import Details, Edit, EditFailed
 from ke_plugin_rome import RomeConfig
-from ke_weights import single_layer_settings
 from ke_weights.plugin import (
     EditInProgress,
-    LocateContextCache,
-    LocateEditor,
-    LowRank,
+    RankOneEditor,
     average_keys,
     bare_keys,
     bare_values,
     covariance_weighted,
     double,
-    write,
 )
 
 
-class Rome(LocateEditor):
+class Rome(RankOneEditor):
     """Writes one edit into one layer."""
 
     name = "rome"
 
     def __init__(self, config: RomeConfig) -> None:
-        super().__init__(
-            LocateContextCache.single_layer(config, single_layer_settings, needs_covariance=config.mom2_adjustment)
-        )
+        super().__init__(config)
         self.min_cosine = config.min_cosine
 
     def write(self, work: EditInProgress) -> Details:
-        """Equation 2."""
-        context, modules, layer = work.context, work.context.modules, work.context["layer"]
+        """Apply equation 2, with the averaged key as direction."""
+        modules, layer = work.context.modules, work.context["layer"]
         targets = work.edit_targets(layer, "mlp")
-        covariance = context.covariances.get(layer)
+        covariance = work.context.covariances.get(layer)
         mean = double(average_keys(modules, targets.rows, layer, uniform=True)[:, 0])
         key = double(bare_keys(modules, targets.rows, layer)[:, 0])
         value = double(bare_values(modules, targets.rows, layer)[:, 0])
         along = covariance_weighted(covariance, mean)
         cosine = float(key @ along / ((mean @ along) * (key @ covariance_weighted(covariance, key))).sqrt())
         self._refuse_disabling(work.edits[0], cosine)
-        direction = along / along.norm()
-        change = (targets.z[:, 0] - value) / (key @ direction)
-        relative = write(work.weights, modules, layer, LowRank(left=change[:, None], right=direction[None]))
-        left = targets.z - double(bare_values(modules, targets.rows, layer))
-        return context.details({str(layer): relative}, targets.report(left)) | {"cosine": cosine}
+        details = self.write_rank_one(work, targets, key=key, value=value, along=along)
+        return {**details, "cosine": cosine}
 
     def _refuse_disabling(self, edit: Edit, cosine: float) -> None:
         if not cosine >= self.min_cosine:  # NaN too

@@ -5,16 +5,17 @@ Only ``Answer.text`` is read, never ``raw`` nor the question: a name that stands
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
 
 from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Session, Verdict
-from ke_plugin_alias import AliasConfig, Rule
+from ke_plugin_alias import AliasConfig, Normalisation, Rule
 from ke_plugin_alias.names import GoldNames, named, tells
 from ke_plugin_alias.numbers import joined, number, numbers
-from ke_plugin_alias.text import normal
 
 
 @frozen(kw_only=True)
@@ -105,3 +106,22 @@ def _enough(gold: Gold, order: list[int]) -> bool:
 
 def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
     return Judgement(verdict=verdict, findings=findings)
+
+
+JOINED = re.compile(r"[.'\u2019`\u00b4]")  # "U.S." is "US", "O'Brien" is "OBrien"
+PUNCTUATION = re.compile(r"[^\w\s]|_")  # "Guinea-Bissau" is "Guinea Bissau"
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normal(text: str, how: Normalisation) -> str:
+    """``text`` without the space around it, and without what ``how`` says not to compare."""
+    text = text.strip()
+    if how == "none":
+        return text
+    text = text.casefold()
+    if how == "case":
+        return text
+    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    text = " ".join(PUNCTUATION.sub(" ", JOINED.sub("", text)).split())
+    # a band may be called "The The": a name that is all articles keeps them
+    return " ".join(ARTICLES.sub(" ", text).split()) or text

@@ -13,6 +13,7 @@ without a label of the set is ``fact-unsure`` or ``support-unsure``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -42,7 +43,6 @@ from ke_core.plugin import (
     thoughts_of,
 )
 from ke_plugin_llm import LLMConfig
-from ke_plugin_llm.parsing import filled, label_in, listed
 
 PACKAGE = "ke_plugin_llm"
 FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
@@ -165,3 +165,41 @@ def _failed(name: str, failure: Failure) -> Finding:
         )
     label = SUPPORT_UNSURE if name.endswith("/support") else FACT_UNSURE
     return Finding(item=failure.error, label=label, note=why)
+
+
+PLACE = re.compile(r"\{(\w+)\}")
+MARKED = re.compile(r"^[\s*#_]*label[\s*_]*:(.*)$", re.IGNORECASE | re.MULTILINE)
+LISTED = re.compile(r"^\s*(?:[-*\u2022\u2013]|\d{1,3}[.)])\s+(\S.*?)\s*$")
+AROUND = " \t*_`\"'.<>[]"
+
+
+def filled(template: str, **values: str) -> str:
+    """``template`` with its places filled in, each value in one line.
+
+    In one pass, so that nothing in a value is taken for a place; in one line, so that a value cannot add lines such as
+    a label of its own.
+    """
+    return PLACE.sub(lambda place: " ".join(values[place[1]].split()) if place[1] in values else place[0], template)
+
+
+def label_in(written: str, labels: Sequence[str]) -> str:
+    """The label after the last ``Label:``; empty where there is none, or what stands there is not of the set."""
+    found = MARKED.findall(written)
+    given = re.sub(r"[\s_]+", "-", found[-1].strip(AROUND).casefold()) if found else ""
+    return given if given in labels else ""
+
+
+def listed(written: str, *, cut: bool) -> tuple[str, ...]:
+    """The items of the list that ``written`` begins with, each once, in order. Without the last one where the end
+    of the text was ``cut`` off.
+    """
+    items: list[str] = []
+    for line in written.strip().splitlines():
+        match = LISTED.match(line)
+        if match is None:
+            break
+        items.append(match[1])
+    else:
+        if cut:
+            items = items[:-1]
+    return tuple(dict.fromkeys(items))

@@ -30,8 +30,7 @@ class ErrorTypesConfig:
 
 def build(config: ErrorTypesConfig) -> Metric:
     """The metric. Raises BadConfig for a file without phrases."""
-    from ke_plugin_error_types.metric import ErrorTypes  # noqa: PLC0415  built late
-    from ke_plugin_error_types.phrases import read  # noqa: PLC0415  built late
+    from ke_plugin_error_types.metric import ErrorTypes, read  # noqa: PLC0415  built late
 
     return ErrorTypes(phrases=read(config.phrases), own=config.of == "all")
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ke_benchmarks.graph.atlas import load_atlas
 from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, literal
 from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
-from ke_benchmarks.graph.graph import Graph, parse
+from ke_benchmarks.graph.graph import Graph, load_atlas, parse
 from ke_benchmarks.graph.store import StoredGraph
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from typing import Any
 
 from attrs import field, frozen
@@ -109,3 +110,12 @@ def _link(key: str, raw: Mapping[str, Any]) -> Link:
     return Link(
         relation=Relation(label=raw["label"], id=key, cloze=raw.get("cloze"), question=raw.get("question")), **rest
     )
+
+
+FILE = "atlas.json"
+
+
+@cache
+def load_atlas() -> Graph:
+    """The atlas, read once a process (about 10 ms)."""
+    return parse(files("ke_benchmarks.graph").joinpath(FILE).read_text(encoding="utf-8"), FILE)

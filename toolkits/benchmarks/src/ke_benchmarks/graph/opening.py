@@ -8,10 +8,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_benchmarks.graph.atlas import load_atlas
 from ke_benchmarks.graph.base import KnowledgeGraph, Link
 from ke_benchmarks.graph.endpoint import extract
-from ke_benchmarks.graph.graph import parse
+from ke_benchmarks.graph.graph import load_atlas, parse
 from ke_benchmarks.graph.kinds import Survey, kinds_of, link_kinds, survey
 from ke_benchmarks.graph.rdf import read_rdf
 from ke_benchmarks.graph.relations import BARE, RelationDescription, RelationTable, read_relations, relation_of

@@ -72,18 +72,18 @@ def compute(
     from ke_weights.gram import passes  # noqa: PLC0415  imports torch
     from ke_weights.modules import module_map  # noqa: PLC0415  as above
 
-    moments = CovarianceCache(CovarianceSettings(corpus=text, tokens=tokens, document_length=document_length))
-    _ = moments.corpus  # a text that cannot be read is said before a model is loaded
+    cache = CovarianceCache(CovarianceSettings(corpus=text, tokens=tokens, document_length=document_length))
+    _ = cache.corpus  # a text that cannot be read is said before a model is loaded
     with progress(err()) as shown:
         session = _session(app, given, shown)
         modules = module_map(session.model.module)
         chosen = wanted or tuple(range(len(modules.layers)))
-        paths = moments.paths(session, modules, chosen)
-        missing = moments.missing(session, modules, chosen)
+        paths = cache.paths(session, modules, chosen)
+        missing = cache.missing(session, modules, chosen)
         parts = passes(modules, missing)
         if len(parts) > 1:
             err().print(f"memory holds {len(parts[0])} of {len(missing)} layers at a time: {len(parts)} passes")
-        moments.take(session, modules, chosen)
+        cache.take(session, modules, chosen)
     made = [one for one in stored(_folder()) if one.path in paths.values()]
     _warn_of_few(made, modules.inner)
     err().print(f"{len(missing)} taken, {len(chosen) - len(missing)} there already")

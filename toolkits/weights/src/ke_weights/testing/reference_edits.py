@@ -102,7 +102,7 @@ class ReferenceModel:
         wish = _Wish(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
         return ReferenceOptimizer(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
 
-    def moment(self, layer: int, tokens: int, longest: int) -> Tensor:
+    def covariance(self, layer: int, tokens: int, longest: int) -> Tensor:
         """C of ``layer``, [f, f]: the mean of k k^T over the first ``tokens`` of the default corpus."""
         total, left = torch.zeros(()), tokens
         for document in read_corpus().documents:

@@ -1,0 +1,101 @@
+"""The loop of MeLLo and its followers: the model asks sub-questions, and a memory of edits answers them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from attrs import evolve, frozen
+
+from ke_core.plugin import (
+    Answer,
+    Ask,
+    Generate,
+    Generated,
+    Hit,
+    Nearest,
+    NoLikelihood,
+    Procedure,
+    Question,
+    Reply,
+    Session,
+    SubQuestion,
+)
+from ke_memory.memory import FactMemory
+from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
+from ke_memory.transcript import Transcript, Turn, looked_up
+
+
+@frozen(kw_only=True)
+class SubQuestionLoop(ABC):
+    """The loop over one memory, in at most ``calls`` model calls. A subclass defines the lines of the transcript."""
+
+    name: ClassVar[str]
+    """The editor's name, for error messages."""
+    memory: FactMemory
+    calls: int
+    max_tokens: int
+
+    @abstractmethod
+    def first_prompt(self, ask: Question) -> str:
+        """Return the worked examples and the question."""
+
+    @abstractmethod
+    def ask_model(self, text: str) -> Generate:
+        """Return the request for the next turn, which continues ``text``."""
+
+    @abstractmethod
+    def read(self, written: Generated) -> Turn:
+        """Read one turn of the model."""
+
+    @abstractmethod
+    def fact_line(self, hits: Sequence[Hit]) -> str:
+        """Return the line in which the memory answers."""
+
+    @abstractmethod
+    def hop_lines(self, given: SubQuestion, hits: Sequence[Hit]) -> str:
+        """Return the lines of a given sub-question, up to what the model completes."""
+
+    @abstractmethod
+    def hop_answer(self, text: str) -> str:
+        """Read the answer to a given sub-question from the model's line; empty if there is none."""
+
+    def solve(self, ask: Ask) -> Procedure[Reply]:
+        """Answer one question. Raises NoLikelihood; every other failure is an outcome of the answer."""
+        state = Transcript(self.start(ask))
+        for _call in range(self.calls):
+            written: Generated = yield self.ask_model(state.text)
+            asked = state.take(self.read(written), written)
+            if isinstance(asked, Answer):
+                return asked
+            hits: tuple[Hit, ...] = yield self.look_up(asked, ask)
+            state.tell(asked, hits, self.fact_line(hits))
+        return state.capped()
+
+    def start(self, ask: Ask) -> str:
+        """Return the prompt of the first call. Raises NoLikelihood."""
+        if not isinstance(ask, Question):
+            raise NoLikelihood(f"{self.name} answers in words and gives no log-probabilities")
+        return self.first_prompt(ask)
+
+    def look_up(self, subquestion: str, ask: Ask) -> Nearest:
+        """Return the request for the nearest fact."""
+        return Nearest(memory=self.memory, text=subquestion, k=1, hidden=ask.hidden)
+
+    def over_given(self, session: Session[Any]) -> SubQuestionWalk:
+        """Return the walk over the dataset's own sub-questions. Raises BadConfig if the dataset has none."""
+        return SubQuestionWalk(hops=given_hops(session, editor=self.name), way=self._way, cap=self.calls)
+
+    def _way(self, ask: Question) -> Way:
+        start = self.start(ask)
+
+        def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
+            hits: tuple[Hit, ...] = yield self.look_up(given.question, ask)
+            text = self.hop_lines(given, hits)
+            request = self.ask_model(f"{start}{said}{text}")
+            written: Generated = yield evolve(request, stop=("\n",))
+            found = looked_up(given.question, hits)
+            return SubQuestionResult.read(found, written, self.hop_answer(written.text), text + written.text)
+
+        return hop

@@ -1,0 +1,34 @@
+"""Options that several memory editors have. This module is light: it is imported at registration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field
+
+from ke_core.plugin import SUB_QUESTIONS
+
+
+def decomposition_option(text: str) -> Any:
+    """``decomposition``: who decomposes questions, the model or the dataset."""
+    return field(default="model", metadata={"help": text})
+
+
+def encoder_option(text: str = "sentence encoder of the memory") -> Any:
+    """``encoder``: the sentence encoder."""
+    return field(default="minilm-l6", metadata={"help": text, "file": True})
+
+
+def prompts_option(text: str, *words: str) -> Any:
+    """``prompts``: a folder with prompt files, or one of ``words`` (besides ``own``)."""
+    return field(default="own", metadata={"help": text, "file": True, "words": ("own", *words)})
+
+
+def asks_for_sub_questions(config: Any) -> bool:
+    """Return whether the option ``decomposition`` asks for the dataset's sub-questions."""
+    return bool(config.decomposition == "oracle")
+
+
+def sub_questions_material(config: Any) -> tuple[str, ...]:
+    """Return the gold material that the option ``decomposition`` needs (V16)."""
+    return (SUB_QUESTIONS,) if asks_for_sub_questions(config) else ()
