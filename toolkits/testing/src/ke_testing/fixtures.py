@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 # what their asserts compare is printed when they fail, as in any test
 pytest.register_assert_rewrite(
-    *(f"ke_testing.{name}" for name in (
-        "contract", "dataset", "editor", "judge", "kit", "locating", "metric", "opening", "pitfalls", "weights",
-    ))
-)  # fmt: skip
+    *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "kit", "metric", "pitfalls")),
+    "ke_weights.testing",
+)
 
 
 @pytest.fixture(scope="session")
