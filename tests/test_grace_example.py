@@ -1,4 +1,4 @@
-"""The example of an adaptor: it keeps its contract, resumes a run that was killed, and is saved, verified and served."""
+"""The example of an adaptor keeps its contract, resumes a killed run, and is saved, verified and served."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -43,4 +44,4 @@ def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 class TestContract(AdaptorContract):
     name = "grace-like"
-    options = {"steps": "3"}
+    options: ClassVar = {"steps": "3"}

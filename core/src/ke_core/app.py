@@ -11,7 +11,7 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
-from ke_core.cli.running import model_choice
+from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.data.records import OWN, Batch, Judged, Probed, Record, Replied, unanswered
 from ke_core.data.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.data.statistics import count_cases
@@ -116,6 +116,7 @@ from ke_core.run.phases import measured_phase
 from ke_core.run.plan import groups, select
 from ke_core.run.recorded import Datasets, RecordedRun, StoredCases, recorded_run
 from ke_core.run.recorder import count_failures
+from ke_core.run.saved_edits import SavedEdit, is_saved_edit, opened_edit, read_saved_edit, write_saved_edit
 from ke_core.run.scoring import records_of, score_run
 from ke_core.run.session import ModelChoice, open_session
 from ke_core.run.tables import UNFINISHED
@@ -196,6 +197,7 @@ __all__ = [
     "RunDataset",
     "RunFolder",
     "RunSpec",
+    "SavedEdit",
     "SourceLine",
     "StoredCases",
     "Verdicts",
@@ -236,6 +238,7 @@ __all__ = [
     "gold_of",
     "groups",
     "in_form",
+    "is_saved_edit",
     "json_option",
     "judge_and_metrics",
     "judge_folder",
@@ -262,6 +265,7 @@ __all__ = [
     "open_judge",
     "open_session",
     "open_writer",
+    "opened_edit",
     "options",
     "out",
     "parse_lines",
@@ -275,7 +279,9 @@ __all__ = [
     "read_edits",
     "read_lines",
     "read_rows",
+    "read_saved_edit",
     "read_scores",
+    "recorded_model_choice",
     "recorded_run",
     "records_of",
     "refuse_other",
@@ -318,4 +324,5 @@ __all__ = [
     "without_model",
     "workload_of",
     "world",
+    "write_saved_edit",
 ]

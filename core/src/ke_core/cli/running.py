@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import click
 from attrs import evolve, frozen
+from click.core import ParameterSource
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.data.records import Usage
-from ke_core.data.runspec import Plan, RunSpec
+from ke_core.data.runspec import ModelRef, Plan, RunSpec
 from ke_core.errors import BadRun
 from ke_core.plugins.options import split_options
 from ke_core.protocols import Progress
@@ -165,6 +166,20 @@ LOADING = (
     "dtype", "device", "device_map", "chat", "trust_remote_code", "base_url", "concurrency", "timeout", "api_key_env",
 )  # fmt: skip
 """Options that say how a model is loaded or reached; a command may have some of them."""
+
+
+def recorded_model_choice(
+    context: click.Context, given: Mapping[str, Any], model: ModelRef, *, folder: bool
+) -> ModelChoice:
+    """The model that an edit was made for, loaded as it was then, except for what the command line says.
+
+    Raises UsageError where only the name of its ``folder`` is known.
+    """
+    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if "model" not in said and folder:
+        raise click.UsageError(f"the edit was made for a model in a folder called {model.id!r}: say --model FOLDER")
+    recorded = {"model": model.reference, "dtype": model.dtype, "chat": model.chat}
+    return model_choice({**given, **{name: value for name, value in recorded.items() if name not in said}})
 
 
 def model_choice(given: Mapping[str, Any]) -> ModelChoice:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session
+from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session, SourcedEdit
 
 TOKENS = 12
 """Tokens of an answer: a name."""
@@ -44,6 +44,56 @@ def ask(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping[str, Said
             raise EditFailed(f"the model cannot be asked {name!r}: {result.message}")
         found[name] = result
     return found
+
+
+@frozen(kw_only=True)
+class Told:
+    """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
+
+    ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
+    """
+
+    edit: SourcedEdit
+    prompt: str
+    paraphrase: bool
+    before: Said
+    after: Said
+
+    @property
+    def generated(self) -> bool:
+        """Whether the edited model says the new object."""
+        return self.after.begins_with([self.edit.target])
+
+    @property
+    def preferred(self) -> bool | None:
+        """Whether the edited model finds the new object more probable than the old; None where no old is given."""
+        return self.after.logprobs[0] > self.after.logprobs[1] if len(self.after.logprobs) > 1 else None
+
+
+def compare(edits: Sequence[SourcedEdit], before: Mapping[str, Said], after: Mapping[str, Said]) -> tuple[Told, ...]:
+    """The answers to ``questions`` before and after, by edit."""
+    return tuple(
+        Told(
+            edit=edit,
+            prompt=one.prompt,
+            paraphrase=one.prompt != edit.prompt,
+            before=before[one.id],
+            after=after[one.id],
+        )
+        for edit in edits
+        for one in questions([edit])
+    )
+
+
+def questions(edits: Sequence[SourcedEdit]) -> list[Prompted]:
+    """Every edit's own prompt, and its paraphrases."""
+    return [
+        Prompted(
+            id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
+        )
+        for one in edits
+        for number, prompt in enumerate((one.prompt, *one.paraphrases))
+    ]
 
 
 def _asked(one: Prompted) -> Procedure[Said]:

@@ -14,6 +14,7 @@ import torch
 from attrs import field, frozen
 from safetensors.torch import load_file
 
+import ke_plugin_hf
 from ke_core import builtin
 from ke_core.app import empty_manager
 from ke_core.model_sources import open_model
@@ -98,6 +99,7 @@ def plugins():
     made = empty_manager()
     made.register(builtin, "ke-core")
     made.register(hookimpls, "ke-weights")
+    made.register(ke_plugin_hf, "ke-plugin-hf")
     made.register(Plugin(), "toys")
     return made
 
@@ -336,7 +338,7 @@ def test_a_folder_that_cannot_be_written_does_not_cost_the_patch(ke, base, tmp_p
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "merged")[0] == 0
 
 
-@pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "otherwise than by an update"),
+@pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "by other means than an update"),
                                             ("fail", "the loss is NaN")])  # fmt: skip
 def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
     status, out, err = ke(

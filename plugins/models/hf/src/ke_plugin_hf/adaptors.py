@@ -98,7 +98,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
     module: nn.Module
     layer: str
     forward: LayerForward
-    state: State = field(converter=dict)
+    state: State
     others: list[Adaptor]
     source: str = field(init=False)
     _handles: list[RemovableHandle] = field(factory=list, init=False)
@@ -106,7 +106,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
     def __attrs_post_init__(self) -> None:
         self.source = function_digest(self.forward)
-        _check_state(self.layer, self.state)
+        self.replace_state(self.state)
 
     @uninterruptible
     def replace_state(self, state: State) -> None:
