@@ -255,7 +255,7 @@ def _edited(work: Work, state: Mapping[str, object]) -> StoredPatch:
 
 @contextmanager
 def edits_made(work: Work) -> Iterator[tuple[Edited, Details]]:
-    """The edited model, and what the editor records about the edits. An editor that takes one edit at a time makes them one after another."""
+    """The edited model, and what the editor records. Edits are made one by one if it takes one at a time."""
     session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)
     joint = not work.chosen.spec.one_at_a_time
