@@ -16,8 +16,8 @@ from ke_core.app import Catalog, empty_manager, read_catalog
 from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
 from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, Plan, contents, write
 
-ROOT = Path(__file__).parents[3]
-TEMPLATES = ("editor-memory", "editor-weight", "dataset", "metric", "judge")
+ROOT = Path(__file__).parents[2]
+TEMPLATES = ("editor-memory", "editor-weight", "editor-adaptor", "dataset", "metric", "judge")
 
 
 @frozen
@@ -38,7 +38,7 @@ def plan(template: str = "judge", name: str = "my-own", **more: str) -> Plan:
 def test_there_is_a_template_for_every_kind_and_style() -> None:
     assert {plan(template).kind for template in TEMPLATES} == set(KINDS)
     assert {plan(template).template for template in TEMPLATES} == set(TEMPLATES)
-    folder = ROOT / "core/src/ke_core/scaffold/templates"
+    folder = ROOT / "src/ke_testing/scaffold/templates"
     assert {path.name for path in folder.iterdir()} == {"common", *TEMPLATES}
 
 
@@ -54,7 +54,7 @@ def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Cata
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["ke"] == {"ke-plugin-my-own": "ke_plugin_my_own"}
     assert "ke-core>=0.1,<0.2" in project["dependencies"]
-    assert ("torch>=2.6" in project["dependencies"]) == (template == "editor-weight")
+    assert ("torch>=2.6" in project["dependencies"]) == (template in ("editor-weight", "editor-adaptor"))
     assert {"authors", "classifiers"} <= project.keys()
     assert "## Citation" in (folder / "README.md").read_text()
     assert 'cite=""' in (folder / "src/ke_plugin_my_own/__init__.py").read_text()

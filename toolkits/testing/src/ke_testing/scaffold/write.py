@@ -25,7 +25,14 @@ from ke_core.app import Catalog, directory_entries
 from ke_core.plugin import NAME_PATTERN, BadConfig
 
 KINDS = ("editor", "dataset", "metric", "judge")
-STYLES = ("memory", "weight")
+STYLES = ("memory", "weight", "adaptor")
+TOOLKITS = {
+    "editor-memory": ("ke-memory",),
+    "editor-weight": ("ke-weights", "torch>=2.6"),
+    "editor-adaptor": ("ke-weights", "torch>=2.6"),
+    "dataset": ("ke-benchmarks",),
+}
+"""What a plugin needs besides the core, by its template."""
 LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
 LONGEST = 40  # characters of a name: lines that hold it stay short
 PREFIX = "ke-plugin-"
@@ -33,7 +40,7 @@ PREFIX = "ke-plugin-"
 
 @frozen(kw_only=True)
 class Plan:
-    """What is wanted. ``style``: of an editor, whether it keeps facts beside the model or writes its weights."""
+    """What is wanted. ``style``: the kind of an editor."""
 
     kind: str
     name: str
@@ -73,7 +80,7 @@ class Plan:
             "core": f">={major}.{minor},<{major}.{int(minor) + 1}",
             "licence": self.licence,
             "year": str(datetime.now(tz=UTC).year),
-            "torch": '\n    "torch>=2.6",' if self.template == "editor-weight" else "",
+            "toolkits": "".join(f'\n    "{name}",' for name in TOOLKITS.get(self.template, ())),
         }
 
 
