@@ -14,6 +14,7 @@ import pytest
 MADE = {
     "memory": ("editor", "--kind", "memory"),
     "weight": ("editor", "--kind", "weight"),
+    "adaptor": ("editor", "--kind", "adaptor"),
     "dataset": ("dataset",),
     "metric": ("metric",),
     "judge": ("judge",),

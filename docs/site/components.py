@@ -78,8 +78,9 @@ def traits(spec: Spec[Any]) -> list[str]:
     match spec:
         case EditorSpec():
             told = {
-                "changes the model's weights": spec.needs_weights,
-                "leaves the weights alone": not spec.needs_weights,
+                "changes the model's weights": spec.editor_kind == "weight editor",
+                "adds state to the forward pass and leaves the weights unchanged": spec.adaptor,
+                "leaves the model unchanged": spec.editor_kind == "memory editor",
                 "needs no model": not spec.needs_model,
                 "takes one edit at a time": spec.one_at_a_time,
                 "can hide edits from a case": spec.masks,

@@ -12,7 +12,7 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
-from ke_core.cli.running import model_choice
+from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.models import NO_MODEL, NoModel
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
@@ -120,6 +120,7 @@ from ke_core.runner.resolve import (
     with_flag,
 )
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
+from ke_core.runner.saved_edits import SavedEdit, is_saved_edit, opened_edit, read_saved_edit, write_saved_edit
 from ke_core.runner.scoring import build_metrics, judge_and_metrics, measures_of, records_of, score_run
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.steps import UNEDITED_BATCH
@@ -140,21 +141,22 @@ __all__ = [
     "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn",
     "ModelChoice", "ModelRef", "NoModel", "Observation", "OpenJudge", "Options", "Plan", "Plugins", "Probed", "Record",
     "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
-    "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "aggregate",
+    "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine", "StoredCases", "aggregate",
     "agreement_warning", "asks_of", "aspects_of", "bootstrap", "bootstrap_average", "build_component", "build_metrics",
     "builtin", "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases",
     "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from",
     "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
     "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
-    "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run", "judge_warnings",
-    "literal", "load_model", "load_report", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of",
-    "missing_answers", "model_choice", "name_conflict", "naming_files", "normalize_statement", "observations",
-    "one_line", "one_line_reason", "open_judge", "open_session", "open_writer", "options", "out", "parse_lines",
-    "plain_table", "plan_words", "print_json", "progress", "queries_of", "read_catalog", "read_edits", "read_lines",
-    "read_rows", "read_scores", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",
-    "reject_unused", "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run",
-    "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder",
-    "score_grids", "score_run", "select", "server_options", "shared_settings", "shown_unit", "slice_grids",
-    "sorted_tag_values", "split_options", "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes",
-    "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world",
+    "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
+    "judge_warnings", "literal", "load_model", "load_report", "main", "measured_phase", "measures_of", "metric_columns",
+    "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files", "normalize_statement",
+    "observations", "one_line", "one_line_reason", "open_judge", "open_session", "open_writer", "opened_edit",
+    "options", "out", "parse_lines", "plain_table", "plan_words", "print_json", "progress", "queries_of",
+    "read_catalog", "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice",
+    "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused",
+    "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names",
+    "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder", "score_grids", "score_run",
+    "select", "server_options", "shared_settings", "shown_unit", "slice_grids", "sorted_tag_values", "split_options",
+    "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
+    "untouched", "whole_lines", "with_flag", "without_model", "world", "write_saved_edit",
 ]  # fmt: skip

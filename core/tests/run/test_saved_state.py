@@ -23,57 +23,59 @@ def _saved_after_every_step(monkeypatch):
     monkeypatch.setattr(saved_state, "MOST", 1e9)
 
 
+class Active(PassthroughModel):
+    """An edited model that takes edits, and can be saved. ``editor.fails``: the tower whose edit fails."""
+
+    def __init__(self, session, editor):
+        super().__init__(session)
+        self.session, self.editor = session, editor
+
+    def change(self, *, add=(), remove=()):
+        assert not remove
+        model = self.session.model
+        model.log.append(("edit", " ".join(edit.id for edit in add)))
+        if self.editor.fails in [edit.after.subject.label for edit in add]:
+            raise EditFailed("no such tower")
+        model.weights |= {edit.after.subject.label: "Rome" for edit in add}
+
+    def save(self, path):
+        path.write_text(json.dumps(self.session.model.weights), encoding="utf-8")
+
+
+@contextmanager
+def opened(editor, session, weights):
+    with session.model.patch():
+        session.model.weights = weights
+        yield Active(session, editor)
+
+
+@contextmanager
+def load(editor, session, path):
+    try:
+        weights = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadData(f"{path} is no JSON") from error
+    with opened(editor, session, weights) as active:
+        yield active
+
+
 @pytest.fixture
 def adapts(fakes):
-    """Make a job whose editor can save, load and add edits. ``fails``: the tower whose edit fails."""
-
-    class Active(PassthroughModel):
-        def add(self, edits):
-            model = self.session.model
-            model.log.append(("edit", " ".join(edit.id for edit in edits)))
-            for edit in edits:
-                if edit.after.subject.label == self.fails:
-                    raise EditFailed("no such tower")
-            for edit in edits:
-                model.weights[edit.after.subject.label] = self.city
-
-        def change(self, *, add=(), remove=()):
-            assert not remove
-            self.add(add)
-
-        def save(self, path):
-            path.write_text(json.dumps(self.session.model.weights), encoding="utf-8")
+    """Make a job whose editor can save, load and add edits."""
 
     class Adapts(fakes.Overwrite):
-        city, fails = "Rome", ""
+        fails = ""
 
         @contextmanager
-        def opened(self, session, edits, weights):
-            with session.model.patch():
-                session.model.weights = weights or dict(session.model.weights)
-                active = Active(session)
-                active.session, active.city, active.fails = session, self.city, self.fails
-                if edits:
-                    active.add(edits)
+        def edit(self, session, edits):
+            with opened(self, session, dict(session.model.weights)) as active:
+                active.change(add=edits)
                 yield active
 
-        def edit(self, session, edits):
-            return self.opened(session, edits, None)
-
-    @contextmanager
-    def load(editor, session, path):
-        try:
-            weights = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise BadData(f"{path} is no JSON") from error
-        with editor.opened(session, (), weights) as active:
-            yield active
-
-    def make(towers=5, plan=PLAN, **settings):
+    def make(fails="", towers=5):
         editor = Adapts()
-        for name, value in settings.items():
-            setattr(editor, name, value)
-        return fakes.make_job(towers, editor, editor_spec=evolve(fakes.OVERWRITE, load=load), plan=plan)
+        editor.fails = fails
+        return fakes.make_job(towers, editor, editor_spec=evolve(fakes.OVERWRITE, load=load), plan=PLAN)
 
     return make
 

@@ -54,6 +54,12 @@ class ModelRef:
     chat: bool = False
     base_url: str = field(default="", metadata=OMITTED)
 
+    @property
+    def reference(self) -> str:
+        """What to write after ``--model``."""
+        at = f"@{self.revision}" if self.revision else ""
+        return f"{self.source}:{self.id}{at}"
+
 
 @frozen(kw_only=True)
 class DataRef:

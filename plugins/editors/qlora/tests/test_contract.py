@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from ke_plugin_hf.testing import Family
-from ke_weights.testing.opening import OpenModelContract
+from ke_weights.testing.opening import ClozeEditorContract
 
 
-class TestQlora(OpenModelContract):
+class TestQlora(ClozeEditorContract):
     name = "qlora"
     options = {"steps": "2"}  # noqa: RUF012  a contract's setting
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ke_plugin_hf.testing import Family
 
 
+DIGEST_RULES = "docs/digests.md says what the digest of a model covers"
+
+
 class EditorKit(ComponentContract):
     """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
 
@@ -58,6 +61,20 @@ def texts(replies: Sequence[Reply]) -> list[str]:
     return [reply.text if isinstance(reply, Answer) else repr(reply) for reply in replies]
 
 
+def expect_same(model: LanguageModel, digest: str, what: str) -> None:
+    """Fail with the sentence ``what`` unless the model computes what it computed when its digest was ``digest``."""
+    model.state()  # reads the weights afresh, whoever changed them
+    if model.digest != digest:
+        raise AssertionError(f"{what}: its digest was {digest[:8]} and is {model.digest[:8]} now. {DIGEST_RULES}")
+
+
+def expect_other(model: LanguageModel, digest: str, what: str) -> None:
+    """Fail with the sentence ``what`` if the model still computes what it computed with that digest."""
+    model.state()
+    if model.digest == digest:
+        raise AssertionError(f"{what}: its digest is still {digest[:8]}. {DIGEST_RULES}")
+
+
 @contextmanager
 def unchanged(model: LanguageModel) -> Iterator[None]:
     """Fail if the model differs at the end, however the block ended."""
@@ -67,8 +84,9 @@ def unchanged(model: LanguageModel) -> Iterator[None]:
     finally:
         after = dict(model.state())
         differs = sorted(str(mark) for mark in before | after if before.get(mark) != after.get(mark))
-        assert not differs, f"left changed: {differs[:3]}"
-        assert digest == model.digest
+        if differs:
+            raise AssertionError(f"the model is not restored: {', '.join(differs[:3])} differ. {DIGEST_RULES}")
+        expect_same(model, digest, "the model is not restored")
 
 
 @contextmanager

@@ -79,6 +79,8 @@ def line_in(own: Path, error: pytest.ExceptionInfo[BaseException]) -> str:
 
 
 def _of_editor(spec: EditorSpec) -> Contract:
+    if spec.adaptor:
+        return Contract(module="ke_weights.testing.adaptor", base="AdaptorContract")
     if spec.needs_weights:
         return Contract(module="ke_weights.testing.weights", base="WeightEditorContract", settings={"ranked": False})
     return Contract(module="ke_testing.editor", base="EditorContract")

@@ -17,7 +17,7 @@ from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
 from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
 
 ROOT = Path(__file__).parents[4]
-TEMPLATES = ("editor-memory", "editor-weight", "dataset", "metric", "judge")
+TEMPLATES = ("editor-memory", "editor-weight", "editor-adaptor", "dataset", "metric", "judge")
 
 
 @frozen
@@ -54,7 +54,7 @@ def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Cata
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["ke"] == {"ke-plugin-my-own": "ke_plugin_my_own"}
     assert "ke-core>=0.1,<0.2" in project["dependencies"]
-    assert ("torch>=2.6" in project["dependencies"]) == (template == "editor-weight")
+    assert ("torch>=2.6" in project["dependencies"]) == (template in ("editor-weight", "editor-adaptor"))
     imported = set(
         re.findall(r"from (ke_\w+)", (folder / f"src/ke_plugin_my_own/{plan(template).kind}.py").read_text())
     )

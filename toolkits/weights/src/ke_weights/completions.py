@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session
+from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session, SourcedEdit
 
 TOKENS = 12
 """Tokens of an answer: a name."""
@@ -44,6 +44,58 @@ def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]
             raise EditFailed(f"the model cannot be asked {name!r}: {result.message}")
         found[name] = result
     return found
+
+
+@frozen(kw_only=True)
+class PromptComparison:
+    """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
+
+    ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
+    """
+
+    edit: SourcedEdit
+    prompt: str
+    paraphrase: bool
+    before: Completion
+    after: Completion
+
+    @property
+    def generated(self) -> bool:
+        """Whether the edited model says the new object."""
+        return self.after.begins_with([self.edit.target])
+
+    @property
+    def preferred(self) -> bool | None:
+        """Whether the edited model finds the new object more probable than the old; None where no old is given."""
+        return self.after.logprobs[0] > self.after.logprobs[1] if len(self.after.logprobs) > 1 else None
+
+
+def compare(
+    edits: Sequence[SourcedEdit], before: Mapping[str, Completion], after: Mapping[str, Completion]
+) -> tuple[PromptComparison, ...]:
+    """The answers to ``questions`` before and after, by edit."""
+    return tuple(
+        PromptComparison(
+            edit=edit,
+            prompt=one.prompt,
+            paraphrase=one.prompt != edit.prompt,
+            before=before[one.id],
+            after=after[one.id],
+        )
+        for edit in edits
+        for one in compare_prompts([edit])
+    )
+
+
+def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
+    """Every edit's own prompt, and its paraphrases."""
+    return [
+        PromptWithObjects(
+            id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
+        )
+        for one in edits
+        for number, prompt in enumerate((one.prompt, *one.paraphrases))
+    ]
 
 
 def _asked(one: PromptWithObjects) -> Procedure[Completion]:

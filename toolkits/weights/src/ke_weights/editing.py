@@ -1,18 +1,18 @@
-"""Making an edit for keeps: ``ke edit``.
+"""Save an edit: ``ke edit``.
 
 ::
 
     work = open_work(request, catalog, progress)       # resolves, loads the model, asks the editor what it refuses
     made = make(work, write)                           # asks, edits, asks again; `write` is called on the edited model
 
-The editor works in its context and gives the model back; the patch is what it added meanwhile. Base and patch are then
-put together again, asked, and handed to ``write``: what is measured is what is written.
+The patch is what a weight editor adds to the weights while its context is open. The patch is then applied to the base,
+asked, and handed to ``write``: what is measured is what is written. ``adaptor_edits`` does the same for adaptors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -26,6 +26,7 @@ from ke_core.app import (
     ModelChoice,
     Options,
     ResolvedComponent,
+    SavedEdit,
     directory_entries,
     open_session,
     reject_unused,
@@ -35,6 +36,7 @@ from ke_core.app import (
 from ke_core.plugin import (
     BadConfig,
     Details,
+    Edited,
     EditFailed,
     Editor,
     EditorSpec,
@@ -45,7 +47,7 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
+from ke_weights.completions import PromptComparison, compare, compare_prompts, complete_prompts
 from ke_weights.patches.info import History, PatchBase
 
 if TYPE_CHECKING:
@@ -98,38 +100,21 @@ class EditJob:
     editor: Editor
     edits: tuple[SourcedEdit, ...]
 
-
-@frozen(kw_only=True)
-class PromptComparison:
-    """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
-
-    ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
-    """
-
-    edit: SourcedEdit
-    prompt: str
-    paraphrase: bool
-    before: Completion
-    after: Completion
-
     @property
-    def generated(self) -> bool:
-        """Whether the edited model says the new object."""
-        return self.after.begins_with([self.edit.target])
-
-    @property
-    def preferred(self) -> bool | None:
-        """Whether the edited model finds the new object more probable than the old; None where no old is given."""
-        return self.after.logprobs[0] > self.after.logprobs[1] if len(self.after.logprobs) > 1 else None
+    def adaptor(self) -> bool:
+        """Whether the editor leaves the weights unchanged, so that its state is saved in place of a patch."""
+        assert isinstance(self.chosen.spec, EditorSpec)
+        return self.chosen.spec.adaptor
 
 
 @frozen(kw_only=True)
 class EditResult:
-    """``seconds``: what the editor took, without questions and files."""
+    """``patch``: of a weight editor; ``saved``: of an adaptor. ``seconds``: without questions and files."""
 
-    patch: StoredPatch
     told: tuple[PromptComparison, ...]
     seconds: float
+    patch: StoredPatch | None = None
+    saved: SavedEdit | None = None
 
 
 def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
@@ -165,11 +150,7 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
     chosen = resolve_component(catalog, "editor", request.editor, request.options)
     reject_unused(request.options, [chosen.spec])
     assert isinstance(chosen.spec, EditorSpec)
-    if not chosen.spec.needs_weights:
-        raise BadConfig(
-            f"editor {request.editor} changes no weights, so there is nothing to write",
-            hint=f"weight editors: {', '.join(weight_editors(catalog)) or 'none is installed'}",
-        )
+    _refuse_unsaveable(chosen.spec, catalog)
     editor: Editor = chosen.build()
     loaded = open_model_for_edits(request.model, catalog, progress, seed=request.seed)
     editor.check(loaded.session, ())  # raises for a model that it cannot edit at all
@@ -183,9 +164,24 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
         raise UnsupportedEdit(
             f"{request.editor} cannot make {many}",
             details=lines,
-            hint="mend or leave out these edits; nothing was done",
+            hint="fix or leave out these edits; nothing was done",
         )
     return EditJob(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
+
+
+def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
+    """Raise BadConfig for an editor whose edits cannot be saved, before a model is loaded."""
+    if not spec.needs_weights:
+        raise BadConfig(
+            f"editor {spec.name} changes no weights, so there is nothing to write",
+            hint=f"ke serve --editor {spec.name} keeps edits active; "
+            f"weight editors: {', '.join(weight_editors(catalog)) or 'none is installed'}",
+        )
+    if spec.adaptor and spec.load is None:
+        raise BadConfig(
+            f"editor {spec.name} is an adaptor that cannot be saved: its specification has no load",
+            hint="ke eval and ke serve can use it",
+        )
 
 
 def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
@@ -200,7 +196,8 @@ def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
 def weight_editors(catalog: Catalog) -> list[str]:
     """The installed editors that change weights, in the order of the directory, then by name."""
     listed = [entry.name for entry in directory_entries("editor")]
-    found = [name for name in catalog.names("editor") if getattr(catalog.spec("editor", name), "needs_weights", False)]
+    specs = (catalog.spec("editor", name) for name in catalog.names("editor"))
+    found = [spec.name for spec in specs if isinstance(spec, EditorSpec) and spec.editor_kind == "weight editor"]
     return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
 
 
@@ -225,29 +222,7 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
             after = complete_prompts(loaded.session, prompts)
             patch = _with_result(patch, loaded.model)
             write(patch, weights.originals())
-    told = tuple(
-        PromptComparison(
-            edit=edit,
-            prompt=one.prompt,
-            paraphrase=one.prompt != edit.prompt,
-            before=before[one.id],
-            after=after[one.id],
-        )
-        for edit in work.edits
-        for one in compare_prompts([edit])
-    )
-    return EditResult(patch=patch, told=told, seconds=seconds)
-
-
-def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
-    """Every edit's own prompt, and its paraphrases."""
-    return [
-        PromptWithObjects(
-            id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
-        )
-        for one in edits
-        for number, prompt in enumerate((one.prompt, *one.paraphrases))
-    ]
+    return EditResult(patch=patch, told=compare(work.edits, before, after), seconds=seconds)
 
 
 def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
@@ -255,15 +230,16 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
     from ke_weights.patches.build import build_patch  # noqa: PLC0415  imports torch
 
     model, name = work.loaded.model, work.chosen.spec.name
-    with model.recording() as changes, _context(work) as details:
+    with model.recording() as changes, edits_made(work) as (_edited_model, details):
         deltas = changes.deltas()
         marks = model.state()
     spoken = {f"parameter {parameter}" for parameter in deltas}
     beside = [mark for mark in marks if marks[mark] != state.get(mark) and mark not in spoken]
     if beside:
         raise EditFailed(
-            f"{name} changed {beside[0]} otherwise than by an update of weights: that cannot be written down",
-            hint=f"tell the author of {name}: updates go through session.model.patch()",
+            f"{name} changed {beside[0]} by other means than an update of weights, which no patch can hold",
+            hint=f"ke eval and ke serve can use {name}. An editor that adds to the forward pass is an adaptor, which "
+            "calls session.model.adapt() and sets adaptor=True in its EditorSpec (docs/adaptors.md)",
         )
     if not deltas:
         raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show editor {name}")
@@ -278,13 +254,15 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
 
 
 @contextmanager
-def _context(work: EditJob) -> Iterator[Details]:
-    """The edits made: together, or one on top of another where the editor takes one at a time."""
+def edits_made(work: EditJob) -> Iterator[tuple[Edited, Details]]:
+    """The edited model, and what the editor records. Edits are made one by one if it takes one at a time."""
     session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)
     joint = not work.chosen.spec.one_at_a_time
     with EditApplier(session=session, editor=work.editor, joint=joint) as maker:
-        yield maker.make(edits if joint else session.progress.track(edits, "edits"))
+        details = maker.make(edits if joint else session.progress.track(edits, "edits"))
+        assert maker.edited is not None
+        yield maker.edited, details
 
 
 def _with_result(patch: StoredPatch, model: HFModel) -> StoredPatch:

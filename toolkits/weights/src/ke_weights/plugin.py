@@ -1,19 +1,23 @@
-"""Facade 2, for editors that open the model. Importing it imports torch.
+"""The module that authors of weight editors and adaptors import from. Importing it imports torch.
 
-An editor says what it needs by annotating ``session: Session[OpenModel]`` and gives back what it took::
+Such an editor annotates ``session: Session[OpenModel]``. A weight editor changes parameters with ``patch``, an adaptor
+the output of a layer with ``adapt``. Both are undone when the context ends::
 
     with session.model.patch() as weights:
         weights.add("model.layers.4.mlp.down_proj.weight", LowRank(left=u, right=v))
+    with session.model.adapt("model.layers.4.mlp.down_proj", forward, state) as adaptor:
+        ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
 from ke_core.plugin import LanguageModel, uninterruptible_context
+from ke_plugin_hf.adaptors import Adaptor, LayerCall, LayerForward, prompt_lengths
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
 from ke_weights.corpus import read_corpus
@@ -28,6 +32,7 @@ from ke_weights.optimize import TargetSettings
 from ke_weights.rank_one import RankOneEditor
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
+from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 
@@ -65,6 +70,15 @@ class OpenModel(LanguageModel, Protocol):
         """A context that adds updates to weights and takes them back bit for bit."""
         ...
 
+    def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
+        """A context in which ``forward(call, state)`` changes the output of the module called ``layer``."""
+        ...
+
+    @property
+    def adaptors(self) -> tuple[Adaptor, ...]:
+        """The active adaptors, in the order in which they were opened."""
+        ...
+
     def encode(self, prompt: str) -> list[int]:
         """Token ids of a prompt as ``generate`` reads it."""
         ...
@@ -76,11 +90,14 @@ class OpenModel(LanguageModel, Protocol):
 
 __all__ = [
     "NOT_QUANTISED",
+    "Adaptor",
     "Dense",
     "EditInProgress",
     "Hooks",
     "KeyCovariance",
     "Layer",
+    "LayerCall",
+    "LayerForward",
     "LocateContext",
     "LocateContextCache",
     "LocateEditor",
@@ -106,16 +123,19 @@ __all__ = [
     "forward",
     "frozen_module",
     "home",
+    "load_state",
     "map_orientation",
     "model_facts",
     "module_map",
     "open_tail",
     "padded",
     "project",
+    "prompt_lengths",
     "quantised",
     "read_corpus",
     "rewrite",
     "ridge_update",
+    "save_state",
     "spread_over_layers",
     "target_ids",
     "uninterruptible_context",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,6 +71,16 @@ class SaveTargets:
                     error.details += (f"the patch {patch.id} is written all the same: {self.patch}",)
                 raise
         return said
+
+    def write_adaptor(self, folder: Path) -> list[str]:
+        """Write a copy of the saved edit in ``folder``; a line about it."""
+        from ke_weights.patches import whole_folder  # noqa: PLC0415  imports torch
+
+        if self.out is None:
+            return []
+        with whole_folder(self.out, force=self.force) as work:
+            shutil.copytree(folder, work, dirs_exist_ok=True)
+        return [f"adaptor: {self.out}"]
 
     def _write_folder(self, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> str:
         from ke_weights.patches import whole_folder, write_adapter  # noqa: PLC0415  imports torch

@@ -26,7 +26,7 @@ preference  share of those with ``not``, kept ones aside, where ``expect`` is mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -129,21 +129,14 @@ def needed(wanted: Sequence[Bound], suite: Sequence[Check]) -> None:
             raise BadConfig(f"{bound.metric} is bounded, and the suite has no line with {what}")
 
 
-def verify(
-    session: Session[Any],
-    patch: StoredPatch,
-    suite: Sequence[Check],
-    wanted: Sequence[Bound],
-    *,
-    past: LoadedHistory | None = None,
-) -> Verification:
-    """Ask the session's model the suite without and with ``patch``; the model is left as it was.
+Answers = Callable[[Sequence[PromptWithObjects]], tuple[Mapping[str, Completion], Mapping[str, Completion]]]
+"""From prompts to what the unedited and the edited model say, by id."""
 
-    ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
-    one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
-    """
+
+def verify(answers: Answers, suite: Sequence[Check], wanted: Sequence[Bound]) -> Verification:
+    """Check the answers of the unedited and of the edited model against the suite and the bounds."""
     prompts = [PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
-    before, after = _both(session, patch, past, prompts)
+    before, after = answers(prompts)
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
     values = {number.metric: number.value for number in numbers}
@@ -168,10 +161,14 @@ def prefers_wrong(one: CheckOutcome) -> bool:
     return one.preferred is False and one.check.kind != "kept"
 
 
-def _both(
+def patch_answers(
     session: Session[Any], patch: StoredPatch, past: LoadedHistory | None, prompts: Sequence[PromptWithObjects]
 ) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
-    """What is said without the patch, and with it."""
+    """What the model says without ``patch``, and with it; the model is left as it was.
+
+    ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
+    one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
+    """
     from ke_weights.patches import applied, reverted  # noqa: PLC0415  imports torch
 
     others = [one for one in past.patches if one.id != patch.id] if past else []

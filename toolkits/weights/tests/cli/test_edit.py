@@ -338,7 +338,7 @@ def test_a_folder_that_cannot_be_written_does_not_cost_the_patch(ke, base, tmp_p
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "merged")[0] == 0
 
 
-@pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "otherwise than by an update"),
+@pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "by other means than an update"),
                                             ("fail", "the loss is NaN")])  # fmt: skip
 def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
     status, out, err = ke(

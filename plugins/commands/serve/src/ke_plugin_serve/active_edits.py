@@ -214,6 +214,12 @@ def fields_of(sourced: SourcedEdit) -> dict[str, str]:
     return {"prompt": cloze.template, "subject": cloze.subject, "target_new": sourced.target}
 
 
+def kept_edit(sourced: SourcedEdit) -> ServedEdit:
+    """An edit that was saved with an adaptor, with the fields that it would have in an edit file."""
+    own = fields_of(sourced) if sourced.edit.cloze else {"statement": sourced.edit.statement}
+    return ServedEdit(sourced=sourced, raw={"id": sourced.edit.id, **own})
+
+
 # --- the file ---------------------------------------------------------------------------------------------
 
 

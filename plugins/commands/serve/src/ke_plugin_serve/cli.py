@@ -21,11 +21,14 @@ from ke_core.app import (
     out,
     plain_table,
     progress,
+    read_saved_edit,
+    recorded_model_choice,
     split_options,
 )
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
+    from ke_core.app import ModelChoice
     from ke_plugin_serve.startup import ServeRequest
 
 TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
@@ -52,6 +55,12 @@ url_option = click.option(
     metavar="FILE",
     help="The server saves changes here, and a restart uses it instead of --edits. "
     "[default: next to --edits, with .state.jsonl added to its name]",
+)
+@click.option(
+    "--adaptor",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Serve an adaptor that ke edit --out has saved, in place of --editor, -o, --edits and --state.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
@@ -89,6 +98,7 @@ def command(context: click.Context, /, **given: Any) -> None:
       ke serve --model smollm2-135m --editor mello --edits facts.jsonl
       ke serve edits add "The capital of Peru is Cusco"
       ke serve edits list
+      ke serve --adaptor ./edited
     """  # fmt: skip
     if context.invoked_subcommand is not None:
         said = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
@@ -96,24 +106,34 @@ def command(context: click.Context, /, **given: Any) -> None:
             raise click.UsageError(f"--{said[0].replace('_', '-')} belongs to ke serve, not to ke serve edits")
         return
     app: App = context.obj
-    shared.require(app, "editor", given["editor"])
     _need_server()
-    _serve(app, given)
+    _serve(app, given, _model_of(context, given) if given["adaptor"] else model_choice(given))
 
 
-def _serve(app: App, given: dict[str, Any]) -> None:
+def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
+    """The model of the saved adaptor. Raises UsageError for options that it brings itself."""
+    for option, name in (("--editor", "editor"), ("-o", "options"), ("--edits", "edits"), ("--state", "state")):
+        if given[name]:
+            raise click.UsageError(f"{option} cannot be used with --adaptor, which has its own")
+    saved = read_saved_edit(given["adaptor"])
+    return recorded_model_choice(context, given, saved.model, folder=saved.folder)
+
+
+def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
     from ke_plugin_serve.limits import Limits  # noqa: PLC0415  starlette
     from ke_plugin_serve.rendering import ChatFormat, left_aside  # noqa: PLC0415  the data model
     from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
     from ke_plugin_serve.startup import opened  # noqa: PLC0415  numpy
 
-    request, console = _request(given), err()
+    if not given["adaptor"]:
+        shared.require(app, "editor", given["editor"])
+    request, console = _request(given, model), err()
     address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
     address.check()  # before a model is loaded
     with progress(console) as shown, opened(request, app.catalog, shown) as served:
         manner = ChatFormat(
-            model=given["name"] or _name(given["model"]),
+            model=given["name"] or _name(model.reference),
             turns=served.turns,
             aside=left_aside(served.spec),
             most=given["max_tokens"],
@@ -150,15 +170,16 @@ USUAL = 256
 """Tokens of an answer where the client does not say."""
 
 
-def _request(given: dict[str, Any]) -> ServeRequest:
+def _request(given: dict[str, Any], model: ModelChoice) -> ServeRequest:
     from ke_plugin_serve.startup import ServeRequest  # noqa: PLC0415
 
     return ServeRequest(
         editor=given["editor"],
-        model=model_choice(given),
+        model=model,
         options=split_options(given["options"]),
         edits=given["edits"],
         state=given["state"],
+        adaptor=given["adaptor"],
         seed=given["seed"],
     )
 

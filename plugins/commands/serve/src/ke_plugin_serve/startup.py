@@ -10,7 +10,18 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.app import Catalog, ModelChoice, Options, open_session, refuse_weightless, reject_unused, resolve_component
+from ke_core.app import (
+    Catalog,
+    ModelChoice,
+    Options,
+    ResolvedComponent,
+    open_session,
+    opened_edit,
+    read_saved_edit,
+    refuse_weightless,
+    reject_unused,
+    resolve_component,
+)
 from ke_core.plugin import (
     BadConfig,
     Edit,
@@ -23,7 +34,7 @@ from ke_core.plugin import (
     UnsupportedEdit,
     find_model,
 )
-from ke_plugin_serve.active_edits import ActiveEdits
+from ke_plugin_serve.active_edits import ActiveEdits, kept_edit
 from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0
@@ -32,13 +43,17 @@ TRIES, PUT_OFF = 2, 20.0
 
 @frozen(kw_only=True)
 class ServeRequest:
-    """The options of ``ke serve``. ``edits`` is only read. ``state`` is the server's own file."""
+    """The options of ``ke serve``. ``edits`` is only read. ``state`` is the server's own file.
+
+    ``adaptor``: a folder of ``ke edit --out``, whose editor, options and edits are used.
+    """
 
     editor: str
     model: ModelChoice
     options: Options = field(factory=dict)
     edits: Path | None = None
     state: Path | None = None
+    adaptor: Path | None = None
     seed: int = 0
 
 
@@ -74,11 +89,10 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
     model without any, edits that the editor cannot make (each with its reason).
     """
-    spec = catalog.spec("editor", request.editor)
+    saved = read_saved_edit(request.adaptor) if request.adaptor else None
+    chosen = saved.editor_in(catalog) if saved else _editor_of(request, catalog)
+    spec = chosen.spec
     assert isinstance(spec, EditorSpec)
-    reject_unused(request.options, [spec])
-    own = {**spec.served, **request.options.get(spec.prefix, {})}
-    chosen = resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
     if not spec.needs_model:
         raise BadConfig(f"editor {spec.name} answers without a model: there is nothing to serve")
     if gold := spec.oracle(chosen.config):
@@ -89,6 +103,8 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     path = _state_file(request)
     with held(path, request.edits) if path else nullcontext() as state:
         bank, notice = first_edits(state, request.edits)
+        if saved:
+            bank = ActiveEdits.of(kept_edit(one) for one in saved.edits)
         editor: Editor = chosen.build()
         source_spec, how = find_model(request.model.reference, request.model.how, catalog)
         model = request.model.load(catalog, progress)
@@ -101,8 +117,12 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         )
         edits = [one.edit for one in bank.edits.values()]
         editor.check(session, ())  # raises for a model that it cannot edit at all
-        check(editor, session, edits, name=spec.name)
-        with edited_model(spec, editor, session, edits) as edited:
+        if saved and request.adaptor:
+            opening = opened_edit(request.adaptor, saved, session, chosen)
+        else:
+            check(editor, session, edits, name=spec.name)
+            opening = edited_model(spec, editor, session, edits)
+        with opening as edited:
             yield ServedModel(
                 session=session,
                 spec=spec,
@@ -116,6 +136,15 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             )
 
 
+def _editor_of(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any]:
+    """The editor of the command line, with its defaults for serving."""
+    spec = catalog.spec("editor", request.editor)
+    assert isinstance(spec, EditorSpec)
+    reject_unused(request.options, [spec])
+    own = {**spec.served, **request.options.get(spec.prefix, {})}
+    return resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
+
+
 def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
     """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
     refused = editor.check(session, edits) if edits else {}
@@ -124,7 +153,7 @@ def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name:
         raise UnsupportedEdit(
             f"{name} cannot make {len(refused)} of {len(edits)} edits",
             details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
-            hint="mend or leave out these edits; nothing was done",
+            hint="fix or leave out these edits; nothing was done",
         )
 
 

@@ -106,7 +106,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
     def __attrs_post_init__(self) -> None:
         self.source = function_digest(self.forward)
-        _check_state(self.layer, self.state)
+        self.replace_state(self.state)
 
     @uninterruptible
     def replace_state(self, state: State) -> None:

@@ -18,7 +18,8 @@ from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, 
     "style",
     type=click.Choice(STYLES),
     default=None,
-    help="Of an editor: it keeps facts beside the model (memory), or changes its weights. [default: memory]",
+    help="Of an editor: it keeps facts in a memory, changes weights, or adds state to the forward pass (adaptor). "
+    "[default: memory]",
 )
 @click.option(
     "--licence", type=click.Choice(LICENCES), default=LICENCES[0], show_default=True, help="The text in LICENSE."
@@ -32,6 +33,7 @@ def command(app: App, kind: str, name: str, style: str | None, licence: str) -> 
     \b
     Examples:
       ke new editor my-method --kind weight
+      ke new editor my-method --kind adaptor
       ke new dataset my-benchmark --licence MIT
     """
     if style is not None and kind != "editor":

@@ -25,7 +25,7 @@ from ke_core.app import Catalog, directory_entries
 from ke_core.plugin import NAME_PATTERN, BadConfig
 
 KINDS = ("editor", "dataset", "metric", "judge")
-STYLES = ("memory", "weight")
+STYLES = ("memory", "weight", "adaptor")
 LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
 LONGEST = 40
 """Characters of a name, at most: lines that contain it stay short."""
@@ -34,12 +34,13 @@ TOOLKITS = {
     "dataset": ("ke-benchmarks",),
     "editor-memory": ("ke-memory",),
     "editor-weight": ("ke-weights",),
+    "editor-adaptor": ("ke-weights",),
 }
 
 
 @frozen(kw_only=True)
 class TemplateOptions:
-    """What is wanted. ``style``: of an editor, whether it keeps facts beside the model or writes its weights."""
+    """What the plugin is called. ``style``: the kind of an editor."""
 
     kind: str
     name: str
@@ -70,7 +71,7 @@ class TemplateOptions:
     def dependencies(self, versions: str) -> list[str]:
         """Return what its template imports besides the core."""
         needed = [f"{toolkit}{versions}" for toolkit in TOOLKITS.get(self.template, ())]
-        return [*needed, "torch>=2.6"] if self.template == "editor-weight" else needed
+        return [*needed, "torch>=2.6"] if "ke-weights" in TOOLKITS.get(self.template, ()) else needed
 
     def words(self) -> dict[str, str]:
         """Return the values of the template's variables."""
@@ -86,7 +87,7 @@ class TemplateOptions:
             "licence": self.licence,
             "year": str(datetime.now(tz=UTC).year),
             "needs": "".join(f'\n    "{needed}",' for needed in self.dependencies(versions)),
-            "testing": "ke-testing[hf]" if self.template == "editor-weight" else "ke-testing",
+            "testing": "ke-testing[hf]" if "ke-weights" in TOOLKITS.get(self.template, ()) else "ke-testing",
         }
 
 

@@ -52,7 +52,12 @@ if TYPE_CHECKING:
 @shared.model_options
 @shared.component_options
 @click.option("--seed", default=0, show_default=True, help="Draws what a method samples.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the edited model here.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write the edited model here; of an adaptor, its state.",
+)
 @click.option(
     "--format",
     "format_",
@@ -76,6 +81,7 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
     """  # fmt: skip
+    from ke_weights.adaptor_edits import make_adaptor  # noqa: PLC0415
     from ke_weights.editing import EditRequest, make_edit, prepare_edit, weight_editors  # noqa: PLC0415
     from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415
     from ke_weights.saving import SaveTargets  # noqa: PLC0415
@@ -93,6 +99,7 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     keep.check(model)
     editor = given["editor"] or next(iter(weight_editors(app.catalog)), "")
     shared.require(app, "editor", editor)
+    _fitting_adaptor(app, editor, given)
     request = EditRequest(
         editor=editor, model=model, edits=facts, options=split_options(given["options"]), seed=given["seed"]
     )
@@ -102,7 +109,10 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
         work = prepare_edit(request, app.catalog, shown)
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.session.model.id}"
         console.print(literal(what), soft_wrap=True)
-        made = make_edit(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
+        if work.adaptor:
+            made = make_adaptor(work, lambda _saved, folder: written.extend(keep.write_adaptor(folder)))
+        else:
+            made = make_edit(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
     if given["as_json"]:
         shared.print_json(edit_json(made, written))
     else:
@@ -128,3 +138,13 @@ def _fitting(out: Path | None, given: dict[str, Any]) -> None:
         raise click.UsageError("--format peft needs --out FOLDER")
     if given["every_layer"] and given["format_"] != "peft":
         raise click.UsageError("--every-layer belongs to --format peft")
+
+
+def _fitting_adaptor(app: App, editor: str, given: dict[str, Any]) -> None:
+    """Raise UsageError for options of weight editors, if ``editor`` is an adaptor."""
+    spec = app.catalog.spec("editor", editor)
+    if not getattr(spec, "adaptor", False):
+        return
+    named = {"--patch": given["patch"], "--format peft": given["format_"] == "peft"}
+    for option in (option for option, value in named.items() if value):
+        raise click.UsageError(f"{option} holds updates of weights, and {editor} is an adaptor: say --out FOLDER alone")

@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, err, literal, out, progress
+from ke_core.app import App, err, literal, out, progress, recorded_model_choice
 from ke_core.app import options as shared
 from ke_core.plugin import ModelRequest
-from ke_weights.cli import kept
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
 out_folder = click.option(
@@ -65,7 +64,8 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
     from ke_weights.saving import apply_patch  # noqa: PLC0415
 
-    choice = kept.model_like(context, given, read_patch(patch).info.base)
+    base = read_patch(patch).info.base
+    choice = recorded_model_choice(context, given, base.model, folder=base.folder)
     with progress(err()) as shown:
         apply_patch(patch, choice, out, context.obj.catalog, shown, force=force)
     _say(f"checkpoint: {out}")

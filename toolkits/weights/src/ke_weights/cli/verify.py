@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import DONE, FAILED, err, out, progress
+from ke_core.app import DONE, FAILED, err, is_saved_edit, out, progress, read_saved_edit, recorded_model_choice
 from ke_core.app import options as shared
-from ke_weights.cli import kept
+
+if TYPE_CHECKING:
+    from ke_core.plugin import Progress
+    from ke_weights.verify import Answers
 
 
 @click.command("verify")
@@ -31,7 +35,8 @@ def command(
 ) -> int:
     """Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed, 0 otherwise.
 
-    A folder that holds PATCH already is checked as it stands, and compared with itself without PATCH.
+    PATCH is a file that ke edit --patch has written, or the folder of an adaptor that ke edit --out has written. A
+    model folder that holds PATCH already is checked as it stands, and compared with itself without PATCH.
 
     \b
     Numbers, all shares:
@@ -43,20 +48,35 @@ def command(
     \b
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
     """
-    from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
-    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
-    from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415
+    from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
     from ke_weights.verify import bounds, needed, read_suite, verify  # noqa: PLC0415
 
     wanted, checks = bounds(least, most), read_suite(suite)
     needed(wanted, checks)
-    stored = read_patch(patch)
-    choice = kept.model_like(context, given, stored.info.base)
     with progress(err()) as shown:
-        loaded = open_model_for_edits(choice, context.obj.catalog, shown)
-        found = verify(loaded.session, stored, checks, wanted, past=loaded.past)
+        found = verify(_answers(context, patch, given, shown), checks, wanted)
     if given["as_json"]:
         shared.print_json(verify_json(found))
     else:
         out().print(verify_report(found, wanted))
     return FAILED if found.missed else DONE
+
+
+def _answers(context: click.Context, path: Path, given: dict[str, Any], shown: Progress) -> Answers:
+    """How the two models are asked: those of a patch, or those of a saved adaptor."""
+    from ke_weights.adaptor_edits import adaptor_answers  # noqa: PLC0415  torch
+    from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
+    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+    from ke_weights.verify import patch_answers  # noqa: PLC0415
+
+    catalog = context.obj.catalog
+    if is_saved_edit(path):
+        saved = read_saved_edit(path)
+        choice = recorded_model_choice(context, given, saved.model, folder=saved.folder)
+        session = open_model_for_edits(choice, catalog, shown).session
+        return partial(adaptor_answers, session, path, saved, catalog)
+    stored = read_patch(path)
+    base = stored.info.base
+    choice = recorded_model_choice(context, given, base.model, folder=base.folder)
+    loaded = open_model_for_edits(choice, catalog, shown)
+    return partial(patch_answers, loaded.session, stored, loaded.past)

@@ -28,8 +28,7 @@ class PatchBase:
     @property
     def reference(self) -> str:
         """What to write after ``--model``."""
-        at = f"@{self.model.revision}" if self.model.revision else ""
-        return f"{self.model.source}:{self.model.id}{at}"
+        return self.model.reference
 
 
 @frozen(kw_only=True)

@@ -19,11 +19,12 @@ from ke_core.plugin import (
 )
 from ke_plugin_hf.folders import OLD_SUFFIX, move_folder, restore_moved
 
-MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type"}
+MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type", "ke_edit.json": "editor"}
 """What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
 PARTS = (
     "config.json", "*_config.json", "model*.safetensors", "adapter_model.*", "pytorch_model*.bin", "*.index.json",
     "*token*.json", "*.model", "vocab.*", "merges.txt", "chat_template*", "README.md", "ke_patches",
+    "ke_edit.json", "ke_state.safetensors",
 )  # fmt: skip
 """What the files are called that saving one writes; whatever else lies in the folder is somebody's own."""
 FORCE = "choose another place, or replace it with --force"

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ke_core.app import count_noun, duration, literal, one_line, plain_table
-from ke_weights.completions import Completion
-from ke_weights.editing import EditResult, PromptComparison
+from ke_weights.completions import Completion, PromptComparison
+from ke_weights.editing import EditResult
 from ke_weights.verify import Bound, CheckOutcome, Proportion, Verification, failed, prefers_wrong
 
 ROWS = 20
@@ -25,7 +25,8 @@ def edit_report(made: EditResult, written: Sequence[str]) -> Group:
     if len(own) > ROWS:
         parts.append(literal(f"... and {count_noun(len(own) - ROWS, 'more edit')}; --json shows all", "dim"))
     parts += [literal(line) for line in lines]
-    nothing = "nothing was written: say --out FOLDER or --patch FILE to keep the edit"
+    where = "--out FOLDER" if made.saved else "--out FOLDER or --patch FILE"
+    nothing = f"nothing was written: say {where} to save the edit"
     parts += [literal(line) for line in written or [nothing]]
     return Group(*parts)
 
@@ -33,9 +34,7 @@ def edit_report(made: EditResult, written: Sequence[str]) -> Group:
 def edit_json(made: EditResult, written: Sequence[str]) -> dict[str, Any]:
     """The same as JSON values, every edit in it."""
     return {
-        "patch": made.patch.id,
-        "base": made.patch.info.base.weights,
-        "edited": made.patch.info.edited,
+        **_digests(made),
         "seconds": round(made.seconds, 3),
         "written": list(written),
         "edits": [
@@ -124,7 +123,17 @@ def _counts(own: Sequence[PromptComparison], others: Sequence[PromptComparison])
     return lines
 
 
+def _digests(made: EditResult) -> dict[str, str | None]:
+    """Of a patch, those of the weights; of an adaptor, those of the whole model."""
+    if made.patch is not None:
+        return {"patch": made.patch.id, "base": made.patch.info.base.weights, "edited": made.patch.info.edited}
+    assert made.saved is not None
+    return {"patch": None, "base": made.saved.model.digest, "edited": made.saved.edited}
+
+
 def _sizes(made: EditResult) -> list[str]:
+    if made.patch is None:
+        return [f"no weight changed, in {duration(made.seconds)}"]
     weights = made.patch.info.weights
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
     many = count_noun(len(weights), "weight")

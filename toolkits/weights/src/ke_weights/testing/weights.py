@@ -16,12 +16,12 @@ from ke_plugin_hf.guard import Delta, Dense, LowRank, Patch, map_orientation
 from ke_plugin_hf.testing import Family
 from ke_testing.editor import unchanged
 from ke_weights.hooks import default_dtype
-from ke_weights.testing.opening import OpenModelContract
+from ke_weights.testing.opening import ClozeEditorContract
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-class WeightEditorContract(OpenModelContract):
+class WeightEditorContract(ClozeEditorContract):
     """``ranked``: updates are given by factors, of no higher rank than there are edits."""
 
     ranked: ClassVar[bool] = True

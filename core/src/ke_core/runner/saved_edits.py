@@ -1,0 +1,106 @@
+"""A folder with a saved edited model: the file that ``Edited.save`` wrote, and what belongs to it.
+
+``ke edit --out`` writes the folder for an adaptor. ``ke verify`` and ``ke serve --adaptor`` load it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from ke_core.plugins.catalog import Catalog
+from ke_core.results.lines import to_bytes
+from ke_core.runner.resolve import ResolvedComponent, choose_again
+from ke_core.spec.codec import from_json, to_json
+from ke_core.spec.errors import BadPatch
+from ke_core.spec.facts import SourcedEdit
+from ke_core.spec.protocols import Edited, Session
+from ke_core.spec.results import Details
+from ke_core.spec.runspec import Component, ModelRef
+from ke_core.spec.specs import EditorSpec
+from ke_core.storage.files import file_errors, write_atomic
+from ke_core.storage.json_reading import read_object
+
+INFO, STATE = "ke_edit.json", "ke_state.safetensors"
+EDIT_SCHEMA = 1
+AGAIN = "save it again with ke edit --out"
+
+
+@frozen(kw_only=True)
+class SavedEdit:
+    """``model``: the unedited model; ``folder``: it was loaded from a folder. ``edited``: the digest when edited."""
+
+    schema: int = EDIT_SCHEMA
+    ke: str
+    editor: Component
+    model: ModelRef
+    folder: bool
+    edits: tuple[SourcedEdit, ...]
+    edited: str
+    details: Details = field(factory=dict)
+
+    def editor_in(self, catalog: Catalog) -> ResolvedComponent[Any]:
+        """The editor with the options it had. Raises UnknownComponent, and BadPatch if it cannot load anything."""
+        found = choose_again(catalog, "editor", self.editor, files={})
+        if not (isinstance(found.spec, EditorSpec) and found.spec.load):
+            raise BadPatch(
+                f"editor {self.editor.name} as installed cannot load what it saved",
+                hint=f"install {self.editor.distribution} {self.editor.version}",
+            )
+        return found
+
+
+def is_saved_edit(path: Path) -> bool:
+    """Whether ``path`` is a folder that ``write_saved_edit`` has written."""
+    return (path / INFO).is_file()
+
+
+def write_saved_edit(folder: Path, saved: SavedEdit, state: Path) -> None:
+    """Write ``saved`` and a copy of the file ``state`` into ``folder``."""
+    with file_errors(f"cannot write {folder}"):
+        shutil.copyfile(state, folder / STATE)
+    write_atomic(folder / INFO, to_bytes(to_json(saved)))
+
+
+def read_saved_edit(folder: Path) -> SavedEdit:
+    """Read what ``write_saved_edit`` has written, without the state. Raises BadPatch."""
+    if not is_saved_edit(folder):
+        raise BadPatch(f"{folder} holds no saved edit: there is no {INFO} in it", hint=AGAIN)
+    raw = read_object(folder / INFO, error=BadPatch, hint=AGAIN)
+    if raw.get("schema") != EDIT_SCHEMA:
+        raise BadPatch(f"{folder} has format {raw.get('schema')}, this ke reads {EDIT_SCHEMA}", hint=AGAIN)
+    return from_json(raw, SavedEdit, of=str(folder / INFO), error=BadPatch, hint=AGAIN)
+
+
+@contextmanager
+def opened_edit(
+    folder: Path, saved: SavedEdit, session: Session[Any], editor: ResolvedComponent[Any]
+) -> Iterator[Edited]:
+    """Edit the session's model with the saved state for as long as the context is open.
+
+    Raises BadPatch for another unedited model, and where the result is not the edited model that was saved.
+    """
+    model = session.model
+    model.state()  # reads the weights afresh, so that the digest is right
+    if model.digest != saved.model.digest:
+        raise BadPatch(
+            f"{folder} was made for another model: {saved.model.id} with the digest {saved.model.digest[:12]}, "
+            f"and this is {model.id} with {model.digest[:12]}",
+            hint="choose that model, loaded with the same --dtype, and with --chat if it was",
+        )
+    assert isinstance(editor.spec, EditorSpec)
+    assert editor.spec.load is not None
+    with editor.spec.load(editor.build(), session, folder / STATE) as edited:
+        model.state()
+        if model.digest != saved.edited:
+            raise BadPatch(
+                f"{folder} gives another edited model than the one that was saved: its digest is {model.digest[:12]}, "
+                f"and was {saved.edited[:12]} with {saved.editor.distribution} {saved.editor.version}",
+                hint=AGAIN,
+            )
+        yield edited

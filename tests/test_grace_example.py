@@ -1,0 +1,216 @@
+"""The example of an adaptor keeps its contract, resumes a killed run, and is saved, verified and served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+
+from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.testing.adaptor import AdaptorContract
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "docs/examples/grace"
+
+
+def install(site: Path) -> Path:
+    """Put the example into ``site``, as pip would leave it."""
+    info = site / "ke_plugin_grace_like-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    about = "Metadata-Version: 2.1\nName: ke-plugin-grace-like\nVersion: 0.1.0\nRequires-Dist: ke-core<0.2,>=0.1\n"
+    (info / "METADATA").write_text(about, encoding="utf-8")
+    (info / "entry_points.txt").write_text("[ke]\nke-plugin-grace-like = grace_like\n", encoding="utf-8")
+    for file in EXAMPLE.glob("*.py"):
+        (site / file.name).symlink_to(file)
+    return site
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(tmp_path_factory.mktemp("grace") / "site")
+
+
+@pytest.fixture(autouse=True)
+def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In this process and in those that it starts."""
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
+    yield
+    for name in ("grace_like", "grace_like_codebook"):
+        sys.modules.pop(name, None)
+
+
+SUITE = [
+    {"kind": "changed", "prompt": "The capital of Peru is", "expect": "La Paz"},
+    {"kind": "kept", "prompt": "The capital of France is"},
+]
+EDIT = ("The capital of Peru is => La Paz", "--subject", "Peru")
+KE = (sys.executable, "-m", "ke_core")
+OPTIONS = ("-o", "grace-like.steps=20")
+COUNTING = """
+import os, signal, sys
+import grace_like_codebook
+from ke_core.cli.main import main
+
+log, most, *words = sys.argv[1:]
+learn = grace_like_codebook.Codebook._learn
+
+def counted(self, wanted):
+    learn(self, wanted)
+    with open(log, "a") as file:
+        file.write(wanted.id + "\\n")
+    if len(open(log).readlines()) == int(most):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+grace_like_codebook.Codebook._learn = counted
+sys.argv = ["ke", *words]
+main()
+"""
+"""Runs ``ke`` and counts the edits that are learned; kills itself after as many as its argument says."""
+
+
+class TestContract(AdaptorContract):
+    name = "grace-like"
+    options: ClassVar = {"steps": "3"}
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tiny_model(), tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture
+def ke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line with a cache of this test's own."""
+    for name, value in {"KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: object, start: tuple[str, ...] = ("-m", "ke_core")) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *start, *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    return run
+
+
+def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]:
+    done = ke("edit", *EDIT, "--editor", "grace-like", *OPTIONS, "--model", model, "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
+    ke: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
+    words += ("--sequential", "--evaluate", "each", "--model", model)
+    log = tmp_path / "learned"
+
+    def run(most: int, out: str) -> int:
+        done = ke(log, most, *words, "--out", out, start=("-c", COUNTING))
+        learned = log.read_text().splitlines()
+        log.write_text("")
+        assert done.returncode == (-signal.SIGKILL if most == len(learned) else 0), done.stderr
+        return len(learned)
+
+    whole = run(0, "whole")
+    assert run(whole - 2, "cut") == whole - 2
+    again = run(0, "cut")
+    assert 3 <= again <= 3 + 2, "the edits that were saved are made again"
+    replies = [
+        sorted(
+            (line["batch"], line["case"], line["style"], json.dumps(line["replies"]))
+            for line in map(json.loads, (tmp_path / name / "records.jsonl").read_text().splitlines())
+            if line.get("phase") == "after" and "replies" in line
+        )
+        for name in ("whole", "cut")
+    ]
+    assert replies[0] == replies[1]
+    assert not (tmp_path / "cut" / "editor-state").exists()
+
+
+@pytest.mark.slow
+def test_what_ke_edit_saves_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    done = edited(ke, model, "--out", tmp_path / "saved")
+    assert done["written"] == [f"adaptor: {tmp_path / 'saved'}"]
+    assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == ["ke_edit.json", "ke_state.safetensors"]
+    after = done["edits"][0]["after"]
+    assert after["logprobs"][0] > done["edits"][0]["before"]["logprobs"][0] + 1
+
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text("".join(f"{json.dumps(line)}\n" for line in SUITE), encoding="utf-8")
+    verified = ke("verify", tmp_path / "saved", "--suite", suite, "--model", model, "--max", "drift=0", "--json")
+    assert verified.returncode == 0, verified.stderr
+    changed = json.loads(verified.stdout)["facts"][0]
+    assert changed["after"]["text"] == after["text"]
+    assert changed["before"]["text"] == done["edits"][0]["before"]["text"]
+
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
+    server = subprocess.Popen(
+        [*KE, "serve", "--adaptor", str(tmp_path / "saved"), "--model", str(model), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stderr is not None
+    try:
+        url = next(line.split(" at ")[1].split("/v1")[0] for line in server.stderr if " at http" in line)
+        body = {"model": "tiny", "prompt": "The capital of Peru is", "max_tokens": 12, "stop": ["\n"]}
+        request = Request(f"{url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+            said = json.loads(reply.read())["choices"][0]["text"]
+        assert said.strip() == after["text"]
+        with build_opener(ProxyHandler({})).open(f"{url}/edits", timeout=60) as reply:
+            assert "The capital of Peru is La Paz" in reply.read().decode()
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--patch", "x.safetensors"), "--patch holds updates of weights, and grace-like is an adaptor"),
+        (("--out", "x", "--format", "peft"), "--format peft holds updates of weights"),
+    ],
+)
+def test_options_of_weight_editors_are_refused_before_the_model_is_loaded(
+    ke: Callable[..., Any], more: tuple[str, ...], why: str
+) -> None:
+    done = ke("edit", *EDIT, "--editor", "grace-like", "--model", "no-such-model", *more)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+@pytest.mark.slow
+def test_a_saved_adaptor_is_refused_by_another_model(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    edited(ke, model, "--out", tmp_path / "saved")
+    other = saved(tiny_model(seed=1), tmp_path / "other")
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text(json.dumps(SUITE[1]), encoding="utf-8")
+    done = ke("verify", tmp_path / "saved", "--suite", suite, "--model", other)
+    assert done.returncode == 2
+    assert "was made for another model" in done.stderr
+
+
+def test_ke_show_names_the_kind(ke: Callable[..., Any]) -> None:
+    done = ke("show", "editor", "grace-like")
+    assert "adaptor, from ke-plugin-grace-like 0.1.0" in done.stdout
+    assert "weight editor, from" in ke("show", "editor", "rome").stdout
+    assert "memory editor, from" in ke("show", "editor", "mello").stdout
+
+
+@pytest.mark.slow
+def test_ke_plugins_check_finds_nothing_broken(ke: Callable[..., Any]) -> None:
+    done = ke("plugins", "check", "grace-like", *OPTIONS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"editor grace-like: \d\d kept, \d untried", done.stdout)
+    assert "broken" not in done.stdout

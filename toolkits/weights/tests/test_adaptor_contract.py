@@ -1,0 +1,188 @@
+"""The contract of adaptors says in words what an adaptor does wrong."""
+
+from contextlib import contextmanager
+from inspect import signature
+
+import pytest
+import torch
+from attrs import evolve, frozen
+
+from ke_core.plugin import EditorSpec, PassthroughModel
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.kit import expect_other, expect_same
+from ke_weights.plugin import Hooks, load_state, save_state
+from ke_weights.testing.adaptor import AdaptorContract
+
+LAYER = "model.layers.1.mlp.down_proj"
+
+
+def shift(call, state):
+    return call.output + state["shift"]
+
+
+def shift_by_column(call, state):
+    """Wrong: the first column of a padded row is no token of its own."""
+    return call.output + state["shift"] * (torch.arange(call.output.shape[1]) == 0)[:, None]
+
+
+def state_of(edits):
+    draw = torch.Generator().manual_seed(sum(map(ord, "".join(edit.id for edit in edits))))
+    return {"shift": torch.randn(64, generator=draw, dtype=torch.float32)}
+
+
+class Shifted(PassthroughModel):
+    def __init__(self, session, adaptor):
+        super().__init__(session)
+        self.adaptor = adaptor
+
+    def save(self, path):
+        save_state(path, self.adaptor.state, {})
+
+    def change(self, *, add=(), remove=()):
+        self.adaptor.replace_state({"shift": self.adaptor.state["shift"] + state_of(add)["shift"]})
+
+
+class Shifts:
+    """``forward``: the function of the adaptor. ``loses``: what it saves is not what it loads."""
+
+    forward = staticmethod(shift)
+    loses = False
+
+    def check(self, session, edits):
+        return {}
+
+    @contextmanager
+    def edit(self, session, edits):
+        with session.model.adapt(LAYER, self.forward, state_of(edits)) as adaptor:
+            yield Shifted(session, adaptor)
+
+    @contextmanager
+    def load(self, session, path):
+        state, _about = load_state(path)
+        with session.model.adapt(LAYER, self.forward, {"shift": state["shift"] * (0 if self.loses else 1)}) as adaptor:
+            yield Shifted(session, adaptor)
+
+
+class ByColumn(Shifts):
+    forward = staticmethod(shift_by_column)
+
+
+class Loses(Shifts):
+    loses = True
+
+
+class Hooked(Shifts):
+    """Changes the forward pass with hooks of its own."""
+
+    @contextmanager
+    def edit(self, session, edits):
+        state = state_of(edits)
+        with Hooks() as hooks:
+            hooks.change(session.model.module.get_submodule(LAYER), lambda output: output + state["shift"])
+            yield PassthroughModel(session)
+
+
+class Writes(Shifts):
+    """Changes a parameter as well."""
+
+    @contextmanager
+    def edit(self, session, edits):
+        weight = session.model.module.get_parameter("model.layers.0.mlp.down_proj.weight").data
+        before = weight.clone()
+        with super().edit(session, edits) as edited:
+            weight.add_(1)
+            yield edited
+        weight.copy_(before)
+
+
+@frozen
+class Config:
+    """No options."""
+
+
+def load(editor, session, path):
+    return editor.load(session, path)
+
+
+def spec_of(editor, load=load):
+    return EditorSpec(
+        name="shifts",
+        summary="adds a vector",
+        config=Config,
+        build=lambda _config: editor(),
+        needs_weights=True,
+        adaptor=True,
+        load=load,
+    )
+
+
+@pytest.fixture
+def contract(tmp_path):
+    """``contract(editor, test)``: run one test of the contract."""
+
+    def run(editor, test, load=load):
+        made = AdaptorContract()
+        made.families, made.needs_weights, made.edits = ("llama",), True, [MOVE_TOWER, MOVE_GATE]
+        given = {
+            "spec": spec_of(editor, load),
+            "config": Config(),
+            "editor": editor(),
+            "session": made.on(made.tiny(), tmp_path),
+            "tmp_path": tmp_path,
+        }
+        method = getattr(made, test)
+        method(**{name: given[name] for name in signature(method).parameters})
+
+    return run
+
+
+TESTS = [name for name in vars(AdaptorContract) if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_small_adaptor_keeps_every_promise(contract, test):
+    contract(Shifts, test)
+
+
+@pytest.mark.parametrize(
+    ("editor", "test", "why"),
+    [
+        (
+            Hooked,
+            "test_every_tensor_of_its_state_is_in_the_digest",
+            r"call session\.model\.adapt",
+        ),
+        (
+            Hooked,
+            "test_two_models_with_the_same_edits_have_the_same_digest",
+            "something besides session",
+        ),
+        (Writes, "test_no_parameter_changes_while_the_model_is_edited", "leaves parameters unchanged"),
+        (ByColumn, "test_a_batch_gives_what_each_row_gives_alone", "in a batch and .* alone; use the roles"),
+        (Loses, "test_a_saved_model_is_loaded_with_the_same_answers", "the loaded model is not the one that was saved"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(contract, editor, test, why):
+    with pytest.raises(AssertionError, match=why):
+        contract(editor, test)
+
+
+def test_an_adaptor_that_cannot_be_saved_is_told_what_to_add(contract):
+    with pytest.raises(AssertionError, match=r"give its edited model save\(path\), and its EditorSpec load="):
+        contract(Shifts, "test_a_saved_model_is_loaded_with_the_same_answers", load=None)
+
+
+def test_digests_are_compared_in_words():
+    model = tiny_model()
+    digest = model.digest
+    with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md says"):
+        expect_other(model, digest, "it is the same")
+    another = pytest.raises(AssertionError, match=r"it is another: its digest was \w{8} and is \w{8} now")
+    with model.adapt(LAYER, shift, {"shift": torch.ones(64, dtype=torch.float32)}), another:
+        expect_same(model, digest, "it is another")
+
+
+def test_an_adaptor_opens_the_model():
+    with pytest.raises(TypeError, match="set needs_weights=True"):
+        evolve(spec_of(Shifts), needs_weights=False)
