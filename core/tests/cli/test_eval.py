@@ -122,7 +122,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--sequential", "--eval-set", "old"], "invalid value for '--eval-set'", "ke eval --help"),
         (["--batch", "0"], "invalid value for '--batch' / '--edits-per-batch': '0' is neither a number from 1 nor all",
          "ke eval --help"),
-        (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),
+        (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit' or '--eval-limit'?"),
         (["--model", "echo:1@a", "--revision", "b"], "the revision is given twice", "ke eval --help"),
         (["--editor", "sayer", "--editor", "sayer"], "--editor sayer is given twice", "ke eval --help"),
     ],

@@ -19,37 +19,16 @@ FOLDER = Path("runs/demo")
 
 
 @click.command("demo")
-@click.option(
-    "--cases",
-    "limit",
-    type=click.IntRange(1),
-    default=CHOSEN["cases"],
-    show_default=True,
-    metavar="N",
-    help="How many cases are edited and asked.",
-)
-@click.option(
-    "--editor",
-    "editors",
-    multiple=True,
-    metavar="NAME",
-    default=tuple(CHOSEN["editors"]),
-    show_default=True,
-    help="What is compared (repeatable).",
-)
+@click.option("--cases", "limit", type=click.IntRange(1), default=CHOSEN["cases"], show_default=True, metavar="N",
+              help="How many cases are edited and asked.")  # fmt: skip
+@click.option("--editor", "editors", multiple=True, metavar="NAME", default=tuple(CHOSEN["editors"]),
+              show_default=True, help="What is compared (repeatable).")  # fmt: skip
 @click.option("--dataset", default=CHOSEN["dataset"], show_default=True, metavar="NAME", help="The benchmark.")
 @shared.model_options
 @shared.component_options
 @click.option("--seed", default=0, show_default=True, help="Draws the cases.")
-@click.option(
-    "--out",
-    "root",
-    type=click.Path(path_type=Path),
-    default=FOLDER,
-    show_default=True,
-    metavar="FOLDER",
-    help="Where the run folders go.",
-)
+@click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True, metavar="FOLDER",
+              help="Where the run folders go.")  # fmt: skip
 @click.pass_obj
 def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, **given: Any) -> int:
     """Compare editors on a small embedded benchmark.

@@ -35,14 +35,8 @@ COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
 @click.command("doctor")
-@click.option(
-    "--base-url",
-    envvar="OPENAI_BASE_URL",
-    default="",
-    metavar="URL",
-    show_envvar=True,
-    help="A model server to be asked for its models. Without one, nothing is contacted.",
-)
+@click.option("--base-url", envvar="OPENAI_BASE_URL", default="", metavar="URL", show_envvar=True,
+              help="A model server to be asked for its models. Without one, nothing is contacted.")  # fmt: skip
 @json_option
 @click.pass_obj
 def command(app: App, *, base_url: str, as_json: bool) -> int:

@@ -15,13 +15,8 @@ from ke_core.cli.app import App
 @shared.run_argument
 @click.option("--judge", "name", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
 @shared.component_options
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="What is computed then. [default: the metrics of that judge, else the dataset's]",
-)
+@click.option("--metric", "metrics", multiple=True, metavar="NAME",
+              help="What is computed then. [default: the metrics of that judge, else the dataset's]")  # fmt: skip
 @shared.data_dir
 @shared.judge_model_options
 @click.pass_obj

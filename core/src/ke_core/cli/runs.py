@@ -93,14 +93,8 @@ def show(app: App, *, run: Path) -> None:
 
 @command.command("prune")
 @folder_argument
-@click.option(
-    "--run",
-    "named",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Remove this run, finished or not, and no other (repeatable).",
-)
+@click.option("--run", "named", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
+              help="Remove this run, finished or not, and no other (repeatable).")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
 def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.

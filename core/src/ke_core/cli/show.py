@@ -27,12 +27,8 @@ from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, M
 @click.command("show")
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
-@click.option(
-    "--model",
-    default="",
-    metavar="[SOURCE:]ID[@REVISION]",
-    help="Show an editor's hyperparameters for this model, and why.",
-)
+@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]",
+              help="Show an editor's hyperparameters for this model, and why.")  # fmt: skip
 @component_options
 @click.pass_obj
 def command(app: App, kind: str, name: str, model: str, options: tuple[str, ...]) -> None:

@@ -165,7 +165,7 @@ class RunFolder:
 
     def refuse_changed(self) -> None:
         """Raise BadRun if the records are no longer what they were when they were scored; they may have grown."""
-        if seal := Seal.read(self.path):  # none before the first scoring, and none by an earlier ke
+        if seal := Seal.read(self.path):  # None before the first scoring
             seal.refuse_changed(self.path / RECORDS)
 
     def log(self, event: str, **facts: Any) -> None:
@@ -173,31 +173,26 @@ class RunFolder:
         write_log(self.path / LOG, event, **facts)
 
     def logged(self) -> list[Mapping[str, Any]]:
-        """Every event of every process that worked on this run, oldest first; none where an earlier ke made it."""
+        """Return every event of every process that worked on this run, oldest first."""
         return list(read_log(self.path / LOG))
 
     @property
     def complete(self) -> bool:
-        """Whether everything planned was on record, judged and scored; an imported run holds what its file held.
-
-        Scored by an earlier ke, which did not say, it counts as complete.
-        """
+        """True if everything that was planned is recorded, judged and scored. An imported run holds all of its file."""
         try:
             seal = Seal.read(self.path)
         except BadRun:
             return False
-        if seal is None:
-            return (self.path / SCORES).exists()
-        said = seal.complete or self.spec.model.source == IMPORTED
-        return said and not seal.shorter(self.path / RECORDS)
+        complete = seal is not None and (seal.complete or self.spec.model.source == IMPORTED)
+        return complete and seal is not None and not seal.shorter(self.path / RECORDS)
 
     @property
     def finished(self) -> bool:
-        """Whether it is complete, and its scores are of all that was asked."""
+        """True if every planned request is recorded and the scores are current."""
         if not (self.complete and (self.path / SCORES).exists()) or self.parts():
             return False
         seal = Seal.read(self.path)
-        return seal is None or not seal.outgrown(self.path / RECORDS)
+        return seal is not None and not seal.outgrown(self.path / RECORDS)
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
         """Write ``scores.json``, whole or not at all; the same scores give the same bytes.

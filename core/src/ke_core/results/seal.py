@@ -24,7 +24,7 @@ ANSWERS = frozenset({"batch", "replied", "probed"})
 class Seal:
     """The first ``size`` bytes of the records and their SHA-256.
 
-    ``complete``: everything planned was on record, judged and scored. An earlier ke did not say: it counts as such.
+    ``complete``: everything that was planned is recorded, judged and scored.
     """
 
     size: int
@@ -43,7 +43,7 @@ class Seal:
         if not (run / SEAL).exists():
             return None
         raw = read_object(run / SEAL, error=BadRun, hint=f"ke score {run}")
-        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete", True)
+        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete")
         if type(size) is int and size >= 0 and isinstance(sha256, str) and isinstance(complete, bool):
             return cls(size=size, sha256=sha256, complete=complete)
         raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}")

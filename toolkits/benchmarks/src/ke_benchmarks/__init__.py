@@ -17,6 +17,7 @@ from ke_benchmarks.files.family import (
     queries_of,
 )
 from ke_benchmarks.files.records import read_records, structure_record
+from ke_benchmarks.probes import perplexity_probes, question_entities, single_edit_probes, sub_questions
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
@@ -34,13 +35,17 @@ __all__ = [
     "has_label",
     "not_blank",
     "own_file",
+    "perplexity_probes",
     "queries_of",
+    "question_entities",
     "read_cases",
     "read_header",
     "read_records",
     "reproductions_in",
     "scan_cases",
+    "single_edit_probes",
     "some_not_blank",
     "structure_record",
+    "sub_questions",
     "write_cases",
 ]  # fmt: skip

@@ -162,7 +162,7 @@ def recall_with(engine: Engine) -> Callable[[Sequence[Asked]], list[bool]]:
 
 def phrase_with(engine: Engine, kept: Callable[[], None]) -> Callable[[Sequence[str]], list[str]]:
     """Questions in other words; one that comes back as no question, or without its names, stays (and ``kept``)."""
-    template = files("ke_core.run").joinpath("phrase.txt").read_text(encoding="utf-8").rstrip()
+    template = files("ke_benchmarks").joinpath("phrase.txt").read_text(encoding="utf-8").rstrip()
 
     def phrase(texts: Sequence[str]) -> list[str]:
         put = {str(at): template.replace("{question}", text) for at, text in enumerate(texts)}

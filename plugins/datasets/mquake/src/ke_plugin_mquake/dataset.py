@@ -9,19 +9,9 @@ from functools import cache, cached_property
 
 from attrs import asdict, evolve, field, frozen
 
-from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file, queries_of
+from ke_benchmarks import Deferred, FileDataset, digest_of, folder_of, own_file, queries_of, question_entities
 from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import (
-    QUESTION_ENTITIES,
-    BadData,
-    Case,
-    DataFile,
-    Material,
-    Prompt,
-    PublishedAudit,
-    Query,
-    question_entities,
-)
+from ke_core.plugin import QUESTION_ENTITIES, BadData, Case, DataFile, Material, Prompt, PublishedAudit, Query
 from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig
 from ke_plugin_mquake.atlas import RELATIONS, WORDS
 from ke_plugin_mquake.builder import MquakeBuilder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
+from ke_benchmarks import single_edit_probes
+from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation
 from ke_plugin_zsre.records import Alternative, Record
 
 SLOT = "{}"
