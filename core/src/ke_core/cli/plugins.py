@@ -21,9 +21,8 @@ SLOW = 5.0
 
 
 @click.group("plugins", invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Also what is known to exist and not installed.")
 @click.pass_context
-def command(context: click.Context, *, everything: bool) -> None:
+def command(context: click.Context) -> None:
     """List the installed plugins, what each brings, why one is broken; find and install plugins.
 
     KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out. KE_PLUGIN_TIMEOUT=SECONDS limits how long each may take to load (30
@@ -31,7 +30,7 @@ def command(context: click.Context, *, everything: bool) -> None:
 
     \b
     Examples:
-      ke plugins --all
+      ke plugins
       ke plugins search multi-hop
       ke plugins install mello
     """
@@ -41,8 +40,6 @@ def command(context: click.Context, *, everything: bool) -> None:
     shown: list[RenderableType] = [_installed(app)]
     if disabled := disabled_by_environment():
         shown.append(literal(f"left out by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
-    if everything:
-        shown.append(_missing(app))
     out().print(Group(*shown))
 
 
@@ -144,12 +141,3 @@ def _remarks(plugin: Installed) -> Iterator[str]:
         yield f"takes {plugin.seconds:.1f} s to load"
     if plugin.printed:
         yield "prints while it is loaded; its author takes that out"
-    yield from plugin.deprecated
-
-
-def _missing(app: App) -> RenderableType:
-    table = plain_table("to be had", "kind", "brings", "install with")
-    for entry in directory_entries():
-        if entry.name not in app.catalog.names(entry.kind):
-            table.add_row(entry.name, entry.kind, entry.summary, f"pip install {entry.distribution}")
-    return table if table.row_count else literal("everything that is known is installed")

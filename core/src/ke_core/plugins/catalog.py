@@ -89,7 +89,7 @@ class Catalog:
         for near in get_close_matches(name, [*self.offers[kind], *elsewhere], n=1, cutoff=0.6):
             missing = near not in self.offers[kind]
             return f"did you mean {near!r}?" + (f" pip install {elsewhere[near]}" if missing else "")
-        return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins --all lists more"
+        return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins search lists more"
 
 
 def read_catalog(plugins: Plugins) -> Catalog:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,6 +18,8 @@ from pluggy import PluginValidationError
 from ke_core.spec.errors import KEError, PluginBroken, PluginConflict
 
 CORE_DISTRIBUTION = "ke-core"
+LIBRARIES = re.compile(r"importlib|pluggy|contextlib")
+"""Files that are between a plugin's code and ours in a traceback."""
 
 
 def one_line_reason(error: BaseException) -> str:
@@ -43,6 +48,16 @@ def step(error: BaseException, module: str) -> str:
             "under if __name__ == '__main__'"
         )
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the line of a plugin's code that raised ``error``, as ``FILE, line N: CODE``. Empty if there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    ours = str(Path(__file__).parents[1])
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in frames if not one.filename.startswith(ours) and not LIBRARIES.search(one.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 
 def name_conflict(what: str, owner: str, newcomer: str) -> PluginConflict:
