@@ -126,6 +126,7 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
     yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
     for plugin in installed.values():
         if plugin.broken:
+            place = f" ({plugin.place})" if plugin.place else ""
             yield HealthFinding(
                 area="plugins",
                 what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}"

@@ -55,8 +55,8 @@ def raised_at(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     ours = str(Path(__file__).parents[1])
-    frames = traceback.extract_tb(error.__traceback__)
-    frames = [one for one in frames if not one.filename.startswith(ours) and not LIBRARIES.search(one.filename)]
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in every if not one.filename.startswith(ours) and not LIBRARIES.search(one.filename)]
     return f"{frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 

@@ -29,11 +29,11 @@ DISABLE = "KE_DISABLE_PLUGINS"
 
 @frozen(kw_only=True)
 class Installed:
-    """One entry point: its name, the distribution that brings it, and why it is broken (if it is).
+    """One entry point: its name, its distribution, and the reason if it is broken.
 
-    ``step``: what its author does about that. ``place``: the line of code that failed. ``printed``: what it wrote to standard output while it was loaded, where
-    that would end up in the middle of a command's output. ``requires``: what its distribution declares to need.
-    ``seconds``: how long importing it and calling its hooks has taken.
+    ``step``: what its author does about the reason. ``place``: the line of code that failed. ``printed``: what it wrote
+    to standard output while it was loaded. ``requires``: the requirements of its distribution. ``seconds``: how long
+    its import and its hooks took.
     """
 
     name: str
