@@ -150,15 +150,9 @@ from ke_core.spec.texts import (
     words,
 )
 from ke_core.storage.artifacts import (
-    KEY,
     ArtifactStore,
-    damage,
-    is_intact,
-    read_arrays,
     read_value,
     warn,
-    write_arrays,
-    write_tensors,
     write_value,
 )
 from ke_core.storage.files import (
@@ -193,7 +187,7 @@ hookimpl = pluggy.HookimplMarker("ke")
 __all__ = [
     "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY", "DECODER",
     "DEFAULT_LOADING", "DEFAULT_SOURCE", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS",
-    "FACT_UNSURE", "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "KEY", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD",
+    "FACT_UNSURE", "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD",
     "NOT_SUPPORT", "NO_THOUGHTS", "PARAPHRASE", "PHASES", "PORTABILITY", "PROBABILITY", "QUERY_TAG",
     "QUESTION_ENTITIES", "SHARE", "SINGLE_ASPECTS", "SLOT", "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS",
     "SUPPORT_UNSURE", "THOUGHT", "TOO_DEEPLY_NESTED", "UNRELATED", "Answer", "ArtifactStore", "Artifacts", "Ask",
@@ -211,11 +205,10 @@ __all__ = [
     "Step", "SubQuestion", "SupportsConcurrentSolve", "Trace", "TrainStep", "Trainer", "TrainerSpec", "Training",
     "TrainingExample", "UninterruptibleContext", "UnknownComponent", "UnsupportedChange", "UnsupportedEdit", "Usage",
     "Value", "Verdict", "Victims", "cache_dir", "canonical", "check_parsed", "continuation", "contradicting",
-    "cut_at_stops", "cut_in_echo", "damage", "data_places", "digest", "distinct", "error_line", "expected",
-    "file_errors", "find_data", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds",
-    "hookimpl", "is_intact", "json_type_only", "loads", "locked", "noun", "observed", "one_slot", "parse_json",
-    "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_arrays", "read_at_most",
-    "read_error_body", "read_json", "read_object", "read_toml", "read_value", "refuse_other_types", "sentences",
-    "sha256_of", "thoughts_of", "to_json", "uninterruptible", "uninterruptible_context", "warn", "words",
-    "write_arrays", "write_atomic", "write_tensors", "write_value",
+    "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line", "expected", "file_errors",
+    "find_data", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
+    "json_type_only", "loads", "locked", "noun", "observed", "one_slot", "parse_json", "parse_object",
+    "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most", "read_error_body", "read_json",
+    "read_object", "read_toml", "read_value", "refuse_other_types", "sentences", "sha256_of", "thoughts_of",
+    "to_json", "uninterruptible", "uninterruptible_context", "warn", "words", "write_atomic", "write_value",
 ]  # fmt: skip

@@ -129,8 +129,7 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
             place = f" ({plugin.place})" if plugin.place else ""
             yield HealthFinding(
                 area="plugins",
-                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}"
-                + (f" ({plugin.place})" if plugin.place else ""),
+                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{place}",
                 state="wrong",
                 advice=f"pip install --force-reinstall {plugin.distribution or plugin.name}, or tell its author"
                 + (f": {plugin.step}" if plugin.step else ""),

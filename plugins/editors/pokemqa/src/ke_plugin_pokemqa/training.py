@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep, read_arrays, write_arrays
+from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_memory.plugin import read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.learner import Learner
 from ke_plugin_pokemqa.lessons import Lessons, Numbers, lessons_of, negatives, order
