@@ -1,4 +1,4 @@
-"""The module that plugin authors import from. It contains re-exports only and loads neither torch nor numpy."""
+"""The facade for plugin authors. It contains re-exports only and loads neither torch nor numpy."""
 
 import pluggy
 

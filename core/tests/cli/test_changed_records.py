@@ -146,7 +146,7 @@ def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(k
     assert (status, out) == (2, "")
     assert err == (
         "error: done was interrupted before any case was asked\n"
-        "hint:  start its ke eval again, it goes on there: ke runs show done says what it was\n"
+        "hint:  start its ke eval again to resume it: ke runs show done shows its settings\n"
     )
     assert "sayer" in ke("runs", "show", "done")[1]
     assert ke(*AGAIN, "--out", "done")[0] == 0

@@ -173,7 +173,7 @@ def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(ke, tmp_path, monkeypatch):
     status, _out, err = ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
     assert status == 130
-    assert err.endswith("interrupted; what is on record stays: start the same command again and it goes on\n")
+    assert err.endswith("Interrupted. Progress is saved. To resume, start the same command again.\n")
     assert "Traceback" not in err
     assert (tmp_path / "here" / "records.jsonl").stat().st_size > 0
 

@@ -1,4 +1,4 @@
-"""``ke doctor``: does this installation work, and what to do where it does not."""
+"""``ke doctor``: check the installation and say how to fix it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
 def command(app: App, *, base_url: str, as_json: bool) -> int:
     """Check this installation: plugins, device, memory, caches, folders, what is configured.
 
-    Changes nothing. Exit status 1 if something is wrong; what to do stands under it.
+    Changes nothing. Exit status 1 if something is wrong.
 
     \b
     Examples:

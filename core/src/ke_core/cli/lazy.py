@@ -1,4 +1,4 @@
-"""A command that is known by name and summary, and imported when somebody uses it."""
+"""Commands that are known by name and summary, and imported when they are used."""
 
 from __future__ import annotations
 

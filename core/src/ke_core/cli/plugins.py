@@ -1,4 +1,4 @@
-"""``ke plugins``: what is installed, what it brings, and why it is broken; and whether one keeps its contract."""
+"""``ke plugins``: list, search and install plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
-from ke_core.cli.errors import DONE, FAILED, MENDABLE
+from ke_core.cli.errors import DONE, FAILED, FIXABLE
 from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.results.formatting import literal, plain_table
@@ -81,7 +81,7 @@ def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) 
 @click.option("--yes", is_flag=True, help="Install without asking.")
 @click.pass_obj
 def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
-    """Install plugins that are known, with pip, beside the Python that runs ke. Shows the command first, and asks.
+    """Install known plugins with pip, for the Python that runs ke. Shows the command first, and asks.
 
     NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Where nobody can be asked,
     nothing is installed unless --yes is said, and the exit status is 2. What is not known to ke is installed with
@@ -101,9 +101,9 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     err().print(literal(f"this will be run: {' '.join(line)}"), soft_wrap=True)
     if not yes and not (sys.stdin.isatty() and click.confirm("Install?", err=True)):
         err().print("nothing was installed; --yes installs without asking")
-        return MENDABLE
+        return FIXABLE
     if subprocess.run(line, check=False, stdout=sys.stderr).returncode:  # noqa: S603  the line that was shown
-        err().print("error: pip could not install that; what it says stands above", style="red")
+        err().print("error: pip could not install that; see its messages above", style="red")
         return FAILED
     out().print(literal(f"installed: {', '.join(wanted)}; ke plugins lists what they bring"))
     return DONE

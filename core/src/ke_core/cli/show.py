@@ -1,4 +1,4 @@
-"""``ke show KIND NAME``: one component in full."""
+"""``ke show KIND NAME``: describe one component."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def settings_for(
 ) -> ResolvedSettings:
     """The hyperparameters that depend on the model, with their reasons.
 
-    The model's weights are read only where a value depends on them: published values need its shape alone. Raises
+    The model's weights are read only if a value depends on them: published values need its shape only. Raises
     BadConfig for an editor that has no such hyperparameters.
     """
     spec = editor.spec

@@ -1,4 +1,4 @@
-"""Why a plugin cannot be loaded, in one line, and the step that its author takes next."""
+"""Explain in one line why a plugin cannot be loaded, and what its author does next."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def step(error: BaseException, module: str) -> str:
         return "compare its hooks with 'ke_core/hookspecs.py': a hook has one of those names and takes those arguments"
     if isinstance(error, SyntaxError):
         return (
-            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: mend it, or say requires-python"
+            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: fix it, or set requires-python"
         )
     if isinstance(error, SystemExit):
         return (
@@ -83,7 +83,7 @@ def must_fit(requires: Iterable[str]) -> None:
 
 
 def declares_core(requires: Iterable[str]) -> bool:
-    """Whether a range of versions of ke-core stands among the requirements."""
+    """Return whether the requirements contain a range of versions of ke-core."""
     return any(found is not None and str(found.specifier) for found in map(_core_range, requires))
 
 

@@ -1,4 +1,4 @@
-"""Find plugins, load each on its own, and remember which ones are broken.
+"""Find plugins, load each separately, and remember which ones are broken.
 
 pluggy's own loader stops at the first broken plugin and silently skips a second one of the same name.
 """
@@ -61,9 +61,9 @@ class Plugins:
         return {name: plugin for name, plugin in self.installed.items() if plugin.broken}
 
     def implementations(self, hook: str) -> list[HookImpl]:
-        """Those of ``hook``: the core's, then those of known plugins, then the others as they were found.
+        """Return the implementations of ``hook``: the core's, those of listed plugins, then the others.
 
-        So a name belongs to whoever is known for it, and who claims it too is the newcomer.
+        On a name clash, the plugin listed in the directory wins.
         """
         listed = {entry.distribution for entry in directory_entries()}
 
@@ -73,7 +73,7 @@ class Plugins:
         return sorted(getattr(self.manager.hook, hook).get_hookimpls(), key=rank)
 
     def register(self, plugin: object, name: str) -> None:
-        """Add a plugin object by hand (tests)."""
+        """Register a plugin object that is not installed."""
         self.add(plugin, name)
         self.installed[name] = Installed(name=name, module=getattr(plugin, "__name__", type(plugin).__name__))
 
@@ -125,14 +125,14 @@ class Plugins:
 
     @contextmanager
     def listening(self, name: str) -> Iterator[None]:
-        """Keep what a plugin prints out of standard output: it goes to standard error, and on record."""
+        """Redirect what a plugin prints to standard error, and keep it."""
         heard = io.StringIO()
         try:
             with redirect_stdout(heard):
                 yield
         finally:
             if text := heard.getvalue():
-                print(text, end="", file=sys.stderr)  # noqa: T201  not the core's words: passed on, to where they hurt nobody
+                print(text, end="", file=sys.stderr)  # noqa: T201  the plugin's own output
                 old = self.installed[name]
                 self.installed[name] = evolve(old, printed=old.printed + text)
 

@@ -1,4 +1,4 @@
-"""``-o memit.layers=4,5,6``: options of components, converted by the type of the config's field."""
+"""Parse options of components, such as ``-o memit.layers=4,5,6``, by the types of the config's fields."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def describe(spec: Spec[Any]) -> list[Option]:
 
 
 def resolved(config: object) -> dict[str, Any]:
-    """Every option of a config as JSON values, defaults included: what stands in the run's specification."""
+    """Return every option of a config as JSON values, with defaults, for the run's specification."""
     found: dict[str, Any] = to_json(config)
     return found
 

@@ -1,4 +1,4 @@
-"""One run in full, for ``ke runs show``: its specification, how far it got, what each phase took, what went wrong."""
+"""The page of ``ke runs show``: specification, progress, phases, and failures of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``ke datasets`` does with a dataset as a whole: write it to a file, check it, fetch what it is read from."""
+"""Show and count datasets, and fetch their files, for ``ke datasets``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the records of a run were when they were scored. From then on they may grow, and not change.
+"""The checksum of the records when they were scored. From then on they may grow, but not change.
 
-By the seal a change by hand is noticed, and whether a run was complete then, and whether anything was asked since.
+It shows manual changes, whether the run was complete then, and whether anything was asked since.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ke_core.storage.json_reading import loads, read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})
-"""Lines that scores rest on. A judgement that is not scored yet leaves the scores what they were."""
+"""Lines that scores are computed from, without judgements that are not scored yet."""
 
 
 @frozen(kw_only=True)

@@ -54,7 +54,7 @@ def _digest(content: Any) -> str:
 
 @frozen
 class ArtifactStore:
-    """``Artifacts`` in a folder: ``root/kind/<hash of the key><suffix>``, the key itself readable beside it.
+    """``Artifacts`` in a folder: ``root/kind/<hash of the key><suffix>``, with the key in a JSON file next to it.
 
     A key that names a model names its weights (``model.digest``), never a path: two checkpoints in folders
     of one name must not share a file.
@@ -68,7 +68,7 @@ class ArtifactStore:
         with file_errors(f"cannot write {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
         name = digest(key)[:32]
-        beside = folder / f"{name}.key.json"
-        if not beside.exists():
-            write_atomic(beside, canonical(key).encode())
+        key_file = folder / f"{name}.key.json"
+        if not key_file.exists():
+            write_atomic(key_file, canonical(key).encode())
         return folder / f"{name}{suffix}"

@@ -35,7 +35,7 @@ def fetch(url: str, sha256: str, to: Path) -> Path:
             part.unlink()
             raise BadData(
                 f"what {_host(url)} sends is not the pinned file: sha256 is {found}, expected {sha256}",
-                hint="it was changed where it is published, or on the way; fetch it by hand and compare",
+                hint="it was changed where it is published, or on the way; fetch it manually and compare",
             )
         with file_errors(f"cannot write {to}"):
             flush(part)
@@ -47,7 +47,7 @@ def find_data(family: str, file: str, *, explicit: Path | None = None, url: str 
     """The data file ``file`` of the benchmark family ``family``.
 
     Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
-    ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
+    ``sha256`` are known. A file found on disk is used as it is: its hash is part of the run's specification.
     Raises BadData, which says where the file is published and where to put it.
     """
     places = data_places(family, file, explicit)
@@ -82,7 +82,7 @@ def _download(url: str, part: Path) -> None:
     if size not in (-1, got):
         raise BadData(
             f"cannot fetch it from {_host(url)}: the server stopped after {got} of {size} bytes",
-            hint="run it again: it goes on where it stopped",
+            hint="run it again: it resumes",
         )
 
 
