@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -109,32 +108,6 @@ def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothin
     assert SHA256 in wrong.value.message
     assert hashlib.sha256(CONTENT[::-1]).hexdigest() in wrong.value.message
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
-
-
-@pytest.mark.parametrize("length", [None, 10**9], ids=["length unsaid", "length said"])
-def test_a_file_that_is_longer_than_the_pinned_one_is_broken_off(tmp_path, monkeypatch, length):
-    reads = []
-
-    class Endless:
-        status, headers = 200, {"Content-Length": length}
-
-        def read(self, size):
-            reads.append(size)
-            return b"x" * size
-
-    monkeypatch.setattr(files, "_open", lambda _url, _have: nullcontext(Endless()))
-    with pytest.raises(
-        BadData, match=rf"example\.org sends is not the pinned file: it is longer than {len(CONTENT)} b"
-    ):
-        fetch("http://example.org/file", SHA256, tmp_path / "file", size=len(CONTENT))
-    assert sum(reads) <= len(CONTENT) + files.CHUNK
-    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
-
-
-@pytest.mark.parametrize("size", [len(CONTENT), len(CONTENT) + 1])
-def test_a_file_of_the_pinned_size_is_taken_whole_also_from_its_middle(server, tmp_path, size):
-    rest_of(tmp_path / "file").write_bytes(CONTENT[:100])
-    assert fetch(f"{server[0]}/file", SHA256, tmp_path / "file", size=size).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("address", ["/missing", None])

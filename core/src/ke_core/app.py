@@ -1,4 +1,4 @@
-"""The module that authors of commands import from: console, options, run folders, runs, scores and tables.
+"""The facade for authors of commands: console, options, run folders, runs, scores and tables.
 
 It contains re-exports only.
 """

@@ -13,7 +13,7 @@ COMMANDS = {
     "eval": "Edit a model, ask it a benchmark's questions, score its answers.",
     "demo": "Compare editors on a small embedded benchmark.",
     "report": "Print the table of one run, or of several side by side, or write it to files.",
-    "runs": "List the runs in a folder, show one, remove those that came to nothing.",
+    "runs": "List the runs in a folder, show one, remove unfinished ones.",
     "judge": "Judge the replies of a finished run again, with another judge.",
     "score": "Score a judged run again, with other metrics.",
     "datasets": "List, fetch, check and export benchmarks, count and sample their cases.",
@@ -26,7 +26,7 @@ COMMANDS = {
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the core's commands, each in a module of its own that is imported when the command is used."""
-    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  click is for the command line alone
+    from ke_core.cli.lazy import LazyCommand  # noqa: PLC0415  only the command line needs click
 
     for name, summary in COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_core.cli.{name}:command", summary))

@@ -1,4 +1,4 @@
-"""The module that plugin authors import from. It contains re-exports only and loads neither torch nor numpy."""
+"""The facade for plugin authors. It contains re-exports only and loads neither torch nor numpy."""
 
 import pluggy
 
@@ -7,7 +7,7 @@ from ke_core.engine.messages import CONTINUATION_FORMAT, THOUGHT, continuation, 
 from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, parse_reference
 from ke_core.engine.passthrough import PassthroughModel, put
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
-from ke_core.spec.codec import canonical, digest, explain, from_json, noun, strict_converter, to_json
+from ke_core.spec.codec import canonical, digest, from_json, json_type_only, noun, refuse_other_types, to_json
 from ke_core.spec.dataset_info import DataFile, PublishedAudit, Victims
 from ke_core.spec.errors import (
     BadConfig,
@@ -56,10 +56,6 @@ from ke_core.spec.probes import (
     SINGLE_ASPECTS,
     SUB_QUESTIONS,
     SubQuestion,
-    perplexity_probes,
-    question_entities,
-    single_edit_probes,
-    sub_questions,
 )
 from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import (
@@ -155,15 +151,9 @@ from ke_core.spec.texts import (
     words,
 )
 from ke_core.storage.artifacts import (
-    KEY,
     ArtifactStore,
-    damage,
-    is_intact,
-    read_arrays,
     read_value,
     warn,
-    write_arrays,
-    write_tensors,
     write_value,
 )
 from ke_core.storage.files import (
@@ -198,7 +188,7 @@ hookimpl = pluggy.HookimplMarker("ke")
 __all__ = [
     "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY", "DECODER",
     "DEFAULT_LOADING", "DEFAULT_SOURCE", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE",
-    "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "KEY", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD", "NOT_SUPPORT",
+    "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD", "NOT_SUPPORT",
     "NO_THOUGHTS", "PARAPHRASE", "PHASES", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SHARE",
     "SINGLE_ASPECTS", "SLOT", "SUB_QUESTIONS", "SUPPORT", "SUPPORT_LABELS", "SUPPORT_UNSURE", "THOUGHT",
     "TOO_DEEPLY_NESTED", "UNRELATED", "Answer", "ArtifactStore", "Artifacts", "Ask", "BadConfig", "BadData", "BadPatch",
@@ -215,12 +205,11 @@ __all__ = [
     "Settings", "Shape", "SourcedEdit", "Spec", "Step", "SubQuestion", "SupportsConcurrentSolve", "SupportsSave",
     "Trace", "TrainStep", "Trainer", "TrainerSpec", "Training", "TrainingExample", "UninterruptibleContext",
     "UnknownComponent", "UnsupportedChange", "UnsupportedEdit", "Usage", "Value", "Verdict", "Victims", "cache_dir",
-    "canonical", "check_parsed", "continuation", "contradicting", "cut_at_stops", "cut_in_echo", "damage",
-    "data_places", "digest", "distinct", "error_line", "expected", "explain", "file_errors", "find_data", "find_model",
-    "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl", "is_intact", "loads", "locked", "noun",
-    "observed", "one_slot", "parse_json", "parse_object", "parse_reference", "parse_toml", "perplexity_probes",
-    "problem", "prompt_text", "put", "question_entities", "read_arrays", "read_at_most", "read_error_body", "read_json",
-    "read_object", "read_toml", "read_value", "sentences", "sha256_of", "single_edit_probes", "strict_converter",
-    "sub_questions", "thoughts_of", "to_json", "uninterruptible", "uninterruptible_context", "warn", "words",
-    "write_arrays", "write_atomic", "write_tensors", "write_value",
+    "canonical", "check_parsed", "continuation", "contradicting", "cut_at_stops", "cut_in_echo", "data_places",
+    "digest", "distinct", "error_line", "expected", "file_errors", "find_data", "find_model", "flush", "from_json",
+    "has_content", "hidden_sibling", "holds", "hookimpl", "json_type_only", "loads", "locked", "noun", "observed",
+    "one_slot", "parse_json", "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text", "put",
+    "read_at_most", "read_error_body", "read_json", "read_object", "read_toml", "read_value", "refuse_other_types",
+    "sentences", "sha256_of", "thoughts_of", "to_json", "uninterruptible", "uninterruptible_context", "warn", "words",
+    "write_atomic", "write_value",
 ]  # fmt: skip

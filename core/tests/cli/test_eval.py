@@ -122,7 +122,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--sequential", "--eval-set", "old"], "invalid value for '--eval-set'", "ke eval --help"),
         (["--batch", "0"], "invalid value for '--batch' / '--edits-per-batch': '0' is neither a number from 1 nor all",
          "ke eval --help"),
-        (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit'?"),
+        (["--limitt", "3"], "no such option '--limitt'", "did you mean '--limit' or '--eval-limit'?"),
         (["--model", "echo:1@a", "--revision", "b"], "the revision is given twice", "ke eval --help"),
         (["--editor", "sayer", "--editor", "sayer"], "--editor sayer is given twice", "ke eval --help"),
     ],
@@ -173,7 +173,7 @@ def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(ke, tmp_path, monkeypatch):
     status, _out, err = ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
     assert status == 130
-    assert err.endswith("interrupted; what is on record stays: start the same command again and it goes on\n")
+    assert err.endswith("Interrupted. Progress is saved. To resume, start the same command again.\n")
     assert "Traceback" not in err
     assert (tmp_path / "here" / "records.jsonl").stat().st_size > 0
 

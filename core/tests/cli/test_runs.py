@@ -173,19 +173,6 @@ def test_prune_leaves_a_run_that_is_judged_or_scored(ke, monkeypatch, step):
     assert said == [("unfinished: 2 edits made, 2 cases asked after them", "in use")]
 
 
-def test_a_run_that_is_pruned_while_it_waits_for_its_turn_is_made_all_the_same(ke, monkeypatch):
-    whole, gone = evaluation.score_run, []
-
-    def pruned(*given, **how):
-        gone.extend(one.path.name.partition("-")[0] for one in removable(Path()) if one.remove() == "")
-        return whole(*given, **how)
-
-    monkeypatch.setattr(evaluation, "score_run", pruned)
-    assert ke(*RUN, "--editor", "other")[0] == 0
-    assert gone == ["other"]
-    assert ke("runs", "prune", ".")[2] == "nothing to remove: no run in . is unfinished\n"
-
-
 def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated):
     for name in (SCORES, SEAL):
         (evaluated / name).unlink()

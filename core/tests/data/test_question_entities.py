@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ke_benchmarks import question_entities
 from ke_core.spec.facts import Edit, Entity, Fact, Relation
-from ke_core.spec.probes import question_entities
 from ke_core.spec.queries import Case, Gold, Probe, Query
 
 YORK, CITY, USA = Entity(label="New York"), Entity(label="New York City"), Entity(label="USA")

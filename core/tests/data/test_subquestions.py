@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from ke_benchmarks import sub_questions
 from ke_core.spec.facts import Entity
-from ke_core.spec.probes import SubQuestion, sub_questions
+from ke_core.spec.probes import SubQuestion
 from ke_core.spec.queries import Case, Gold, Probe, Query
 
 

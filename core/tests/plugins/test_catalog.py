@@ -102,7 +102,7 @@ def test_a_near_name_that_is_not_installed_gets_both():
 
 def test_an_unknown_name_gets_the_list_of_what_is_installed():
     found = catalog(one=plugin("swap"))
-    assert hint(found, "editor", "xyzzy") == "installed editors: swap; ke plugins --all lists more"
+    assert hint(found, "editor", "xyzzy") == "installed editors: swap; ke plugins search lists more"
 
 
 def test_a_component_of_a_broken_plugin_says_why_it_is_broken():

@@ -107,14 +107,14 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint)
 @pytest.mark.parametrize(
     ("given", "says", "hint"),
     [
-        ({"rate": "-1"}, "swap.rate cannot be -1", "more than 0"),
-        ({"rate": "nan", "steps": "5"}, "swap.rate cannot be nan", "more than 0"),
-        ({"share": "1.5"}, "swap.share cannot be 1.5", "at most 1"),
-        ({"calls": "0"}, "swap.calls cannot be 0", "at least 1"),
-        ({"words": ""}, "swap.words cannot be ''", "at least 1 of them"),
-        ({"form": "verse"}, "swap.form cannot be 'verse'", "one of: prose, list"),
+        ({"rate": "-1"}, "swap.rate cannot be -1", "must be > 0"),
+        ({"rate": "nan", "steps": "5"}, "swap.rate cannot be nan", "must be > 0"),
+        ({"share": "1.5"}, "swap.share cannot be 1.5", "must be <= 1"),
+        ({"calls": "0"}, "swap.calls cannot be 0", "must be >= 1"),
+        ({"words": ""}, "swap.words cannot be ''", "Length of 'words' must be >= 1"),
+        ({"form": "verse"}, "swap.form cannot be 'verse'", "must be in ('prose', 'list')"),
         ({"level": "high"}, "swap.level cannot be 'high'", "level is a number or usual, not 'high'"),
-        ({"layers": "1,-1"}, "swap.layers cannot be '1,-1'", "at least 0"),
+        ({"layers": "1,-1"}, "swap.layers cannot be '1,-1'", "must be >= 0"),
         ({"steps": "25"}, "options of swap-large do not fit: a flag needs 26", "ke show editor swap-large"),
     ],
 )

@@ -290,16 +290,6 @@ def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgement_does_no
     assert not folder.finished
 
 
-def test_a_run_that_an_earlier_ke_scored_is_finished(folder):
-    (folder.path / "scores.json").write_text('{"schema":1}')
-    assert folder.finished
-    (folder.path / "records.jsonl").touch()
-    (folder.path / "records.seal.json").write_text('{"bytes":0,"sha256":"e3b0c442"}')
-    assert folder.finished
-    (folder.path / "records.seal.json").write_text("{")
-    assert not folder.finished
-
-
 def test_runs_in_a_folder_are_listed_with_the_damaged_ones(tmp_path):
     RunFolder.create(tmp_path / "a", SPEC)
     (tmp_path / "b").mkdir()

@@ -35,13 +35,6 @@ def test_a_number_is_no_secret(secret, value):
     assert json.loads(to_bytes(raw)) == raw
 
 
-@pytest.mark.parametrize("value", ["answered", "question", "judgements", "sequential", "price_in"])
-def test_a_word_of_the_schema_is_no_secret(secret, value):
-    secret(value, "MY_TOKEN")
-    record = replied(value)
-    assert from_line(to_line(record), of="the line") == record
-
-
 def test_a_value_of_seven_characters_or_of_blanks_is_no_secret(secret):
     for value in ("hunter2", "        ", "   a    "):
         secret(value)

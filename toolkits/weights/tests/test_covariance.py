@@ -10,8 +10,9 @@ import torch
 from attrs import evolve
 from safetensors import safe_open
 
-from ke_core.plugin import EditFailed, KEError, damage, locked
+from ke_core.plugin import EditFailed, KEError, locked
 from ke_core.spec.errors import DamagedArtifact
+from ke_plugin_hf.tensor_files import damage
 from ke_plugin_hf.testing import TEXT, tiny_model
 from ke_testing.fakes import make_session
 from ke_weights import covariance_files, gram

@@ -1,4 +1,4 @@
-"""What every command is given: the plugins, and what they offer."""
+"""The state of one ``ke`` process: the plugins and the catalog of components."""
 
 from __future__ import annotations
 

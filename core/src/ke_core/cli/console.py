@@ -1,4 +1,4 @@
-"""Where the command line writes: results to standard output, all the rest to standard error."""
+"""Consoles and progress: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ke datasets``: what a benchmark is, what it holds, and what its cases look like."""
+"""``ke datasets``: list, fetch, count and sample benchmarks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -
 @shared.data_dir
 @click.pass_obj
 def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -> int:
-    """Count a dataset, beside the counts that its publishers print.
+    """Count a dataset, next to the counts that its publishers state.
 
     Exit status 1 if a count differs from the published one.
 
@@ -113,7 +113,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
 @click.argument("name")
 @click.option("-n", "number", type=click.IntRange(1), default=3, show_default=True, help="How many cases.")
 @click.option("--seed", default=None, type=int, help="Sample the cases with this seed, as ke eval does.")
-@click.option("--case", "case_id", default="", metavar="ID", help="This case alone.")
+@click.option("--case", "case_id", default="", metavar="ID", help="Only this case.")
 @click.option("--prompts", "with_prompts", is_flag=True, help="Also the text put to the model, whole.")
 @shared.component_options
 @shared.data_dir
@@ -149,7 +149,7 @@ def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
     """Fetch the published files of datasets.
 
     They go into the cache, unless they are on this machine already. What comes is compared with a pinned checksum.
-    An interrupted download goes on where it stopped when the same command is given again. A file without a pin is not
+    If a download was interrupted, the same command resumes it. A file without a pin is not
     fetched: it is said where it is published and where to put it.
     Exit status 1 if a file that is here is not the published one.
 

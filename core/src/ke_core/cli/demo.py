@@ -1,4 +1,4 @@
-"""``ke demo``: ``ke eval`` with everything chosen, so that a newcomer sees a table of real numbers first."""
+"""``ke demo``: ``ke eval`` with defaults for everything, as a first look at real numbers."""
 
 from __future__ import annotations
 
@@ -19,43 +19,22 @@ FOLDER = Path("runs/demo")
 
 
 @click.command("demo")
-@click.option(
-    "--cases",
-    "limit",
-    type=click.IntRange(1),
-    default=CHOSEN["cases"],
-    show_default=True,
-    metavar="N",
-    help="How many cases are edited and asked.",
-)
-@click.option(
-    "--editor",
-    "editors",
-    multiple=True,
-    metavar="NAME",
-    default=tuple(CHOSEN["editors"]),
-    show_default=True,
-    help="What is compared (repeatable).",
-)
+@click.option("--cases", "limit", type=click.IntRange(1), default=CHOSEN["cases"], show_default=True, metavar="N",
+              help="How many cases are edited and asked.")  # fmt: skip
+@click.option("--editor", "editors", multiple=True, metavar="NAME", default=tuple(CHOSEN["editors"]),
+              show_default=True, help="What is compared (repeatable).")  # fmt: skip
 @click.option("--dataset", default=CHOSEN["dataset"], show_default=True, metavar="NAME", help="The benchmark.")
 @shared.model_options
 @shared.component_options
-@click.option("--seed", default=0, show_default=True, help="Draws the cases.")
-@click.option(
-    "--out",
-    "root",
-    type=click.Path(path_type=Path),
-    default=FOLDER,
-    show_default=True,
-    metavar="FOLDER",
-    help="Where the run folders go.",
-)
+@click.option("--seed", default=0, show_default=True, help="Samples the cases.")
+@click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True, metavar="FOLDER",
+              help="Where the run folders go.")  # fmt: skip
 @click.pass_obj
 def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, **given: Any) -> int:
     """Compare editors on a small embedded benchmark.
 
-    Methods that edit stand beside controls that do not: one leaves the model alone, one repeats the edited
-    fact whatever is asked, one gives the gold answer. Each case's edits are made on their own.
+    It compares methods with three editors that do not edit: one leaves the model unchanged, the baseline repeats the
+    edited fact, the upper bound gives the gold answer. Each case is edited separately.
 
     \b
     Example: ke demo --cases 50

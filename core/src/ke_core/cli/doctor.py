@@ -1,4 +1,4 @@
-"""``ke doctor``: does this installation work, and what to do where it does not."""
+"""``ke doctor``: check the installation and say how to fix it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import os
 import re
 import shutil
 import sqlite3
-import sys
 import tempfile
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import redirect_stdout
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -23,9 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from ke_core.cli.app import App
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.options import json_option, print_json
-from ke_core.plugins import watch as plugins_watch
 from ke_core.plugins.manager import DISABLE, Installed, Plugins, disabled_by_environment
-from ke_core.plugins.watch import Watch, timeout, watched
 from ke_core.results.folder import environment
 from ke_core.results.redaction import SECRET
 from ke_core.spec.specs import HealthFinding
@@ -35,20 +29,14 @@ COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
 @click.command("doctor")
-@click.option(
-    "--base-url",
-    envvar="OPENAI_BASE_URL",
-    default="",
-    metavar="URL",
-    show_envvar=True,
-    help="A model server to be asked for its models. Without one, nothing is contacted.",
-)
+@click.option("--base-url", envvar="OPENAI_BASE_URL", default="", metavar="URL", show_envvar=True,
+              help="A model server to be asked for its models. Without one, nothing is contacted.")  # fmt: skip
 @json_option
 @click.pass_obj
 def command(app: App, *, base_url: str, as_json: bool) -> int:
     """Check this installation: plugins, device, memory, caches, folders, what is configured.
 
-    Changes nothing. Exit status 1 if something is wrong; what to do stands under it.
+    Changes nothing. Exit status 1 if something is wrong.
 
     \b
     Examples:
@@ -138,9 +126,10 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
     yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
     for plugin in installed.values():
         if plugin.broken:
+            place = f" ({plugin.place})" if plugin.place else ""
             yield HealthFinding(
                 area="plugins",
-                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{_place(plugin)}",
+                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{place}",
                 state="wrong",
                 advice=f"pip install --force-reinstall {plugin.distribution or plugin.name}, or tell its author"
                 + (f": {plugin.step}" if plugin.step else ""),
@@ -152,28 +141,6 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
             yield HealthFinding(area="plugins", what=f"{plugin.name} prints while it is loaded: {said}", state="note")
     if left_out := disabled_by_environment():
         yield HealthFinding(area="plugins", what=f"{DISABLE} leaves out {', '.join(sorted(left_out))}", state="note")
-
-
-def _place(plugin: Installed) -> str:
-    """The line of a module that cannot be imported, found by importing it once more."""
-    watch = Watch()
-    try:
-        with watched(watch, timeout()), redirect_stdout(sys.stderr):  # what it prints must not end up in the answer
-            import_module(plugin.module.partition(":")[0])
-    except BaseException as error:
-        if watch.interrupts(error):
-            raise
-        skipped = ("importlib", __file__, plugins_watch.__file__)
-        frames = [
-            frame
-            for frame in traceback.extract_tb(error.__traceback__)
-            if not any(part in frame.filename for part in skipped)
-        ]
-        if isinstance(error, SyntaxError) and error.filename:
-            return f" ({error.filename}, line {error.lineno})"
-        if frames:
-            return f" ({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
-    return ""
 
 
 def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:

@@ -1,4 +1,4 @@
-"""The one place where errors end: a line for what the user can mend, a traceback for what is a bug."""
+"""Turn errors into exit statuses: one line if the user can fix it, a traceback for a bug."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ke_core.results.sanitize import sanitize
 from ke_core.spec.errors import DamagedArtifact, KEError, ToldToEnd
 from ke_core.storage.files import FULL
 
-DONE, FAILED, MENDABLE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, FIXABLE, INTERRUPTED = 0, 1, 2, 130
 NO_MEMORY = ("not enough memory: you tried to allocate", "can't allocate memory")
 """Parts of torch's messages when host memory is exhausted."""
 MACHINE = frozenset({
@@ -32,7 +32,7 @@ MACHINE = frozenset({
 def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
     """Run a command and return the exit status: what it returned, or what its error amounts to.
 
-    ``show_chain`` prints the traceback also of an error that the user can mend.
+    ``show_chain`` prints the traceback also of an error that the user can fix.
     """
     try:
         with _short_warnings():
@@ -82,8 +82,8 @@ def _flushed() -> bool:
 def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
     if isinstance(error, NoArgsIsHelpError):
         click.echo(error.ctx.get_help())
-        return MENDABLE
-    lines = _mendable(error)
+        return FIXABLE
+    lines = _fixable(error)
     if lines is None or show_chain:
         traceback.print_exception(error)
     if lines is None:
@@ -95,10 +95,10 @@ def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
     _say("error", sanitize(message))
     if hint:
         _say("hint", sanitize(hint))
-    return MENDABLE
+    return FIXABLE
 
 
-def _mendable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
+def _fixable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
     """What is wrong and what to do about it; None for a bug."""
     if isinstance(error, KEError | ToldToEnd):
         return str(error), error.hint
@@ -136,13 +136,13 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
 
 
 def _say(label: str, text: str) -> None:
-    colour = {"error": "red", "hint": "cyan", "note": "cyan", "warning": "yellow"}[label]
-    click.echo(click.style(f"{label}: ".ljust(7), fg=colour, bold=True) + text, err=True)
+    color = {"error": "red", "hint": "cyan", "note": "cyan", "warning": "yellow"}[label]
+    click.echo(click.style(f"{label}: ".ljust(7), fg=color, bold=True) + text, err=True)
 
 
 def _interrupted(error: BaseException) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
-    click.echo("\ninterrupted; what is on record stays: start the same command again and it goes on", err=True)
+    click.echo("\nInterrupted. Progress is saved. To resume, start the same command again.", err=True)
     for note in getattr(error, "__notes__", ()):
         _say("note", sanitize(note))
     return INTERRUPTED

@@ -1,4 +1,4 @@
-"""``ke judge RUN``: other judgements on the same replies."""
+"""``ke judge RUN``: judge the recorded replies again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from ke_core.cli.app import App
 
 @click.command("judge")
 @shared.run_argument
-@click.option("--judge", "name", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
+@click.option("--judge", "name", default="", metavar="NAME", help="The judge. [default: the dataset's]")
 @shared.component_options
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    metavar="NAME",
-    help="What is computed then. [default: the metrics of that judge, else the dataset's]",
-)
+@click.option("--metric", "metrics", multiple=True, metavar="NAME",
+              help="What is computed then. [default: the metrics of that judge, else the dataset's]")  # fmt: skip
 @shared.data_dir
 @shared.judge_model_options
 @click.pass_obj
@@ -31,8 +26,8 @@ def command(
 ) -> None:  # fmt: skip
     """Judge the replies of a finished run again, with another judge, and score them.
 
-    The edited model is not needed: replies are on record. Earlier judgements stay on record, the last count. A judge
-    that asks a model is given one with --judge-model; interrupted, the same command goes on where it stopped.
+    The edited model is not needed, because replies are recorded. Earlier judgements are kept; the last ones count. A
+    judge that asks a model needs --judge-model. If it was interrupted, the same command resumes it.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""A command that is known by name and summary, and imported when somebody uses it."""
+"""Commands that are known by name and summary, and imported when they are used."""
 
 from __future__ import annotations
 
@@ -85,4 +85,5 @@ def _single(option: click.Option) -> bool:
 
 
 def _called(option: click.Option) -> str:
-    return "/".join([max(option.opts, key=len), *option.secondary_opts])
+    name = next((name for name in option.opts if name.startswith("--")), option.opts[0])
+    return "/".join([name, *option.secondary_opts])

@@ -1,4 +1,4 @@
-"""The command ``ke``: find the plugins, collect their commands, run one, turn its end into an exit status."""
+"""The command ``ke``: find the plugins, collect their commands, and run one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ COMPLETION = "_KE_COMPLETE"
 """Set by the shell while it completes a command line."""
 SHARED = "eval"
 """The one command whose work several processes can share."""
-EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted."
+EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 an error to fix; 130 interrupted."
 
 
 def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = None) -> int:
     """Run ``ke`` and return its exit status. ``plugins`` takes the place of the installed ones (tests)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    show_chain = TRACEBACK in given  # wherever it stands: people add it at the end of the line they repeat
+    show_chain = TRACEBACK in given  # at any place: people add it at the end of the line
 
     def run() -> object:
         _refuse_other_bytes(given)

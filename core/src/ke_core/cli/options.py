@@ -86,7 +86,7 @@ def server_options(command: C) -> C:
 
 
 def run_options(command: C) -> C:
-    """What stands the same in ``ke eval`` and ``ke demo``: where the run goes and how it is told apart."""
+    """Options of the run folder, the seed and the prices."""
     return _apply(
         command,
         click.option("--seed", default=0, show_default=True, help="Draws cases, orders, sampled tokens, intervals."),
@@ -98,7 +98,7 @@ def run_options(command: C) -> C:
 
 
 def price_options(command: C) -> C:
-    """What a server takes for its tokens."""
+    """Prices of a server's tokens."""
     return _apply(
         command,
         click.option("--price-in", type=click.FloatRange(0), default=0.0, metavar="PRICE",

@@ -1,4 +1,4 @@
-"""``ke plugins``: what is installed, what it brings, and why it is broken; and whether one keeps its contract."""
+"""``ke plugins``: list, search and install plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
-from ke_core.cli.errors import DONE, FAILED, MENDABLE
+from ke_core.cli.errors import DONE, FAILED, FIXABLE
 from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.results.formatting import literal, plain_table
@@ -21,9 +21,8 @@ SLOW = 5.0
 
 
 @click.group("plugins", invoke_without_command=True)
-@click.option("--all", "everything", is_flag=True, help="Also what is known to exist and not installed.")
 @click.pass_context
-def command(context: click.Context, *, everything: bool) -> None:
+def command(context: click.Context) -> None:
     """List the installed plugins, what each brings, why one is broken; find and install plugins.
 
     KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out. KE_PLUGIN_TIMEOUT=SECONDS limits how long each may take to load (30
@@ -31,7 +30,7 @@ def command(context: click.Context, *, everything: bool) -> None:
 
     \b
     Examples:
-      ke plugins --all
+      ke plugins
       ke plugins search multi-hop
       ke plugins install mello
     """
@@ -41,8 +40,6 @@ def command(context: click.Context, *, everything: bool) -> None:
     shown: list[RenderableType] = [_installed(app)]
     if disabled := disabled_by_environment():
         shown.append(literal(f"left out by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
-    if everything:
-        shown.append(_missing(app))
     out().print(Group(*shown))
 
 
@@ -84,7 +81,7 @@ def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) 
 @click.option("--yes", is_flag=True, help="Install without asking.")
 @click.pass_obj
 def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
-    """Install plugins that are known, with pip, beside the Python that runs ke. Shows the command first, and asks.
+    """Install known plugins with pip, for the Python that runs ke. Shows the command first, and asks.
 
     NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Where nobody can be asked,
     nothing is installed unless --yes is said, and the exit status is 2. What is not known to ke is installed with
@@ -104,9 +101,9 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     err().print(literal(f"this will be run: {' '.join(line)}"), soft_wrap=True)
     if not yes and not (sys.stdin.isatty() and click.confirm("Install?", err=True)):
         err().print("nothing was installed; --yes installs without asking")
-        return MENDABLE
+        return FIXABLE
     if subprocess.run(line, check=False, stdout=sys.stderr).returncode:  # noqa: S603  the line that was shown
-        err().print("error: pip could not install that; what it says stands above", style="red")
+        err().print("error: pip could not install that; see its messages above", style="red")
         return FAILED
     out().print(literal(f"installed: {', '.join(wanted)}; ke plugins lists what they bring"))
     return DONE
@@ -144,12 +141,3 @@ def _remarks(plugin: Installed) -> Iterator[str]:
         yield f"takes {plugin.seconds:.1f} s to load"
     if plugin.printed:
         yield "prints while it is loaded; its author takes that out"
-    yield from plugin.deprecated
-
-
-def _missing(app: App) -> RenderableType:
-    table = plain_table("to be had", "kind", "brings", "install with")
-    for entry in directory_entries():
-        if entry.name not in app.catalog.names(entry.kind):
-            table.add_row(entry.name, entry.kind, entry.summary, f"pip install {entry.distribution}")
-    return table if table.row_count else literal("everything that is known is installed")

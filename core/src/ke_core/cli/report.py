@@ -1,4 +1,4 @@
-"""``ke report RUN...``: the tables of runs that are on record, on the terminal or as files."""
+"""``ke report RUN...``: print the tables of recorded runs, or write them to files."""
 
 from __future__ import annotations
 

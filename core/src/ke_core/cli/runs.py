@@ -1,4 +1,4 @@
-"""``ke runs``: what is on record in a folder, one run in full, and away with what came to nothing."""
+"""``ke runs``: list the runs in a folder, show one, delete unfinished ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ListsByDefault(click.Group):
 
 @click.group("runs", cls=ListsByDefault)
 def command() -> None:
-    """List the runs in a folder, show one, remove those that came to nothing.
+    """List the runs in a folder, show one, remove unfinished ones.
 
     Without a command it lists: ke runs, ke runs FOLDER. (A folder called list is ./list.)
 
@@ -93,19 +93,13 @@ def show(app: App, *, run: Path) -> None:
 
 @command.command("prune")
 @folder_argument
-@click.option(
-    "--run",
-    "named",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="RUN",
-    help="Remove this run, finished or not, and no other (repeatable).",
-)
+@click.option("--run", "named", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
+              help="Remove this run, finished or not, and no other (repeatable).")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
 def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
     """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.
 
-    An unfinished run is not lost work: the same command, given again, goes on with it. One that was finished once, or
+    An unfinished run is not lost: the same command resumes it. One that was finished once, or
     whose run.json this ke cannot read, is removed only if --run names it; one that a process is at work on never. Files
     that ke has not written stay.
 

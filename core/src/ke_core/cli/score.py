@@ -1,4 +1,4 @@
-"""``ke score RUN``: other numbers from the same judgements."""
+"""``ke score RUN``: score a judged run again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from ke_core.cli.app import App
 
 @click.command("score")
 @shared.run_argument
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What is computed. [default: the dataset's]")
-@click.option("--judge", default="", metavar="NAME", help="Whose judgements. [default: the last on record]")
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="A metric (repeatable). [default: the dataset's]"
+)
+@click.option("--judge", default="", metavar="NAME", help="The judge. [default: the last one]")
 @shared.component_options
 @shared.data_dir
 @click.pass_obj
 def command(
     app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None
 ) -> None:
-    """Score a judged run again, with other metrics, from its records alone.
+    """Score a judged run again, with other metrics, from its records only.
 
     \b
     Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop

@@ -1,4 +1,4 @@
-"""``ke show KIND NAME``: one component in full."""
+"""``ke show KIND NAME``: describe one component."""
 
 from __future__ import annotations
 
@@ -27,12 +27,8 @@ from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, M
 @click.command("show")
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
-@click.option(
-    "--model",
-    default="",
-    metavar="[SOURCE:]ID[@REVISION]",
-    help="Show an editor's hyperparameters for this model, and why.",
-)
+@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]",
+              help="Show an editor's hyperparameters for this model, and why.")  # fmt: skip
 @component_options
 @click.pass_obj
 def command(app: App, kind: str, name: str, model: str, options: tuple[str, ...]) -> None:
@@ -154,7 +150,7 @@ def settings_for(
 ) -> ResolvedSettings:
     """The hyperparameters that depend on the model, with their reasons.
 
-    The model's weights are read only where a value depends on them: published values need its shape alone. Raises
+    The model's weights are read only if a value depends on them: published values need its shape only. Raises
     BadConfig for an editor that has no such hyperparameters.
     """
     spec = editor.spec

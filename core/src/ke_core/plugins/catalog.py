@@ -1,4 +1,4 @@
-"""Names to specs, by kind."""
+"""Find components by kind and name, and check what plugins register."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Registration:
 class Catalog:
     """Every component of every plugin that could be loaded.
 
-    ``clashes``: what two plugins offer, by kind and name. Whoever asks for it might get the other one: nobody does.
+    ``clashes``: the conflicts of names that two plugins register, by kind and name. Neither can be used.
     """
 
     offers: Mapping[str, Mapping[str, Registration]]
@@ -79,7 +79,7 @@ class Catalog:
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
     def spec(self, kind: str, name: str) -> Spec[Any]:
-        """The spec alone."""
+        """Return the spec of that component."""
         return self.offer(kind, name).spec
 
     def _hint(self, kind: str, name: str) -> str:
@@ -89,7 +89,7 @@ class Catalog:
         for near in get_close_matches(name, [*self.offers[kind], *elsewhere], n=1, cutoff=0.6):
             missing = near not in self.offers[kind]
             return f"did you mean {near!r}?" + (f" pip install {elsewhere[near]}" if missing else "")
-        return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins --all lists more"
+        return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins search lists more"
 
 
 def read_catalog(plugins: Plugins) -> Catalog:
@@ -128,7 +128,7 @@ def registered_specs(plugins: Plugins, hook: str, expected: type[S]) -> Iterator
 
 
 def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
-    """What a hook returned, as specs. Raises PluginBroken that says what stands there instead."""
+    """Return the specs of a hook. Raises PluginBroken for anything else."""
     many = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
     if not many:
         raise PluginBroken(
@@ -185,7 +185,7 @@ def _no_mutable_default(option: Attribute[Any], spec: Spec[Any]) -> None:
 
 
 def _readable(name: str, hint: Any, spec: Spec[Any]) -> None:
-    """What stands after ``-o``, and in a run's specification, must become a value of that type."""
+    """Raise PluginBroken if a text after ``-o`` cannot become a value of that type."""
     try:
         converter().get_structure_hook(hint)
     except StructureHandlerNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Digest of the source files that a component comes from.
+"""Compute the digest of the source files of a component.
 
 A version number does not change while a plugin is being developed, so a run records the code as well. The files on disk
 are read, wherever the package is imported from: an editable installation and a copy of it have the same digest.

@@ -1,4 +1,4 @@
-"""Components that are known to exist, installed or not: so that an unknown name gets the pip command for it.
+"""The directory of known components, so that an unknown name gets the pip command that installs it.
 
 The directory comes with ke (``directory.json``); the documentation site publishes it, and a newer one can be read from
 there, or from a file.
@@ -42,7 +42,7 @@ def directory_entries(kind: str = "") -> tuple[Known, ...]:
 
 
 def elsewhere(where: str) -> tuple[Known, ...]:
-    """The directory in a file, or behind an ``https`` address. Raises BadData for what is none."""
+    """Read a directory from a file or an ``https`` address. Raises BadData."""
     try:
         text = _behind(where) if "://" in where else Path(where).read_bytes()
         return _entries(loads(text))

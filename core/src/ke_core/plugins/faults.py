@@ -1,11 +1,14 @@
-"""Why a plugin cannot be loaded, in one line, and the step that its author takes next."""
+"""Explain in one line why a plugin cannot be loaded, and what its author does next."""
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,6 +18,8 @@ from pluggy import PluginValidationError
 from ke_core.spec.errors import KEError, PluginBroken, PluginConflict
 
 CORE_DISTRIBUTION = "ke-core"
+LIBRARIES = re.compile(r"importlib|pluggy|contextlib")
+"""Files that are between a plugin's code and ours in a traceback."""
 
 
 def one_line_reason(error: BaseException) -> str:
@@ -35,7 +40,7 @@ def step(error: BaseException, module: str) -> str:
         return "compare its hooks with 'ke_core/hookspecs.py': a hook has one of those names and takes those arguments"
     if isinstance(error, SyntaxError):
         return (
-            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: mend it, or say requires-python"
+            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: fix it, or set requires-python"
         )
     if isinstance(error, SystemExit):
         return (
@@ -43,6 +48,16 @@ def step(error: BaseException, module: str) -> str:
             "under if __name__ == '__main__'"
         )
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
+
+
+def raised_at(error: BaseException) -> str:
+    """Return the line of a plugin's code that raised ``error``, as ``FILE, line N: CODE``. Empty if there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    ours = str(Path(__file__).parents[1])
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in every if not one.filename.startswith(ours) and not LIBRARIES.search(one.filename)]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line}" if frames else ""
 
 
 def name_conflict(what: str, owner: str, newcomer: str) -> PluginConflict:
@@ -68,7 +83,7 @@ def must_fit(requires: Iterable[str]) -> None:
 
 
 def declares_core(requires: Iterable[str]) -> bool:
-    """Whether a range of versions of ke-core stands among the requirements."""
+    """Return whether the requirements contain a range of versions of ke-core."""
     return any(found is not None and str(found.specifier) for found in map(_core_range, requires))
 
 

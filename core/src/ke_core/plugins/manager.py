@@ -1,4 +1,4 @@
-"""Find plugins, load each on its own, and remember which ones are broken.
+"""Find plugins, load each separately, and remember which ones are broken.
 
 pluggy's own loader stops at the first broken plugin and silently skips a second one of the same name.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
@@ -19,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from pluggy import HookImpl
 
 from ke_core.plugins.directory import directory_entries
-from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, step
+from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, raised_at, step
 from ke_core.plugins.watch import TIMEOUT, OutOfTime, Watch, timeout, watched
 from ke_core.spec import hookspecs
 from ke_core.spec.errors import PluginBroken, PluginConflict
@@ -30,12 +29,11 @@ DISABLE = "KE_DISABLE_PLUGINS"
 
 @frozen(kw_only=True)
 class Installed:
-    """One entry point: its name, the distribution that brings it, and why it is broken (if it is).
+    """One entry point: its name, its distribution, and the reason if it is broken.
 
-    ``step``: what its author does about that. ``printed``: what it wrote to standard output while it was loaded, where
-    that would end up in the middle of a command's output. ``requires``: what its distribution declares to need.
-    ``deprecated``: what it uses that a later ke-core will not have, with the version and what takes its place.
-    ``seconds``: how long importing it and calling its hooks has taken.
+    ``step``: what its author does about the reason. ``place``: the line of code that failed. ``printed``: what it wrote
+    to standard output while it was loaded. ``requires``: the requirements of its distribution. ``seconds``: how long
+    its import and its hooks took.
     """
 
     name: str
@@ -44,9 +42,9 @@ class Installed:
     version: str = ""
     broken: str = ""
     step: str = ""
+    place: str = ""
     printed: str = ""
     requires: tuple[str, ...] = ()
-    deprecated: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
@@ -63,9 +61,9 @@ class Plugins:
         return {name: plugin for name, plugin in self.installed.items() if plugin.broken}
 
     def implementations(self, hook: str) -> list[HookImpl]:
-        """Those of ``hook``: the core's, then those of known plugins, then the others as they were found.
+        """Return the implementations of ``hook``: the core's, those of listed plugins, then the others.
 
-        So a name belongs to whoever is known for it, and who claims it too is the newcomer.
+        On a name clash, the plugin listed in the directory wins.
         """
         listed = {entry.distribution for entry in directory_entries()}
 
@@ -75,7 +73,7 @@ class Plugins:
         return sorted(getattr(self.manager.hook, hook).get_hookimpls(), key=rank)
 
     def register(self, plugin: object, name: str) -> None:
-        """Add a plugin object by hand (tests)."""
+        """Register a plugin object that is not installed."""
         self.add(plugin, name)
         self.installed[name] = Installed(name=name, module=getattr(plugin, "__name__", type(plugin).__name__))
 
@@ -94,12 +92,12 @@ class Plugins:
         callers = self.manager.get_hookcallers(self.manager.get_plugin(name)) or []
         return sorted(caller.name for caller in callers if not hasattr(hookspecs, caller.name))
 
-    def mark_broken(self, name: str, error: BaseException) -> None:
-        """Take a plugin out and remember why, in one line."""
+    def mark_broken(self, name: str, error: BaseException, *, at: BaseException | None = None) -> None:
+        """Unregister a plugin and keep the reason in one line. ``at``: the exception with the traceback."""
         if self.manager.has_plugin(name):
             self.manager.unregister(name=name)
-        old = self.installed[name]
-        self.installed[name] = evolve(old, broken=one_line_reason(error), step=step(error, old.module))
+        old, place = self.installed[name], raised_at(at or error)
+        self.installed[name] = evolve(old, broken=one_line_reason(error), step=step(error, old.module), place=place)
 
     @contextmanager
     def running(self, name: str) -> Iterator[None]:
@@ -111,9 +109,10 @@ class Plugins:
         try:
             with watched(watch, limit), self.listening(name):
                 yield
-        except OutOfTime:
+        except OutOfTime as error:
             late = f"it did not return within {limit:g} s ({_left_out(name)}, {TIMEOUT}=SECONDS sets another limit)"
-            self.mark_broken(name, PluginBroken(late, hint="move slow work out of the module and its hooks"))
+            hint = "move slow work out of the module and its hooks"
+            self.mark_broken(name, PluginBroken(late, hint=hint), at=error)
             print(f"note: plugin {name} is broken: {late}", file=sys.stderr)  # noqa: T201  why ke is so slow
         except BaseException as error:
             if watch.interrupts(error):
@@ -126,33 +125,16 @@ class Plugins:
 
     @contextmanager
     def listening(self, name: str) -> Iterator[None]:
-        """Keep what a plugin prints out of standard output: it goes to standard error, and on record."""
+        """Redirect what a plugin prints to standard error, and keep it."""
         heard = io.StringIO()
         try:
             with redirect_stdout(heard):
                 yield
         finally:
             if text := heard.getvalue():
-                print(text, end="", file=sys.stderr)  # noqa: T201  not the core's words: passed on, to where they hurt nobody
+                print(text, end="", file=sys.stderr)  # noqa: T201  the plugin's own output
                 old = self.installed[name]
                 self.installed[name] = evolve(old, printed=old.printed + text)
-
-    @contextmanager
-    def noting(self, name: str) -> Iterator[None]:
-        """Keep a plugin's deprecation warnings on record; other warnings go where they would have gone.
-
-        Hooks that will go are declared with pluggy's ``warn_on_impl``; names of the facades that will go warn when they
-        are imported.
-        """
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", DeprecationWarning)
-            yield
-        found = [str(one.message) for one in said if issubclass(one.category, DeprecationWarning)]
-        if found:
-            self.installed[name] = evolve(self.installed[name], deprecated=tuple(dict.fromkeys(found)))
-        for one in said:
-            if not issubclass(one.category, DeprecationWarning):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 def empty_manager() -> Plugins:
@@ -202,7 +184,7 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
         version=about["Version"] if about else "",
         requires=tuple((about.get_all("Requires-Dist") if about else None) or ()),
     )
-    with plugins.running(point.name), plugins.noting(point.name):
+    with plugins.running(point.name):
         must_fit(plugins.installed[point.name].requires)
         plugins.add(point.load(), point.name)
 

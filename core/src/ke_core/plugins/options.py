@@ -1,4 +1,4 @@
-"""``-o memit.layers=4,5,6``: options of components, converted by the type of the config's field."""
+"""Parse options of components, such as ``-o memit.layers=4,5,6``, by the types of the config's fields."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.specs import Spec
 
+VALUE = re.compile(r": [^:]*$| \(got .*", re.DOTALL)
+"""The end of a message of attrs' validators: the value."""
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -79,7 +81,7 @@ def describe(spec: Spec[Any]) -> list[Option]:
 
 
 def resolved(config: object) -> dict[str, Any]:
-    """Every option of a config as JSON values, defaults included: what stands in the run's specification."""
+    """Return every option of a config as JSON values, with defaults, for the run's specification."""
     found: dict[str, Any] = to_json(config)
     return found
 
@@ -152,22 +154,17 @@ def _hint(spec: Spec[Any], name: str, names: list[str]) -> str:
     return f"did you mean {spec.prefix}.{near[0]}?" if near else f"its options: {', '.join(names) or 'none'}"
 
 
-BOUND = re.compile(r"'(?P<name>\w+)' must be (?P<how>>=|>|<=|<) (?P<bound>\S+): ")
-LENGTH = re.compile(r"Length of '(?P<name>\w+)' must be (?P<how>>=|<=) (?P<bound>\d+): ")
-CHOICE = re.compile(r"'(?P<name>\w+)' must be in (?P<bound>.+) \(got ")
-"""How the validators of attrs say it."""
-HOW = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
-
-
 def refused(error: BadConfig, spec: Spec[Any], given: Mapping[str, str]) -> BadConfig:
     """``error`` of the options ``given`` in the words of the command line, where it is of one of them."""
     found = [*_leaves(error.__cause__)] if error.__cause__ else []
     if len(found) != 1 or type(found[0]) is not ValueError:
         return error
     words = str(found[0].args[0]) if found[0].args else ""
-    for name, hint in _said(words, given):
-        return BadConfig(f"{spec.prefix}.{name} cannot be {_shown(given[name])}", hint=hint)
-    return BadConfig(f"options of {spec.name} do not fit: {words}", hint=error.hint)
+    named = [name for name in given if re.search(rf"\b{re.escape(name)}\b", words)]
+    if len(named) != 1:
+        return BadConfig(f"options of {spec.name} do not fit: {words}", hint=error.hint)
+    hint = VALUE.sub("", words).removeprefix(f"'{named[0]}' ")
+    return BadConfig(f"{spec.prefix}.{named[0]} cannot be {_shown(given[named[0]])}", hint=hint)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -176,19 +173,6 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(one)
     else:
         yield error
-
-
-def _said(words: str, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Which of the options it is, and what it may be instead; first in words of our own."""
-    if (found := BOUND.match(words)) and found["name"] in given:
-        yield found["name"], f"{HOW[found['how']]} {found['bound']}"
-    if (found := LENGTH.match(words)) and found["name"] in given:
-        yield found["name"], f"{HOW[found['how']]} {found['bound']} of them"
-    if (found := CHOICE.match(words)) and found["name"] in given:
-        yield found["name"], f"one of: {re.sub('[^-,. 0-9A-Za-z_]', '', found['bound'])}"
-    named = [name for name in given if re.search(rf"\b{re.escape(name)}\b", words)]
-    if len(named) == 1:  # a validator of its author's own
-        yield named[0], words
 
 
 def _shown(text: str) -> str:

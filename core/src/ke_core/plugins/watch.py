@@ -1,4 +1,4 @@
-"""A time limit for the code of a plugin, and whether a signal interrupted it or the plugin itself."""
+"""Limit the time of a plugin's code, and tell signals from interrupts that the plugin raises."""
 
 from __future__ import annotations
 

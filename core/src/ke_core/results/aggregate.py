@@ -1,4 +1,4 @@
-"""Values to scores: a mean, its n, what was skipped and why, and an interval; overall and by slices."""
+"""Aggregate values to scores: mean, n, skipped values with reasons, and interval; overall and by tags."""
 
 from __future__ import annotations
 

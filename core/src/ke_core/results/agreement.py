@@ -1,4 +1,4 @@
-"""How far a judge agrees with labels written by hand, and where that is kept: it is read by every report.
+"""The agreement of judges with labels written by people, saved in the cache and read by every report.
 
 Cohen's kappa (Cohen 1960): with p the share of items on which both agree, and e the share on which they would by
 chance, each keeping its own frequencies of labels, kappa = (p - e) / (1 - e).
@@ -35,7 +35,7 @@ class Agreement:
 
     @property
     def enough(self) -> bool:
-        """Whether the judge may be trusted with these labels."""
+        """True if the agreement is high enough to trust the judge with these labels."""
         return self.kappa is not None and self.kappa >= LEAST
 
     def __str__(self) -> str:
@@ -55,19 +55,19 @@ class AgreementCheck:
 
     @property
     def words(self) -> str:
-        """For people, in one line."""
+        """The agreements in one line."""
         return "; ".join(f"{name} {found}" for name, found in self.agreements.items())
 
 
 def save_check(check: AgreementCheck) -> Path:
-    """Write it where ``kept`` finds it; the last check of a judge counts."""
+    """Save a check for ``kept``. The last check of a judge counts."""
     path = _path(check.judge)
     write_value(path, to_json(check))
     return path
 
 
 def kept(judge: Component) -> AgreementCheck | None:
-    """The check of that judge, with these options and this model; None where there is none that can be read."""
+    """Return the saved check of that judge, with these options and this model. None if there is none."""
     path = _path(judge)
     try:
         raw = read_value(path, hint="check the judge again: ke judges check")
@@ -78,9 +78,9 @@ def kept(judge: Component) -> AgreementCheck | None:
 
 
 def agreement_warning(judge: Component) -> str:
-    """What must stand with every table that rests on this judge; empty where nothing must.
+    """Return the warning for every table of this judge. Empty if there is none.
 
-    A judge that asks a model must have been checked against labels written by hand.
+    A judge that asks a model must have been checked against labels written by people.
     """
     check = kept(judge)
     if check is None:

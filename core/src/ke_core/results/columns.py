@@ -1,4 +1,4 @@
-"""The values of a metric, a row each of 28 bytes: a run has some for every question of every case."""
+"""Hold the values of a metric in 28 bytes each: a run has several for every question of every case."""
 
 from __future__ import annotations
 

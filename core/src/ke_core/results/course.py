@@ -1,4 +1,4 @@
-"""One run in full, for ``ke runs show``: its specification, how far it got, what each phase took, what went wrong."""
+"""The page of ``ke runs show``: specification, progress, phases, and failures of one run."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _state(folder: RunFolder, lines: list[Mapping[str, Any]]) -> str:
         return "finished"
     last = next((line for line in reversed(lines) if line["event"] in ("start", "end")), None)
     if last is None:
-        return "without a log (an earlier ke made it, or it was imported)"
+        return "without a log (it was imported)"
     if last["event"] == "start":
         return f"at work since {last['at']}, or killed"
     return f"{last.get('ended')} at {last['at']}"

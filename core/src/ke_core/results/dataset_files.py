@@ -1,4 +1,4 @@
-"""What ``ke datasets`` does with a dataset as a whole: write it to a file, check it, fetch what it is read from."""
+"""Show and count datasets, and fetch their files, for ``ke datasets``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def here(file: DataFile, explicit: Path | None = None) -> Here | None:
 
 def get(file: DataFile, explicit: Path | None = None) -> Here:
     """The file, fetched into the cache if it is nowhere. Raises BadData: where it is published, where to put it."""
-    find_data(file.family, file.name, explicit=explicit, url=file.url, sha256=file.sha256, size=file.size)
+    find_data(file.family, file.name, explicit=explicit, url=file.url, sha256=file.sha256)
     found = here(file, explicit)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""How two specifications differ, in a line: of runs what people call them by, what they chose, what followed."""
+"""Describe in one line how two specifications differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NAMED = 3
 LONGEST = 60
 """Characters of a value."""
 NAMES = {"editor.name": "editor", "dataset.component.name": "dataset", "model.id": "model"}
-"""What each part of a run is called by; where that differs, nothing else of the part is compared."""
+"""The name of each part of a run. If it differs, the rest of the part is not compared."""
 CHOSEN = ("editor.options", "dataset.component.options", "plan", "seed", "styles")
-"""What people chose in the command, before what followed from it."""
+"""What the user chose in the command. It is named before what follows from it."""
 CODE: Mapping[str, Callable[[RunSpec], Component]] = {
     "editor.code": lambda spec: spec.editor,
     "dataset.component.code": lambda spec: spec.dataset.component,

@@ -1,4 +1,4 @@
-"""A run is a folder: ``run.json`` (what was asked for), ``records.jsonl`` (what happened), ``scores.json``, a log.
+"""The folder of a run: ``run.json`` (its specification), ``records.jsonl`` (its records), ``scores.json``, a log.
 
 ``run.json`` is canonical JSON written once; the hash of its ``spec`` is the run's id. ``records.jsonl`` is
 only ever appended. ``scores.json`` can be deleted: it is computed from the records. ``log.jsonl`` says when and how,
@@ -31,15 +31,15 @@ from ke_core.storage.json_reading import read_object
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
 PART = "records.part-{rank}.jsonl"
-"""What one of several processes has recorded, until the first of them takes it into ``records.jsonl``."""
+"""The records of one of several processes, until they are merged into ``records.jsonl``."""
 DAMAGED = "records.damaged"
-"""Lines that could not be read any more, and were asked again."""
+"""Damaged lines, which were asked again."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
 CHOOSE_OTHER_FOLDER = "choose another folder with --out"
 
 
 def environment() -> dict[str, str]:
-    """Versions worth knowing when two runs differ. Not hashed, and no variable of the environment is in it."""
+    """Return the versions of Python and of the libraries. They are not part of the run's id."""
     found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
     for name in REPORTED:
         try:
@@ -60,9 +60,9 @@ class _About:
 
 @frozen(kw_only=True)
 class RunFolder:
-    """An open run. Not part of its id: ``environment`` and ``created`` (UTC, ISO 8601), which are for people.
+    """An open run. ``environment`` and ``created`` (UTC, ISO 8601) are for people and not part of its id.
 
-    ``files`` says where the user's own files lay that its dataset was read from, by what stands for them in ``spec``.
+    ``files``: the paths of the user's own files that its dataset was read from, by their digest in ``spec``.
     """
 
     path: Path
@@ -73,7 +73,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, spec: RunSpec, files: Mapping[str, str] | None = None) -> RunFolder:
-        """A new run in ``path``, or the one that is there if it is the same run.
+        """Create a run in ``path``, or open the run that is there if it is the same run.
 
         Raises BadRun if ``path`` holds another run or something else, BadConfig if an option is a secret of the
         environment, KEError if it cannot be written.
@@ -84,7 +84,7 @@ class RunFolder:
                 raise BadRun(f"{path} holds another run: {run_difference(folder.spec, spec)}", hint=CHOOSE_OTHER_FOLDER)
             return folder
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
-            if (path / RUN).exists():  # another of the processes that share the run has begun it just now
+            if (path / RUN).exists():  # another process of the run has just created it
                 return cls.create(path, spec, files)
             raise BadRun(f"{path} holds something else, not a run", hint=CHOOSE_OTHER_FOLDER)
         folder = cls(
@@ -101,7 +101,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The run in ``path``. Raises BadRun in one line if there is none, or not as ke has written it."""
+        """Open the run in ``path``. Raises BadRun if there is none, or if it is damaged."""
         file = path / RUN
         if not file.exists():
             what = "is not a run folder: it has no run.json" if path.exists() else "does not exist"
@@ -125,7 +125,7 @@ class RunFolder:
 
     @staticmethod
     def is_one(path: Path) -> bool:
-        """Whether a run was begun in ``path``, damaged or not."""
+        """Return whether ``path`` holds a run, damaged or not."""
         return (path / RUN).is_file()
 
     @property
@@ -135,7 +135,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self, held: Writer | None = None) -> Iterator[Writer]:
-        """The only way to append records. Raises BadRun if another process is writing.
+        """Open the records for appending. Raises BadRun if another process is writing.
 
         ``held``: the writer of a caller that is writing already.
         """
@@ -146,17 +146,17 @@ class RunFolder:
             yield writer
 
     def read(self) -> Iterator[Record]:
-        """Every record, in order. A torn last line (a killed process) is left out; another one is BadRun."""
+        """Yield every record. A truncated last line of a killed process is skipped. Raises BadRun for another one."""
         return read_records(self.path / RECORDS)
 
     def parts(self) -> list[Path]:
-        """What processes that shared this run have recorded, and the first of them has not taken in yet."""
+        """The records of processes that shared this run, and that are not merged yet."""
         return sorted(self.path.glob(PART.format(rank="*")))
 
     def set_aside(self, writer: Writer) -> None:
         """Move a last line that is not JSON (a failing disk) out of the records, so that it is asked again.
 
-        The scores go too: they may rest on it.
+        The scores are deleted too, since they may use it.
         """
         if moved := writer.set_aside(self.path / DAMAGED):
             self._remove(SCORES, SEAL)
@@ -164,8 +164,8 @@ class RunFolder:
             self.log("warning", what="damaged records", message=what)
 
     def refuse_changed(self) -> None:
-        """Raise BadRun if the records are no longer what they were when they were scored; they may have grown."""
-        if seal := Seal.read(self.path):  # none before the first scoring, and none by an earlier ke
+        """Raise BadRun if the records that were scored have changed. They may have grown."""
+        if seal := Seal.read(self.path):  # None before the first scoring
             seal.refuse_changed(self.path / RECORDS)
 
     def log(self, event: str, **facts: Any) -> None:
@@ -173,37 +173,32 @@ class RunFolder:
         write_log(self.path / LOG, event, **facts)
 
     def logged(self) -> list[Mapping[str, Any]]:
-        """Every event of every process that worked on this run, oldest first; none where an earlier ke made it."""
+        """Return every event of every process that worked on this run, oldest first."""
         return list(read_log(self.path / LOG))
 
     @property
     def complete(self) -> bool:
-        """Whether everything planned was on record, judged and scored; an imported run holds what its file held.
-
-        Scored by an earlier ke, which did not say, it counts as complete.
-        """
+        """True if everything that was planned is recorded, judged and scored. An imported run holds all of its file."""
         try:
             seal = Seal.read(self.path)
         except BadRun:
             return False
-        if seal is None:
-            return (self.path / SCORES).exists()
-        said = seal.complete or self.spec.model.source == IMPORTED
-        return said and not seal.shorter(self.path / RECORDS)
+        complete = seal is not None and (seal.complete or self.spec.model.source == IMPORTED)
+        return complete and seal is not None and not seal.shorter(self.path / RECORDS)
 
     @property
     def finished(self) -> bool:
-        """Whether it is complete, and its scores are of all that was asked."""
+        """True if every planned request is recorded and the scores are current."""
         if not (self.complete and (self.path / SCORES).exists()) or self.parts():
             return False
         seal = Seal.read(self.path)
-        return seal is None or not seal.outgrown(self.path / RECORDS)
+        return seal is not None and not seal.outgrown(self.path / RECORDS)
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
         """Write ``scores.json``, whole or not at all; the same scores give the same bytes.
 
-        Beside it stands what the records were. Written first, and without scores until they are: killed in between,
-        no scores stand beside the seal of other records.
+        The seal of the records is written first, while there are no scores. If the process is killed in between, there
+        are never scores with the seal of other records.
         """
         seal = Seal.of(self.path / RECORDS, complete=self.complete)
         self._remove(SCORES)
@@ -216,13 +211,13 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Say that everything planned is on record, judged and scored: from now on the run is finished."""
+        """Mark the run as finished: everything that was planned is recorded, judged and scored."""
         seal = Seal.read(self.path)
         assert seal is not None, "a run is closed once it is scored"
         evolve(seal, complete=True).write(self.path)
 
     def scores(self) -> dict[str, Any]:
-        """What ``scores.json`` holds. Raises BadRun if the run has not been scored, or its records changed since."""
+        """Return the content of ``scores.json``. Raises BadRun if there are none, or if the records changed since."""
         file = self.path / SCORES
         if not file.exists():
             raise BadRun(f"{self.path} has not been scored", hint=f"ke score {self.path}")
@@ -233,13 +228,13 @@ class RunFolder:
 
 
 def read_records(file: Path) -> Iterator[Record]:
-    """Every record of a file that is only appended to. A torn last line is left out; another one is BadRun."""
+    """Yield every record of a file. A truncated last line is skipped. Raises BadRun for another one."""
     for number, line in whole_lines(file):
         yield from_line(line, of=f"{file}, line {number}")
 
 
 def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
-    """Every folder under ``root`` (itself included) with a ``run.json``, sorted; a damaged one with its error."""
+    """Yield every run in and under ``root``, sorted. A damaged run comes with its error."""
     for file in sorted(root.rglob(RUN)):
         try:
             yield file.parent, RunFolder.open(file.parent)
@@ -248,5 +243,5 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
 
 
 def _torn(file: Path) -> bool:
-    """Whether this is what a process killed while it wrote ``run.json`` left behind."""
+    """Return whether a process was killed while it wrote this ``run.json``."""
     return file.name.startswith(f".{RUN}.")

@@ -1,4 +1,4 @@
-"""What must be known beside the numbers: how they came about, what was left out, what went wrong, what it took."""
+"""The lines under score tables: settings, skipped cases, failures and cost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def shared_settings(runs: Sequence[Reported]) -> list[tuple[str, str]]:
 
 
 def judge_warnings(runs: Sequence[Reported]) -> list[str]:
-    """What must stand with every table that rests on a judge, such as too little agreement with labels by hand."""
+    """Return the warnings about judges, such as too little agreement with labels written by people."""
     return [words for what, words in shared_settings(runs) if what == WARNING]
 
 
@@ -87,7 +87,7 @@ def component_words(component: Component) -> str:
 
 
 def judge_words(judge: Component) -> str:
-    """A judge, the model it asks, and how far it agrees with labels written by hand, where that was checked."""
+    """Describe a judge: its model, and its agreement with labels written by people if it was checked."""
     check = kept(judge)
     asks = f", asking {model_words(judge.model)}" if judge.model is not None else ""
     return component_words(judge) + asks + (f"; against labels by hand: {check.words}" if check else "")

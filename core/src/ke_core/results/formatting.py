@@ -1,4 +1,4 @@
-"""Numbers as people read them: a share in per cent or a quantity, its interval, its n."""
+"""Format numbers for people: percentages or quantities, intervals, durations, plain tables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ke_core.spec.results import SHARE, MetricScore
 NO_VALUE = "-"
 SECONDS = "s"
 SHORTEST_SECONDS = 0.0005
-"""Of times nobody reads what is less than half a millisecond."""
+"""Shorter times are shown as 0."""
 
 
 def format_score(score: MetricScore | None) -> str:
-    """``41.2``, in per cent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
+    """``41.2``, in percent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
     if score is None or score.value is None:
         return NO_VALUE
     return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value, score.measure)
@@ -29,7 +29,7 @@ def shown_unit(measure: str) -> str:
 
 
 def format_interval(score: MetricScore | None) -> str:
-    """``38.1-44.3`` or ``95.2-100``, in per cent, or quantities; empty where there is none (one unit alone)."""
+    """``38.1-44.3`` or ``95.2-100``, in percent, or quantities; empty where there is none (one unit alone)."""
     if score is None or score.interval is None:
         return ""
     ends = score.interval.low, score.interval.high
@@ -72,7 +72,7 @@ def titled(title: str, table: Table) -> Group:
 
 
 def plain_table(*headings: str) -> Table:
-    """An empty table without frame: fine in 100 columns, in a file, and without colour."""
+    """An empty table without frame: fine in 100 columns, in a file, and without color."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in headings:
         table.add_column(heading, overflow="fold", header_style="bold")

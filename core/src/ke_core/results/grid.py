@@ -1,4 +1,4 @@
-"""Score tables as plain data: what stands in which row and column, before anything is drawn.
+"""Score tables as plain data: the content of every row and column, before anything is drawn.
 
 The terminal, HTML, LaTeX and Markdown draw the same grids, so that a number cannot differ between them.
 """
@@ -47,7 +47,7 @@ class ReportRow:
 
 @frozen(kw_only=True)
 class ColumnHeader:
-    """What stands over a column of numbers. ``n``: of every number in it, where they agree and it is said here.
+    """The header of a column of numbers. ``n``: of every number in it, if they agree.
 
     ``measure``: empty for plain numbers, and for shares where the title says so.
     """
@@ -89,7 +89,7 @@ class Grid:
 
     @property
     def judged(self) -> bool:
-        """Whether its numbers rest on a judge: not what was spent, nor what is said of a model (without style)."""
+        """True if its numbers depend on a judge. Costs and values of a model (without style) do not."""
         return ASKED in self.names and not self.of_costs
 
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:

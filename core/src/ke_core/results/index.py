@@ -1,4 +1,4 @@
-"""Where the lines of ``records.jsonl`` stand that count, so that a run is read case by case, however many it has.
+"""Index the lines of ``records.jsonl`` that count, so that a run of any size is read case by case.
 
 A reply that was asked for again (its server had failed) counts as it was written last, and a judgement counts if it was
 written after the reply that it is of.
@@ -76,7 +76,7 @@ class Index:
 
     @property
     def cases(self) -> Iterator[str]:
-        """Every case that anything is on record of."""
+        """Every case with a record."""
         yield from dict.fromkeys((*self._within, *self._replied))
 
     @property
@@ -98,7 +98,7 @@ class Index:
         return next(case for case, lines in self._replied.items() if numbers.intersection(lines[::2]))
 
     def judgements(self, case: str, judge: str) -> dict[tuple[str, ...], Judged]:
-        """What ``judge`` says of these replies, by place."""
+        """The judgements of ``judge``, by place."""
         replied, judged = _last(self._replied, case), _last(self._judged.get(judge, {}), case)
         starts = [start for place, start in judged.items() if start > replied.get(place, start)]
         return {line.place: line for line in self._read(starts) if isinstance(line, Judged)}
@@ -128,7 +128,7 @@ class Index:
         return found
 
     def records(self) -> Iterator[Record]:
-        """Every record that counts; batches without their ``details``, and of judgements the last one alone."""
+        """Yield every record that counts: batches without ``details``, and only the last judgement."""
         yield from self.batches.values()
         replied = array("q", (start for case in self._replied for start in _last(self._replied, case).values()))
         yield from self._read([*self._spent, *self._probed.values(), *sorted(replied)])

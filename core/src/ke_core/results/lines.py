@@ -1,4 +1,4 @@
-"""One record, one line of JSON: tagged, canonical, without secrets; and back."""
+"""Convert records to lines of JSON and back, without secrets."""
 
 from __future__ import annotations
 

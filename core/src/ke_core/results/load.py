@@ -1,4 +1,4 @@
-"""From a run folder to what the tables are made from."""
+"""Load the report of a run from its folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _less_is_better(scores: Iterable[MetricScore], catalog: Catalog) -> Iterator
 
 @frozen(kw_only=True)
 class RunScores:
-    """The scores of a run, the metrics that they are of, by name, and the judge that they rest on."""
+    """The scores of a run, the names of its metrics, and its judge."""
 
     judge: Component
     metrics: tuple[str, ...]

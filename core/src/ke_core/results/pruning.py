@@ -1,4 +1,4 @@
-"""Which run folders came to nothing, and how they are removed: our own files, and nothing that somebody is writing."""
+"""Find unfinished run folders and remove their files, unless a process is writing to them."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def removable(root: Path) -> Iterator[Removable]:
 
 
 def unreadable(root: Path) -> Iterator[BadRun]:
-    """Why each ``run.json`` under ``root`` that is none to this ke is none.
+    """Yield the errors of each ``run.json`` under ``root`` that cannot be read.
 
-    Another program may have written it, or another ke, and the run may be finished: it goes only by name.
+    Another program may have written it, and the run may be finished, so it is removed only by name.
     """
     yield from (found for _path, found in runs_in(root) if isinstance(found, BadRun))
 
 
 def named_runs(paths: Iterable[Path]) -> Iterator[Removable]:
-    """Runs that somebody wants to be rid of whatever they are. Raises BadRun for a folder that holds none."""
+    """Yield the runs that the user names, finished or not. Raises BadRun for a folder without a run."""
     for path in paths:
         if not RunFolder.is_one(path):
             raise BadRun(f"{path} is not a run folder: it has no {RUN}", hint="ke runs lists the runs there are")
@@ -76,7 +76,7 @@ def named_runs(paths: Iterable[Path]) -> Iterator[Removable]:
 
 
 def unfinished(folder: RunFolder) -> str:
-    """How far an unfinished run got; empty for one that was complete, be it that something was asked since."""
+    """Return the progress of an unfinished run. Empty for a complete one."""
     if folder.complete:
         return ""
     edits: dict[str, int] = {}  # by batch: of several processes each may have made the same

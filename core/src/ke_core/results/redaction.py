@@ -9,23 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from attrs import fields, has
-
-from ke_core.spec.codec import tag_of
 from ke_core.spec.errors import BadConfig
-from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.spec.results import MetricScore
-from ke_core.spec.runspec import RunSpec
 
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
 SHORTEST = 8
 """Shorter values are settings rather than secrets, and occur in ordinary text."""
-WRITTEN = (Batch, Replied, Judged, Probed, Usage, MetricScore, RunSpec)
-"""Classes of what is written to a run folder."""
 
 
 def redacted(raw: Any) -> Any:
@@ -74,7 +65,7 @@ def _secrets() -> Mapping[str, str]:
     named = {
         value: name for name, value in os.environ.items() if SECRET.search(name) and len(value.strip()) >= SHORTEST
     }
-    found = {value: name for value, name in named.items() if not (_is_number(value) or _is_schema_word(value))}
+    found = {value: name for value, name in named.items() if not _is_number(value)}
     return dict(sorted(found.items(), key=lambda pair: (-len(pair[0]), pair)))
 
 
@@ -84,35 +75,3 @@ def _is_number(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_schema_word(value: str) -> bool:
-    """Whether replacing ``value`` would change a word that readers of the files rely on (``answered``)."""
-    return any(value in word for word in _schema_words())
-
-
-@cache
-def _schema_words() -> frozenset[str]:
-    """Field names, tags, and the values of enums and literals of everything in ``WRITTEN``."""
-    seen: set[Any] = set()
-    return frozenset(word for cls in WRITTEN for word in _words(cls, seen))
-
-
-def _words(kind: Any, seen: set[Any]) -> Iterator[str]:
-    if isinstance(kind, str):  # a value of a Literal
-        yield kind
-        return
-    if kind in seen:
-        return
-    seen.add(kind)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        yield from (str(member.value) for member in kind)
-    elif isinstance(kind, type) and has(kind):
-        hints = get_type_hints(kind)
-        yield tag_of(kind)
-        for attribute in fields(kind):
-            yield attribute.name
-            yield from _words(hints[attribute.name], seen)
-    else:
-        for part in get_args(kind):
-            yield from _words(part, seen)

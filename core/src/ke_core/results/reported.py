@@ -1,4 +1,4 @@
-"""The report of one or several runs: what the tables are made from."""
+"""The report of one or several runs, from which tables are made."""
 
 from __future__ import annotations
 

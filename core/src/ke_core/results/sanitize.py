@@ -1,4 +1,4 @@
-"""Words from models and data files are untrusted: what is printed holds no terminal codes. Imports nothing."""
+"""Remove terminal codes from texts of models and data files before they are printed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the records of a run were when they were scored. From then on they may grow, and not change.
+"""The checksum of the records when they were scored. From then on they may grow, but not change.
 
-By the seal a change by hand is noticed, and whether a run was complete then, and whether anything was asked since.
+It shows manual changes, whether the run was complete then, and whether anything was asked since.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ke_core.storage.json_reading import loads, read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})
-"""Lines that scores rest on. A judgement that is not scored yet leaves the scores what they were."""
+"""Lines that scores are computed from, without judgements that are not scored yet."""
 
 
 @frozen(kw_only=True)
 class Seal:
     """The first ``size`` bytes of the records and their SHA-256.
 
-    ``complete``: everything planned was on record, judged and scored. An earlier ke did not say: it counts as such.
+    ``complete``: everything that was planned is recorded, judged and scored.
     """
 
     size: int
@@ -43,7 +43,7 @@ class Seal:
         if not (run / SEAL).exists():
             return None
         raw = read_object(run / SEAL, error=BadRun, hint=f"ke score {run}")
-        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete", True)
+        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete")
         if type(size) is int and size >= 0 and isinstance(sha256, str) and isinstance(complete, bool):
             return cls(size=size, sha256=sha256, complete=complete)
         raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}")

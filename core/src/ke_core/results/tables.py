@@ -1,4 +1,4 @@
-"""Score tables for a terminal: one row a run, one column an aspect and style, no number without its n."""
+"""Draw score tables for a terminal: a row for each run, a column for each aspect, no number without its n."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of a run say beside its scores: how much was done, what was left out, what it took."""
+"""Count the records of a run: progress, skipped cases, failures, and cost."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _reasons(by_id: Mapping[str, str]) -> Counter[str]:
 
 
 NO_METRIC = ""
-"""What stands in place of a metric's name: no metric computes these."""
+"""The metric name of scores that no metric computes."""
 ANSWERS_TITLE = "answers"
 HEADINGS = {
     "unparsed": "unparsed",

@@ -1,4 +1,4 @@
-"""Appends records so that a killed process or a full disk costs the last few lines at most, and never an old one."""
+"""Append records safely: a killed process or a full disk loses at most the last lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making edits, one batch on top of another, all given back at the end."""
+"""Apply edits, one batch after another, and restore the model at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ke_core.spec.results import Details, ForwardCalls, Peak
 
 @frozen(kw_only=True)
 class AppliedEdits:
-    """An edited model, what the editor wants on record about it, and what the last edits took."""
+    """An edited model, the details that its editor records, and the cost of the last edits."""
 
     edited: Edited
     details: Details
@@ -30,18 +30,18 @@ class AppliedEdits:
     passes: ForwardCalls | None
 
     def on(self, batch: Batch) -> Batch:
-        """The record of a batch, with what making it took."""
+        """Return the record of a batch with the cost of its edits."""
         return evolve(batch, seconds=self.seconds, memory=self.peak, passes=self.passes, details=self.details)
 
 
 @define
 class EditApplier(UninterruptibleContext["EditApplier"]):
-    """Edits the session's model for as long as the context is open.
+    """Edit the session's model while the context is open.
 
-    An editor that takes one edit at a time makes them one after another. Batches, too, come on top of what is
-    there: through ``Edited.change`` where the method can, else by another edit of the edited model. The last edited
-    model answers. Weights are saved once, however many edits there are (``HFModel.chained``). ``opens``: whether the
-    editor changes weights at all.
+    If the editor takes one edit at a time, edits are applied one after another. A further batch is added to the edited
+    model: through ``Edited.change`` if the method supports that, else by editing the edited model. The last edited
+    model answers. Weights are saved once, however many edits there are (``HFModel.chained``). ``opens``: the editor
+    changes weights.
     """
 
     session: Session[Any]
@@ -55,13 +55,13 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
 
     def _begin(self) -> EditApplier:
         model: Any = self.session.model
-        if hasattr(model, "chained"):  # weights that lie elsewhere are not edited
+        if hasattr(model, "chained"):  # a remote model has no weights to edit
             self._chain = self._stack.enter_context(model.chained())
         return self
 
     @classmethod
     def of(cls, run: ResolvedRun) -> Self:
-        """With the editor of a run."""
+        """Create it for the editor of a run."""
         return cls(session=run.session, editor=run.editor, joint=run.spec.joint, opens=run.editor_spec.needs_weights)
 
     def restore(self, edited: Edited, opened: ExitStack) -> None:
@@ -76,14 +76,14 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         return self.edited if self._contexts == 1 and isinstance(self.edited, SupportsSave) else None
 
     def make(self, edits: Iterable[Edit]) -> Details:
-        """Make ``edits``; what the editor wants on record. Raises EditFailed, and what was there before stays."""
+        """Apply ``edits`` and return the editor's details. Raises EditFailed; earlier edits stay applied."""
         with self._all_or_none() as group:
             if self.joint:
                 return group.make(list(edits))
             return {"edits": {edit.id: group.make([edit]) for edit in edits}}
 
     def add(self, edits: Sequence[Edit]) -> AppliedEdits:
-        """``make``, with what that took."""
+        """Apply ``edits`` and measure the cost."""
         before = self._passes()
         with Meter(self.session.model) as meter:
             started = perf_counter()
@@ -91,7 +91,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
             seconds = perf_counter() - started
         after = self._passes()
         if self.opens:
-            self.session.model.state()  # reads the weights afresh: the key of everything that is computed from here on
+            self.session.model.state()  # update the digest: it is part of the key of every completion
         assert self.edited is not None
         return AppliedEdits(
             edited=self.edited,
@@ -102,19 +102,19 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         )
 
     def settle(self) -> None:
-        """Weights as they are need not be kept by every edit of a group: the chain keeps them once."""
+        """Save the weights once for all edits of a group, not once for each edit."""
         if self._chain is not None:
             self._chain.settle()
 
     def _passes(self) -> ForwardCalls | None:
-        """How often the model was run so far; None of one that runs elsewhere."""
+        """Return the number of forward calls so far. None for a remote model."""
         count: Any = getattr(self.session.model, "passes", None)
         found: ForwardCalls | None = None if count is None else count()
         return found
 
     @contextmanager
     def _all_or_none(self) -> Iterator[_Group]:
-        """Edits that belong together: if one of them fails, those made before it are taken back too."""
+        """Group edits: if one of them fails, those applied before it are undone."""
         group = _Group(applier=self, edited=self.edited)
         try:
             with group.stack:
@@ -137,8 +137,9 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
 
 @define
 class _Group:
-    """Edits on their way: ``edited`` answers with those made so far; ``added`` were taken on by what was there before
-    them, the others opened contexts on ``stack``.
+    """The edits of a group. ``edited`` answers with those applied so far.
+
+    ``added`` are the edits that the earlier edited model took. The others opened contexts on ``stack``.
     """
 
     applier: EditApplier
@@ -148,7 +149,7 @@ class _Group:
     contexts: int = 0
 
     def make(self, edits: Sequence[Edit]) -> Details:
-        """Make these on top of the others; what the editor wants on record."""
+        """Apply further edits and return the editor's details."""
         applier = self.applier
         if self.edited is None or not _changed(self.edited, edits):
             self.edited = self.stack.enter_context(applier.editor.edit(applier.session, edits))
@@ -161,7 +162,7 @@ class _Group:
 
 @contextmanager
 def applied_edits(run: ResolvedRun, edits: Sequence[Edit]) -> Iterator[AppliedEdits]:
-    """Make ``edits`` alone for as long as the context is open."""
+    """Apply only ``edits`` while the context is open."""
     with EditApplier.of(run) as applier:
         yield applier.add(edits)
 
@@ -179,9 +180,9 @@ NAMED = 5
 
 @contextmanager
 def untouched(model: LanguageModel, before: Mapping[str, object] | None = None) -> Iterator[None]:
-    """Raise WeightsNotRestored if ``model`` leaves the context other than it was, also after an exception.
+    """Raise WeightsNotRestored if the state of ``model`` changed in the context, also after an exception.
 
-    ``before`` is its state on the way in, where the caller knows it: reading all weights takes time.
+    ``before``: the state at the start, if the caller knows it. Reading all weights takes time.
     """
     found = model.state() if before is None else before
     try:

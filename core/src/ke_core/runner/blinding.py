@@ -12,8 +12,8 @@ On the way in, a request loses everything that a method could score with instead
 No call of ``answer`` holds two questions of a case of which one names the answer to the other (``_turns``). Within a
 call, questions are in the order of their hashed ids. On the way out, replies return to the order of the real requests.
 
-An edited model that asks nothing but the session's model (``Direct``) runs no code of an editor: it is asked everything
-at once and unchanged.
+An edited model that only asks the session's model (``PassthroughModel``) runs no code of an editor. It is asked
+everything at once and unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Several processes write one run: each its own records as it goes, put together by the first in the order of the plan.
+"""Share a run among processes: each writes its own records, and rank 0 merges them in the order of the plan.
 
-A process that dies takes nothing with it: what each has written stays beside ``records.jsonl`` and is taken in by the
-next start, of however many processes.
+If a process dies, its records stay next to ``records.jsonl``. The next start merges them, with any number of processes.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import EditorSpec
 
 KINDS = (Batch, Replied, Probed, Usage)
-"""The order in which a process records them for one group."""
+"""The order of the records of one group."""
 BLOCK = 1 << 20
 
 
 @contextmanager
 def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
-    """Have the folder for this run alone: the first process holds it, the others wait until it does.
+    """Lock the folder for this run. The first process holds the lock, the others wait for it.
 
-    Raises BadRun if another run is writing there or if records were changed by hand after they were scored, ProcessLost
-    if another process has died.
+    Raises BadRun if another run is writing there or if records were changed manually after they were scored, and
+    ProcessLost if another process has died.
     """
     if not world.leads:
         world.meet()
@@ -47,7 +46,7 @@ def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
         return
     with folder.writing() as writer:
         folder.set_aside(writer)
-        folder.refuse_changed()  # going on would score them, and make their change look like what happened
+        folder.refuse_changed()  # resuming would score the changed records
         world.meet()
         yield writer
 
@@ -56,10 +55,10 @@ def claimed(folder: RunFolder, world: World) -> Iterator[Writer | None]:
 def shared(
     folder: RunFolder, world: World, order: Sequence[Group], first: str, held: Writer | None = None
 ) -> Iterator[Writer]:
-    """Where this process appends records. At the end they are all in ``records.jsonl``, if no process failed.
+    """Open the file to which this process appends. At the end, if no process failed, all is in ``records.jsonl``.
 
-    ``order``: the groups as one process would take them, after the batch called ``first``. ``held``: what ``claimed``
-    gave. Raises BadRun if another run is writing there, ProcessLost if another process has died.
+    ``order``: the groups in the order of a single process, after the batch called ``first``. ``held``: the writer of
+    ``claimed``. Raises BadRun if another run is writing there, ProcessLost if another process has died.
     """
     if world.size == 1 and not folder.parts():
         with folder.writing(held) as writer:
@@ -85,11 +84,11 @@ def _part(folder: RunFolder, rank: int) -> Path:
 
 
 def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str) -> None:
-    """Append what the parts hold and ``records.jsonl`` does not, and then delete them.
+    """Append the records of the parts that ``records.jsonl`` lacks, and delete the parts.
 
-    A group that several processes edited was recorded by each: the first one counts. What a server was paid counts
-    for each process, be it the same sum twice; killed between writing and deleting, not again. What is on record with a
-    server's failure was asked again: what came of it is taken in too.
+    If several processes edited a group, the record of the first one counts. The usage of a server counts for each
+    process, but once if the merge was killed and repeated. If a record holds a failure of a server, a later reply is
+    merged too.
     """
     known = _known(folder)
     new: dict[tuple[object, ...], _Line] = {}
@@ -116,13 +115,13 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group], first: str)
 
 
 def _known(folder: RunFolder) -> dict[tuple[object, ...], str | None]:
-    """What is on record; of what is still open, a digest too, since another reply to it would be news."""
+    """Return the keys of the recorded lines, with a digest of those that are asked again."""
     return {_key(one, ""): digest(to_json(one)) if _is_open(one) else None for one in folder.read()}
 
 
 @frozen(kw_only=True)
 class _Line:
-    """Where a line stands, and its ``place`` in the order of the plan."""
+    """A line of a file, and its ``place`` in the order of the plan."""
 
     place: tuple[int, int, int]
     part: Path
@@ -131,7 +130,7 @@ class _Line:
 
 
 def _blocks(lines: Iterable[_Line]) -> Iterator[bytes]:
-    """The lines as they stand, about ``BLOCK`` bytes at a time."""
+    """Yield the lines, about ``BLOCK`` bytes at a time."""
     with ExitStack() as stack:
         streams: dict[Path, BinaryIO] = {}
         block = bytearray()
@@ -147,7 +146,7 @@ def _blocks(lines: Iterable[_Line]) -> Iterator[bytes]:
 
 
 def _key(record: Record, place: str) -> tuple[object, ...]:
-    """The same for records of which one is enough; of any other its place."""
+    """Return a key that is the same for records of which one is enough. Other records have their place as the key."""
     match record:
         case Batch():
             return ("batch", record.batch)
@@ -178,7 +177,7 @@ Place = tuple[str, ...]
 
 @frozen(kw_only=True)
 class Planned:
-    """What a run asks: the unedited model about the cases of ``groups``, edited models about those of ``asked``."""
+    """The planned requests of a run: ``groups`` for the unedited model, ``asked`` for edited models."""
 
     spec: RunSpec
     editor: EditorSpec
@@ -214,7 +213,7 @@ class Planned:
             yield from self._probed(UNEDITED_BATCH)
 
     def _edited(self, group: Group, batch: Batch | None) -> Iterator[Place]:
-        """The same for the model that the edits of ``batch`` left; a step after which nothing is asked has no reply."""
+        """Return the planned places of one edited model. A step without questions has none."""
         if batch is None:
             yield (group.id,)  # the place of no record
             return

@@ -1,4 +1,4 @@
-"""Judging a finished run: verdicts are appended to the records, the edited model is not needed."""
+"""Judge the recorded replies of a run and append the judgements. The edited model is not needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import JudgeSpec
 
 TOGETHER, FEW = 64, 16
-"""Lines that are judged and written together: what a killed judge loses. Fewer where a model is asked."""
+"""The number of lines that are judged and written together. Fewer if the judge asks a model."""
 
 
 def judge_run(
@@ -84,7 +84,7 @@ def _lines(judge: OpenJudge, some: Sequence[tuple[Replied, dict[str, Item]]]) ->
 
 
 def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping[str, Query]:
-    """The queries of ``case`` as they are put in that phase, with the answers that are right at that moment."""
+    """Return the queries of ``case`` in that phase, with the answers that are right then."""
     found: dict[str, Query] = {}
     for query, probe in _with_probe(case, phase):
         if query.id not in found:
@@ -94,21 +94,21 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
 
 
 def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
-    """What ``case`` says is true in that phase, in sentences, each once.
+    """Return the facts of ``case`` that are true in that phase, as distinct sentences.
 
-    Its own sentences for judges; without any, those of its edits, then of the facts behind it.
+    These are its own sentences for judges. Without any, they are those of its edits and of its facts.
     """
     new = phase == "after" and edited
     own = case.sentences_after if new else case.sentences_before
     of_edits = [edit.statement if new else edit.before.sentence if edit.before else "" for edit in case.edits]
     behind = [fact.sentence for fact in (case.facts_after if new else case.facts_before)]
-    # what the file itself says of a fact comes before what is made up of its labels
+    # sentences of the file come before sentences that are made from labels
     said = own or ([*of_edits, *behind] if new else [*behind, *of_edits])
     return tuple(dict.fromkeys(sentence.strip() for sentence in said if sentence.strip()))
 
 
 def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]]:
-    """Each query with the probe that decides what is right; a condition's gold stands as it is."""
+    """Yield each query with the probe that decides what is right. A condition keeps its own gold answer."""
     for probe in case.probes:
         if probe.asked(phase):
             yield from ((query, probe) for query in probe.queries)
@@ -119,7 +119,7 @@ def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]
 def _waiting(
     index: Index, cases: Iterable[Case], judge: str, folder: RunFolder
 ) -> Iterator[tuple[Replied, dict[str, Item]]]:
-    """The lines that ``judge`` has not judged, case by case, with what it is to judge."""
+    """Yield the lines that ``judge`` has not judged, case by case, with their items."""
     seen = set()
     for case in cases:
         seen.add(case.id)
@@ -165,8 +165,9 @@ def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgement]:
 
 
 def _settled(item: Item, *, scored: bool) -> Judgement | None:
-    """A ``Failure`` is wrong. Log-probabilities have no verdict, nor has their absence, unless the judge is ``scored``:
-    metrics read the numbers.
+    """Return the judgement that is the same by every judge: a ``Failure`` is wrong.
+
+    Log-probabilities, or a failure to compute them, have no verdict unless the judge is ``scored``: metrics read them.
     """
     reply = item.reply
     if (isinstance(reply, Scored) and not scored) or (isinstance(reply, Failure) and reply.unscored):
@@ -178,9 +179,9 @@ def _settled(item: Item, *, scored: bool) -> Judgement | None:
 
 @frozen(kw_only=True)
 class JudgeModel:
-    """The model that a judge asks, where loading it says how far it is, and what a server takes for its tokens.
+    """The model that a judge asks, the progress of its loading, and the prices of its server.
 
-    ``spent`` grows by what the server is asked, as it goes on record.
+    ``spent`` collects the usage of the server.
     """
 
     model: ModelChoice
@@ -189,7 +190,7 @@ class JudgeModel:
     spent: list[Usage] = field(factory=list)
 
     def since_last(self, model: object) -> tuple[Usage, ...]:
-        """What ``model``'s server was asked since the last time."""
+        """Return the usage of ``model``'s server since the last call."""
         new = since_last(model, self.prices)
         self.spent.extend(new)
         return new
@@ -201,7 +202,7 @@ def resolve_judge(catalog: Catalog, name: str, options: Options) -> ResolvedComp
 
 
 def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
-    """The metrics that read what that judge finds beside verdicts; none of a judge that is not installed."""
+    """Return the metrics that read the findings of that judge. Empty if it is not installed."""
     offer: Any = catalog.offers["judge"].get(name)
     return () if offer is None else offer.spec.metrics
 

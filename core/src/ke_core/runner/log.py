@@ -1,4 +1,4 @@
-"""What a run writes into its log: start, versions, phases, warnings, failures, end."""
+"""Write the log of a run: start, versions, phases, warnings, failures, end."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LISTED = 20  # reasons
 
 @contextmanager
 def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """Log a process's work on a run from its start to its end; what preparing it took comes first.
+    """Log the work of a process on a run. The phases of the preparation come first.
 
-    What is put into the mapping stands on the last line. Python's warnings go into the log too, each once.
+    The entries of the mapping are written to the last line. Python's warnings are logged once each.
     """
     folder.log("start", run=folder.id, versions=_versions(run), cpus=os.cpu_count())
     for over in run.before:
@@ -49,7 +49,7 @@ def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def phase(folder: RunFolder, name: str, model: object = None) -> Iterator[Phase]:
-    """Do a part of a run and log what it took, also where it does not come to its end."""
+    """Measure a phase of a run and log it, also if it fails."""
     made = Phase(name=name)
     try:
         with measured_phase(name, model) as made:
@@ -59,7 +59,7 @@ def phase(folder: RunFolder, name: str, model: object = None) -> Iterator[Phase]
 
 
 def log_losses(folder: RunFolder, recorder: Recorder) -> None:
-    """Log what is on record as left out or failed, by reason, the most frequent ones first."""
+    """Log what was skipped or failed, by reason, the most frequent reasons first."""
     batches = recorder.batches.values()
     for event, what, reasons in (
         ("failure", "batches failed", Counter(batch.failed for batch in batches if batch.failed)),
@@ -75,14 +75,14 @@ def log_losses(folder: RunFolder, recorder: Recorder) -> None:
 
 
 def _versions(run: ResolvedRun) -> dict[str, str]:
-    """Of Python, of what ke stands on, and of the plugins that take part."""
+    """Return the versions of Python, of the libraries, and of the plugins of the run."""
     spec = run.spec
     parts = (spec.editor, spec.dataset.component, run.judging.component, *(each.component for each in run.measures))
     return environment() | {part.distribution: part.version for part in parts if part.distribution}
 
 
 def _where(error: BaseException) -> dict[str, Any]:
-    """A bug's traceback; of an error that the user can mend, what to do."""
+    """Return the traceback of a bug, or the hint of an error that the user can fix."""
     if isinstance(error, KEError):
         return {"hint": error.hint}
     return {"traceback": "".join(traceback.format_exception(error))}

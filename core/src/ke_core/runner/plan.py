@@ -1,7 +1,7 @@
-"""Who is edited together, and who is asked: one of two plans, the same in every process.
+"""Plan a run: which cases are edited together, and which cases are asked. Every process has the same plan.
 
-Everything that is drawn is drawn by a hash of the seed, the purpose and the case's id. So the draw depends
-neither on Python's version nor on its hash seed, and a smaller sample is part of a larger one.
+Cases are sampled by a hash of the seed, the purpose and the case's id. The sample depends neither on Python's version
+nor on its hash seed, and a smaller sample is part of a larger one.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Split = Callable[[int, int], Mapping[str, str] | None]
 
 @frozen(kw_only=True)
 class Members:
-    """Cases in a fixed order, and where each stands in it; the stages of a run share one."""
+    """Cases in a fixed order. The stages of a run share them."""
 
     cases: tuple[Case, ...]
 
     @cached_property
     def place(self) -> Mapping[str, int]:
-        """Case id to its place."""
+        """Map case ids to places in the order."""
         return {case.id: place for place, case in enumerate(self.cases)}
 
 
 @frozen(kw_only=True)
 class Group:
-    """Cases whose edits are made together: of ``members`` the first ``size``. The others are controls.
+    """Cases whose edits are applied together: the first ``size`` of ``members``. The others are controls.
 
-    ``asked`` are the ids of those that are asked (others may be among them). Edited cases are in file order, and so are
-    controls.
+    ``asked`` are the ids of the cases that are asked; it may contain other ids. Edited cases and controls are in file
+    order.
     """
 
     id: str
@@ -49,17 +49,17 @@ class Group:
 
     @classmethod
     def of(cls, name: str, edited: Sequence[Case], controls: Sequence[Case], asked: frozenset[str]) -> Self:
-        """From those edited and the controls, which do not overlap."""
+        """Create a group from edited cases and controls, which do not overlap."""
         return cls(id=name, members=Members(cases=(*edited, *controls)), size=len(edited), asked=asked)
 
     @property
     def edited(self) -> tuple[Case, ...]:
-        """The cases whose edits are made."""
+        """The cases whose edits are applied."""
         return self.members.cases[: self.size]
 
     @property
     def controls(self) -> tuple[Case, ...]:
-        """The cases that are asked, if they are, without their edits."""
+        """The cases whose edits are not applied."""
         return self.members.cases[self.size :]
 
     @property
@@ -78,9 +78,9 @@ class Group:
 
 @frozen(kw_only=True)
 class Stage:
-    """A step of sequential editing: ``group``'s edits come on top of what is there, then ``asked`` is asked.
+    """A step of sequential editing: the edits of ``group`` are applied, then ``asked`` is asked.
 
-    In ``asked``, edited cases are those of all steps so far, controls those of later ones; nobody may be asked.
+    The edited cases of ``asked`` are those of all steps so far, its controls those of later steps. It may be empty.
     """
 
     step: int
@@ -89,7 +89,7 @@ class Stage:
 
 
 def select(cases: Sequence[Case], plan: Plan, seed: int) -> tuple[Case, ...]:
-    """The ``limit`` cases of this run: drawn with the seed, kept in file order."""
+    """Sample the ``limit`` cases of this run with the seed, in file order."""
     return _draw(cases, plan.limit, seed, "limit")
 
 
@@ -110,9 +110,9 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
 def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
     """The steps of a sequential plan over ``made``, with the cases that are asked after each step."""
     every = Members(cases=tuple(case for group in made for case in group.edited))
-    chosen = frozenset[str]().union(*{group.asked for group in made})  # one, as a rule, in all of them
+    chosen = frozenset[str]().union(*{group.asked for group in made})  # usually the same set in all groups
     found: list[Stage] = []
-    seen = old = 0  # of ``every``: so many are edited by now, so many of them were when cases were asked the last time
+    seen = old = 0  # edited cases now, and when cases were asked the last time
     for step, group in enumerate(made, start=1):
         seen += group.size
         asked: frozenset[str] = frozenset()
@@ -128,8 +128,8 @@ def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
 def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple[Case, ...]]:
     """Groups of ``size`` at random (MQuAKE, section 4.2: "randomly split"), in file order within each.
 
-    The paper does not say what happens to the rest of a division; here it forms a short last group. Groups
-    of one are nothing to be drawn: they stay in file order.
+    The paper does not say what happens to the remainder; here it forms a short last group. Groups of one case stay
+    in file order.
     """
     if size is None or size >= len(cases):
         return [tuple(cases)]
@@ -138,7 +138,7 @@ def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple
 
 
 def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: frozenset[str]) -> Group:
-    """``size`` cases edited, the rest controls; the dataset's own split, where it has one, says which."""
+    """Edit ``size`` cases; the rest are controls. The dataset's own split is used if it has one."""
     size = len(cases) if plan.size is None else plan.size
     if size > len(cases):
         raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="take a smaller --num-edited")
@@ -162,16 +162,16 @@ def _draw(cases: Sequence[Case], n: int | None, seed: int, purpose: str) -> tupl
 
 
 def _shuffled(cases: Sequence[Case], seed: int, purpose: str) -> list[int]:
-    """Positions of ``cases`` in random order."""
+    """Return the positions of ``cases`` in random order."""
     keys = [hashlib.sha256(f"{seed}/{purpose}/{case.id}".encode()).digest() for case in cases]
     return sorted(range(len(cases)), key=lambda i: keys[i])
 
 
 @frozen(kw_only=True)
 class Share:
-    """What this process asks: of each group, by its id, some cases.
+    """The cases that this process asks, by group.
 
-    ``leads``: the groups whose edited model it asks what is asked of each model once.
+    ``leads``: the groups for which it sends the requests that are sent to each edited model once.
     """
 
     mine: Mapping[str, frozenset[str]]
@@ -179,7 +179,7 @@ class Share:
 
     @classmethod
     def of(cls, groups: Sequence[Group], world: World, *, whole: bool = True) -> Share:
-        """The share of the process that is ``world``. Not ``whole``: groups follow from one another, and are parted."""
+        """Return the share of one process. Not ``whole``: each group is divided among the processes."""
         if whole and len(groups) >= world.size:
             own = groups[world.rank :: world.size]
             return cls(mine={group.id: group.asked for group in own}, leads=frozenset(group.id for group in own))
@@ -187,7 +187,7 @@ class Share:
         return cls(mine=mine, leads=frozenset(mine) if world.leads else frozenset())
 
     def takes(self, group: Group) -> bool:
-        """Whether anything of that group is for this process."""
+        """Return whether this process has work in that group."""
         return group.id in self.leads or bool(self.mine.get(group.id))
 
     def cases(self, group: Group) -> tuple[Case, ...]:

@@ -1,4 +1,4 @@
-"""What metrics ask of every model, beside the cases: of the unedited one, and of each edited one once."""
+"""Send the metrics' own requests to every model: to the unedited model, and once to each edited model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
 
 
 def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
-    """What the chosen metric asks of every model. Raises PluginBroken where two asks share a query."""
+    """Return the metric's requests to every model. Raises PluginBroken if two of them have the same query."""
     asks = chosen.spec.asks(chosen.config)
     names = [ask.query for ask in asks]
     if len(set(names)) < len(names) or "" in names:
@@ -35,9 +35,9 @@ def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
 
 
 def asked_by(chosen: ResolvedComponent[MetricSpec]) -> DataRef | None:
-    """What stands for those asks in a run's specification: the metric, and the SHA-256 of what it asks.
+    """Return the specification of these requests: the metric, and the SHA-256 of the requests.
 
-    The metric's code is left out: it also computes scores, and a run may be scored with newer code.
+    The metric's code is not part of it: it also computes scores, and a run may be scored with newer code.
     """
     asks = asks_of(chosen)
     component = evolve(chosen.component, code="")
@@ -45,7 +45,7 @@ def asked_by(chosen: ResolvedComponent[MetricSpec]) -> DataRef | None:
 
 
 def probe(measure: Measure, answer: Answering, *, batch: str, phase: Phase) -> Probed:
-    """Put the metric's asks to one model."""
+    """Send the metric's requests to one model."""
     name = measure.component.name
     asks = [_named(ask, f"{batch}/{phase}/{name}", name) for ask in measure.asks]
     started = perf_counter()
@@ -60,7 +60,7 @@ def probe(measure: Measure, answer: Answering, *, batch: str, phase: Phase) -> P
 
 
 def failed(measures: Sequence[Measure], batch: str, failure: Failure) -> list[Probed]:
-    """What is on record of a model that could not be edited."""
+    """Return the records for a model that could not be edited."""
     return [
         Probed(
             batch=batch,

@@ -1,4 +1,4 @@
-"""The dataset of a run on record, as it was when the run was made."""
+"""Read the dataset of a recorded run again, as it was then."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ke_core.spec.specs import DatasetSpec
 
 @frozen
 class StoredCases:
-    """Every case of a dataset called ``name``, read anew each time they are asked for: none is kept."""
+    """Every case of the dataset ``name``. Each iteration reads the cases again; none is kept in memory."""
 
     dataset: Dataset
     name: str
 
     def __iter__(self) -> Iterator[Case]:
-        """One after another. Raises BadData where two have one id."""
+        """Yield the cases. Raises BadData if two have the same id."""
         seen: set[str] = set()
         for case in self.dataset.cases():
             if case.id in seen:
@@ -38,25 +38,25 @@ class StoredCases:
 
 @frozen(kw_only=True)
 class RecordedRun:
-    """A dataset, all its cases, and the judge and metrics that go with it."""
+    """The dataset of a run with all its cases, and its defaults for judge and metrics."""
 
     spec: DatasetSpec
     dataset: Dataset
     cases: StoredCases
 
     def order(self, ids: Collection[str]) -> list[str]:
-        """``ids`` in the order of the dataset."""
+        """Sort ``ids`` in the order of the dataset."""
         return [case.id for case in self.cases if case.id in ids]
 
 
 @define
 class Datasets:
-    """Datasets with their cases, each read once however many runs of a process are over it."""
+    """Datasets with their cases. Each is read once, however many runs of a process use it."""
 
     _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
 
     def open(self, chosen: ResolvedComponent[Any], name: str) -> tuple[Dataset, list[Case]]:
-        """The chosen dataset, called ``name``. Raises BadData."""
+        """Return the dataset ``name`` and its cases. Raises BadData."""
         key = canonical([name, to_json(chosen.config)])
         if key not in self._read:
             dataset: Dataset = chosen.build()
@@ -65,12 +65,12 @@ class Datasets:
 
 
 def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> RecordedRun:
-    """The dataset that a run was made with. Raises BadRun if it has changed since, BadData if it cannot be read."""
+    """Return the dataset of a run. Raises BadRun if it has changed since, BadData if it cannot be read."""
     known = folder.spec.dataset
     chosen = choose_again(catalog, "dataset", known.component, files=folder.files, data_dir=data_dir)
     dataset: Dataset = chosen.build()
     cases = StoredCases(dataset, known.component.name)
-    next(iter(cases), None)  # files that are not here have no SHA-256 either, and are another trouble
+    next(iter(cases), None)  # a missing file is another error
     found = dataset.info().sha256
     if found != known.sha256:
         raise BadRun(

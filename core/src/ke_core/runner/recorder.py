@@ -1,4 +1,4 @@
-"""What a run has on record, and what it adds: replies by (batch, case, phase, style)."""
+"""Know what a run has recorded, and append further replies, by (batch, case, phase, style)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ke_core.spec.results import Failure, Peak, Reply, Scored
 
 NO_PEAK = Peak()
 LIMIT = 10
-"""This many failures in a row that are alike stop the run: a dead server, a full GPU, a bug."""
+"""The run stops after this many identical failures in a row: a dead server, a full GPU, a bug."""
 REASON = 200  # characters of a reason that is counted; the records hold the whole
 
 
 @define
 class Streak:
-    """How many failures in a row were alike."""
+    """Count identical failures in a row."""
 
     length: int = 0
     _last: tuple[str, str] | None = None
 
     def note(self, failure: Failure | None) -> None:
-        """One more, or None where all went well.
+        """Count one failure, or None for a success.
 
-        Of a server that is down the words differ from one answer to the next (counters, the number of a request).
+        The messages of a server that is down may differ, for example by the number of a request.
         """
         kind = None if failure is None else (failure.error, "" if failure.passing else failure.message)
         self.length = 0 if kind is None else self.length + 1 if kind == self._last else 1
@@ -39,9 +39,9 @@ class Streak:
 
 @define
 class Recorder:
-    """``batches`` are those on record, without their ``details``.
+    """``batches`` are the recorded ones, without their ``details``.
 
-    ``spent``: what a server was asked since it was last called. ``reasons``: of the failures of this process.
+    ``spent`` returns the usage of the server since the last call. ``reasons`` are those of failures in this process.
     """
 
     writer: Writer
@@ -55,11 +55,11 @@ class Recorder:
 
     @property
     def failures(self) -> int:
-        """The ``Failure`` replies on record, of what was asked again those of the last time."""
+        """The number of recorded ``Failure`` replies. For what was asked again, the last reply counts."""
         return sum(self._failed.values())
 
     def recall(self, records: Iterable[Record]) -> None:
-        """Take in what an earlier process recorded."""
+        """Read what earlier processes recorded."""
         for record in records:
             if isinstance(record, Batch):
                 self._keep(record)
@@ -67,17 +67,17 @@ class Recorder:
                 self._note(record)
 
     def missing(self, batch: str, units: Iterable[RequestGroup]) -> list[RequestGroup]:
-        """The units that have questions and are not on record, or whose server failed."""
+        """Return the groups of requests that are not recorded, or whose server failed."""
         return [
             unit for unit in units if unit.questions and (batch, unit.case, unit.phase, unit.style) not in self._done
         ]
 
     def probed(self, batch: str, metric: str) -> bool:
-        """Whether what that metric asks of every model is on record for this one, and no server failed then."""
+        """Return whether the metric's requests to this model are recorded, without a failure of a server."""
         return (batch, metric) in self._done
 
     def add_probed(self, record: Probed) -> None:
-        """Record the replies to what a metric asks of every model. Raises TooManyFailures, and then records nothing."""
+        """Record the replies to a metric's own requests. Raises TooManyFailures, and then records nothing."""
         clean = evolve(record, replies={query: _finite(reply) for query, reply in record.replies.items()})
         for reply in clean.replies.values():
             self._count(reply)
@@ -87,7 +87,7 @@ class Recorder:
         self.add_spent()
 
     def add_batch(self, batch: Batch) -> None:
-        """Record that an edit was made; one that is made again to finish its batch is on record already."""
+        """Record a batch of edits, unless it was recorded before and is applied again to finish it."""
         if batch.batch not in self.batches:
             self.writer.append([batch])
             self._keep(batch)
@@ -103,13 +103,13 @@ class Recorder:
     ) -> None:
         """Record the replies to the questions of ``units``, in order, which took ``seconds`` and ``memory`` together.
 
-        Raises TooManyFailures. Units that hold a part of the row of failures are then not recorded, so that
-        the run, started again once the cause is mended, asks them again.
+        Raises TooManyFailures. The groups with these failures are then not recorded, so the run asks them again when
+        it is resumed.
         """
         rest = iter(replies)
         each = seconds / max(1, sum(len(unit.questions) for unit in units))
         records: list[Replied] = []
-        clean = 0  # units before the row of failures
+        clean = 0  # groups before the failures in a row
         for unit in units:
             found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
             records.append(
@@ -134,9 +134,9 @@ class Recorder:
         self.add_spent()
 
     def count_edit(self, failure: Failure | None = None) -> None:
-        """Take note that edits were made, or that they failed. Raises TooManyFailures.
+        """Count a success or a failure of edits. Raises TooManyFailures.
 
-        Apart from replies: where a server is down each edit may well be made, and yet no question is answered.
+        Replies are counted separately: if a server is down, edits may succeed although no question is answered.
         """
         self._edits.note(failure)
         if failure is None:
@@ -148,9 +148,9 @@ class Recorder:
     def add_failed(
         self, batch: str, units: Sequence[RequestGroup], failure: Failure, *, probed: Sequence[Probed] = ()
     ) -> None:
-        """Record what is asked of a model whose edits failed: every question of ``units`` gets that as its reply.
+        """Record the failure of the edits as the reply to every request of ``units``.
 
-        ``probed``: what metrics would have asked of the edited model, with the same reply.
+        ``probed``: the records of the metrics' own requests, with the same reply.
         """
         self._append(
             [
@@ -167,12 +167,12 @@ class Recorder:
         self._append(probed)
 
     def add_spent(self) -> None:
-        """Record what a server was asked since the last time, if anything."""
+        """Record the usage of the server since the last call, if any."""
         if spent := self.spent():
             self.writer.append(spent)
 
     def _keep(self, batch: Batch) -> None:
-        """What an editor notes for people may be long, and nobody asks the recorder for it."""
+        """Keep a batch without its details, which may be long."""
         self.batches[batch.batch] = evolve(batch, details={})
 
     def _append(self, records: Sequence[Replied | Probed]) -> None:
@@ -181,13 +181,13 @@ class Recorder:
             self._note(record)
 
     def _note(self, record: Replied | Probed) -> None:
-        """Of two records of the same questions the later one holds."""
+        """Note a record. The later of two records of the same requests counts."""
         self._failed[record.place] = _failures(record.replies.values())
         if not unanswered(record):
             self._done.add(record.place)
 
     def _count(self, reply: Reply) -> None:
-        """A prompt that is too long, or refused, says nothing of the machine: a run of them is a result."""
+        """Count a reply. Prompts that are too long, or refused, are results and do not stop the run."""
         failure = reply if isinstance(reply, Failure) and not reply.unscored else None
         if failure is not None:
             self._add_reason(failure)
@@ -198,7 +198,7 @@ class Recorder:
 
 
 def count_failures(records: Iterable[Record]) -> int:
-    """The ``Failure`` replies on record, of what was asked again those of the last time."""
+    """Count the recorded ``Failure`` replies. For what was asked again, the last reply counts."""
     last = {one.place: _failures(one.replies.values()) for one in records if isinstance(one, Replied | Probed)}
     return sum(last.values())
 
@@ -208,7 +208,7 @@ def _failures(replies: Iterable[Reply]) -> int:
 
 
 def _finite(reply: Reply) -> Reply:
-    """A log-probability that is no number is no measurement: it fails instead of vanishing in a mean."""
+    """Turn log-probabilities that are not finite into a failure, so that they do not vanish in a mean."""
     if isinstance(reply, Scored) and not all(map(math.isfinite, reply.logprobs)):
         return Failure(error="NotFinite", message=f"log-probabilities {reply.logprobs}")
     return reply
@@ -218,5 +218,5 @@ def _too_many(reply: Reply) -> TooManyFailures:
     assert isinstance(reply, Failure)
     return TooManyFailures(
         f"the same failure {LIMIT} times in a row: {reply.error}: {' '.join(reply.message.split())}",
-        hint="mend the cause and start the same run again: what is recorded stays",
+        hint="fix the cause and start the same run again: it resumes",
     )

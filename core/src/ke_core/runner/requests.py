@@ -1,4 +1,4 @@
-"""The questions of a case: what is asked of which model, in which style. Gold never enters here."""
+"""Build the requests of a case for each model and style. They never contain gold answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ke_core.spec.specs import EditorSpec
 
 @frozen(kw_only=True)
 class RequestGroup:
-    """One case in one phase and style: what is asked, recorded and resumed as one."""
+    """The requests of one case in one phase and style. They are asked, recorded and resumed together."""
 
     case: str
     phase: Phase
@@ -27,7 +27,7 @@ class RequestGroup:
 
 @frozen(kw_only=True)
 class RequestBuilder:
-    """Makes the questions of one run. ``hides``: the dataset hides edits from some cases."""
+    """Builds the requests of one run. ``hides``: the dataset hides edits from some cases."""
 
     dataset: Dataset
     styles: tuple[str, ...]
@@ -37,7 +37,7 @@ class RequestBuilder:
 
     @classmethod
     def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> RequestBuilder:
-        """For the run of that specification."""
+        """Create it for the run of that specification."""
         return cls(
             dataset=dataset,
             styles=spec.styles,
@@ -47,13 +47,13 @@ class RequestBuilder:
         )
 
     def before(self, case: Case) -> list[RequestGroup]:
-        """What the unedited model is asked: conditions too, in the dataset's styles."""
+        """Return the requests to the unedited model, with conditions, in the dataset's styles."""
         return [self._unit(case, "before", style) for style in self.styles]
 
     def control(self, case: Case) -> list[RequestGroup]:
-        """What an editor's own prompts put to the unedited model: what they put to the edited one, too.
+        """Return the requests to the unedited model with the editor's own prompts: those to the edited model.
 
-        Conditions stay in the dataset's styles, so that they are the same for every editor.
+        Conditions are only asked in the dataset's styles, so that they are the same for every editor.
         """
         unit = self._unit(case, "before", OWN)
         later = {query.id for query in queries_of(case, "after")}

@@ -1,4 +1,4 @@
-"""From names and options to components: what was chosen, and what stands for it in records."""
+"""Resolve names and options to components, and to their specifications in records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Options = Mapping[str, Mapping[str, str]]
 
 CONTENT = "sha256:"
 DATA_DIR = "data_dir"
-"""The option that says where data files lie: of this machine, and so not part of a run."""
+"""The option for the folder of data files. It depends on the machine, so it is not part of a run."""
 
 
 S_co = TypeVar("S_co", bound=Spec[Any], covariant=True)
@@ -106,7 +106,7 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
     for name in naming_files(type(config)):
         if options[name] and options[name] not in _words(type(config), name):
             path = Path(str(options[name])).expanduser()
-            options[name] = _content(path) or options[name]  # else a name that the component itself knows
+            options[name] = _content(path) or options[name]  # or a name that the component knows
             if str(options[name]).startswith(CONTENT):
                 files[str(options[name])] = str(path.resolve())
     plugin, kind = offer.plugin, kind_of(offer.spec)
@@ -121,18 +121,18 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
 
 
 def naming_files(config: type) -> list[str]:
-    """The options that may name a file or a folder."""
+    """Return the options that may name a file or a folder."""
     return [name for name, attribute in fields_dict(config).items() if attribute.metadata.get("file")]
 
 
 def _words(config: type, name: str) -> tuple[object, ...]:
-    """What names no file, though one of that name may lie where the run is started."""
+    """Return the values that are not file names, even if a file of that name exists."""
     words: tuple[object, ...] = fields_dict(config)[name].metadata.get("words", ())
     return words
 
 
 def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:
-    """Where that content lies now: at ``path`` as it did, or in ``data_dir`` under whatever name."""
+    """Return the path of that content now: ``path``, or any file in ``data_dir``."""
     there, folder = [Path(path)] if path else [], Path(data_dir).expanduser()
     for place in (*there, *(sorted(folder.iterdir()) if data_dir and folder.is_dir() else ())):
         if _content(place) == content:
@@ -143,7 +143,7 @@ def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:
 
 
 def _content(path: Path) -> str:
-    """A file or a folder by what is in it: that changes replies, not where it lies. Empty if there is none."""
+    """Return the digest of the content of a file or a folder. Empty if there is none."""
     found = [path] if path.is_file() else sorted(inner for inner in path.rglob("*") if inner.is_file())
     if not found:
         return ""
@@ -159,11 +159,11 @@ BUILDS: Mapping[str, tuple[type[Any], ...]] = {
 
 
 def build_component(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
-    """What ``spec.build`` makes of ``config``. Raises PluginBroken where it raises, or makes something else."""
+    """Build a component. Raises PluginBroken if ``spec.build`` fails or returns something else."""
     kind = kind_of(spec)
     try:
         made = spec.build(config)
-    except (KEError, OSError, MemoryError):  # what the user or the machine can mend
+    except (KEError, OSError, MemoryError):  # the user can fix these
         raise
     except Exception as error:
         raise PluginBroken(

@@ -1,4 +1,4 @@
-"""Scores from records alone: no model, no torch, and the same bytes whenever they are computed again."""
+"""Compute scores from the records only, without a model. Computed again, they have the same bytes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ke_core.spec.runspec import SCHEMA, Component, Plan
 from ke_core.spec.specs import DatasetSpec, JudgeSpec, MetricSpec
 
 TRAINED = "train only"
-"""The bucket of cases that are edited and in no published score."""
+"""The bucket of cases that are edited and not part of published scores."""
 
 
 def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> tuple[Component, list[CaseRecord]]:
-    """The judge (``judge``, else the one that judged last) and every case on record as metrics see it.
+    """Return the judge (``judge``, else the last one) and every recorded case as metrics see it.
 
     Raises BadRun if the run has not been judged.
     """
@@ -47,7 +47,7 @@ def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> 
 def score_run(
     folder: RunFolder, cases: Iterable[Case], measures: Sequence[Measure], *, judge: str = ""
 ) -> list[MetricScore]:
-    """Compute every metric and write ``scores.json``: the scores, the metrics and the judge they rest on.
+    """Compute every metric and write ``scores.json``: the scores, the metrics and the judge.
 
     ``judge`` names the judge; without it, the one that judged last. Also written: how answers ended, by
     phase and style (``unparsed``, ``failure`` ... are wrong ones, in n), what they took, and why cases were skipped.

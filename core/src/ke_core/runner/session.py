@@ -1,4 +1,4 @@
-"""Opening what an editor works with: the model, the engine, the caches, the dataset's material."""
+"""Open the session of an editor: the model, the engine, the caches, the dataset's material."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ModelChoice:
     how: ModelRequest = DEFAULT_LOADING
 
     def load(self, catalog: Catalog, progress: Progress) -> LanguageModel:
-        """Load it: seconds, or minutes at first use. Raises UnknownComponent, ModelUnavailable."""
+        """Load the model: seconds, or minutes at the first use. Raises UnknownComponent, ModelUnavailable."""
         return load(*find_model(self.reference, self.how, catalog), progress)
 
     def named(self, catalog: Catalog) -> ModelRef:
-        """What can be said of it without loading it: all but the digest, and the address where none is given."""
+        """Return the reference of the model without loading it. Its digest is empty, and its address if not given."""
         spec, request = find_model(self.reference, self.how, catalog)
         folder = Path(request.id)
         return ModelRef(
@@ -47,9 +47,9 @@ class ModelChoice:
         )
 
     def describe(self, catalog: Catalog, model: LanguageModel) -> ModelRef:
-        """What stands for the loaded ``model`` in a run: a folder by its name, its weights by their digest."""
+        """Return the reference of the loaded ``model``: a folder by its name, weights by their digest."""
         named = self.named(catalog)
-        model.state()  # so that the digest is of the weights as they are
+        model.state()  # update the digest
         return evolve(named, digest=model.digest, base_url=getattr(model, "base_url", ""))
 
 
@@ -62,7 +62,7 @@ def open_session(
     material: Mapping[str, Material],
     remember: bool = True,
 ) -> Session[Any]:
-    """A session with the artifacts and encoders of the user's cache, and its completions if ``remember``."""
+    """Open a session with the artifacts and encoders of the user's cache, and its completions if ``remember``."""
     completions = CompletionCache(cache_dir() / "completions" / "completions.sqlite") if remember else None
     return Session(
         model=model,
@@ -84,9 +84,9 @@ def _encoder(name: str, *, catalog: Catalog, device: str) -> Encoder:
 
 
 def allowed(material: Mapping[str, Material], oracle: tuple[str, ...], *, editor: str) -> dict[str, Material]:
-    """The material that rests on no gold, and of the rest what the editor's options ask for by name.
+    """Return the material without gold answers, and the gold material that the editor's options name.
 
-    Raises BadConfig for a name that the dataset does not bring.
+    Raises BadConfig for a name that the dataset does not provide.
     """
     for name in oracle:
         if name not in material:

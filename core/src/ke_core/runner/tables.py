@@ -1,4 +1,4 @@
-"""What a metric sees of a run's records: one ``CaseRecord`` a case, read as it is asked for."""
+"""Read the records of a run as metrics see them: one ``CaseRecord`` for each case, read when it is needed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ UNFINISHED = "not asked yet: the run is not finished"
 
 
 def read(folder: RunFolder) -> Index:
-    """Find every record. Raises BadRun for a damaged line, and for replies of an edit that is not on record.
+    """Index every record. Raises BadRun for a damaged line, and for replies of a batch that is not recorded.
 
-    A batch stands on record before its first reply: where it does not, somebody has taken its line out.
+    A batch is recorded before its first reply, so a missing batch was deleted manually.
     """
     index = Index.of(folder.path / RECORDS)
     for batch, _phase in sorted(index.asked):
@@ -39,9 +39,7 @@ def read(folder: RunFolder) -> Index:
 
 
 def judge_of(index: Index, folder: RunFolder, name: str) -> str:
-    """The judge of that name (the last one without a name), as the index calls it. Raises BadRun if it has not judged
-    everything.
-    """
+    """Return the key of the judge of that name, or of the last one. Raises BadRun if it has not judged everything."""
     refuse_empty(index, folder)
     found = [key for key, judge in index.judges.items() if name in ("", judge.name)]
     if not found:
@@ -57,7 +55,7 @@ def judge_of(index: Index, folder: RunFolder, name: str) -> str:
 
 
 def refuse_empty(index: Index, folder: RunFolder) -> None:
-    """Raise BadRun where there is nothing to judge or to score: a judge would have to be told of it again and again."""
+    """Raise BadRun if there is nothing to judge or to score."""
     if index.count():
         return
     show = f"ke runs show {folder.path}"
@@ -68,13 +66,13 @@ def refuse_empty(index: Index, folder: RunFolder) -> None:
         )
     raise BadRun(
         f"{folder.path} was interrupted before any case was asked",
-        hint=f"start its ke eval again, it goes on there: {show} says what it was",
+        hint=f"start its ke eval again to resume it: {show} shows its settings",
     )
 
 
 @frozen(kw_only=True)
 class CaseLines:
-    """All that is on record of one case, and the batches that it is in; in each it is edited, or it is not."""
+    """The recorded lines of one case, and its batches with whether it is edited in them."""
 
     case: Case
     lines: Sequence[Replied]
@@ -83,9 +81,9 @@ class CaseLines:
     file: str
 
     def last(self) -> CaseRecord:
-        """As it was answered last, whatever the step: as that step left it, edited then or not.
+        """Return the case with its last answers, whatever the step.
 
-        A run that was killed has begun a step, and has not asked every case again.
+        A run that was killed may have begun a step without asking every case again.
         """
         asked = {line.batch for line in self.lines if line.phase == "after"}
         told = [
@@ -99,7 +97,7 @@ class CaseLines:
         return self._record(batch, [line for line in self.lines if line.batch in upto], edited=edited)
 
     def steps(self) -> Iterator[CaseRecord]:
-        """As each batch left it, with what the unedited model said."""
+        """Yield the case after each batch, with the replies of the unedited model."""
         by_batch: dict[str, list[Replied]] = {}
         for line in self.lines:
             by_batch.setdefault(line.batch, []).append(line)
@@ -133,7 +131,7 @@ class CaseLines:
 
 
 def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolder) -> Iterator[CaseLines]:
-    """One for each case that is on record, in the order of the dataset. Raises BadRun where this lacks one of them."""
+    """Yield the recorded cases in the order of the dataset. Raises BadRun if the dataset lacks one."""
     waiting = set(index.cases)
     for case in cases:
         if case.id in waiting:
@@ -155,14 +153,14 @@ def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolde
 
 @define
 class Counts:
-    """How answers ended and what they took, by phase and style. ``memory``: at its highest, by batch."""
+    """Count how answers ended and their cost, by phase and style. ``memory``: the peak by batch."""
 
     memory: dict[str, Peak] = field(factory=dict)
     _endings: Counter[tuple[str, str, str]] = field(factory=Counter)
     _costs: dict[tuple[str, str], Counter[str]] = field(factory=dict)
 
     def add(self, line: Replied) -> None:
-        """Take note of one line."""
+        """Count one line."""
         self.memory[line.batch] = highest(self.memory.get(line.batch, Peak()), line.memory)
         cost = self._costs.setdefault((line.phase, line.style), Counter())
         for reply in line.replies.values():
@@ -171,9 +169,9 @@ class Counts:
                 cost.update({"answers": 1, **to_json(reply.cost)})
 
     def endings(self) -> list[dict[str, Any]]:
-        """``answered``, ``unparsed``, ``hop-cap``, ``length``, ``failure``.
+        """Return the counts of ``answered``, ``unparsed``, ``hop-cap``, ``length`` and ``failure``.
 
-        ``scored`` are log-probabilities, ``unscored`` those that were asked of something that gives none.
+        ``scored`` are log-probabilities, ``unscored`` requests for them to a model that has none.
         """
         return [
             {"phase": phase, "style": style, "outcome": outcome, "n": n}
@@ -181,7 +179,7 @@ class Counts:
         ]
 
     def costs(self) -> list[dict[str, Any]]:
-        """Model calls, prompt tokens, generated tokens, in all."""
+        """Return the sums of model calls, prompt tokens and generated tokens."""
         return [{"phase": phase, "style": style, **dict(of)} for (phase, style), of in sorted(self._costs.items())]
 
 
@@ -218,14 +216,14 @@ def models(
 
 
 def highest(one: Peak, other: Peak) -> Peak:
-    """The higher of two rises, each kind of memory by itself."""
+    """Return the higher of two rises for each kind of memory."""
     host = [rise for rise in (one.host, other.host) if rise is not None]
     device = [rise for rise in (one.device, other.device) if rise is not None]
     return Peak(host=max(host, default=None), device=max(device, default=None))
 
 
 def _unfinished(case: Case, outcomes: Mapping[tuple[Phase, str, str], Outcome]) -> str | None:
-    """The reason why a case of a run that was killed has no answers of the edited model."""
+    """Return the reason if a case of an unfinished run has no answers of the edited model."""
     waits = any(probe.asked("after") for probe in case.probes)
     return UNFINISHED if waits and not any(phase == "after" for phase, _style, _query in outcomes) else None
 

@@ -1,6 +1,6 @@
-"""The processes that share a run: torchrun or accelerate starts them, accelerate says who is who.
+"""The processes that share a run. torchrun or accelerate starts them; accelerate tells each its rank.
 
-They talk through gloo, on processors and accelerators alike: all they ever say to one another is "I am here".
+They communicate through gloo, and only wait for one another.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from attrs import field, frozen
 from ke_core.spec.errors import BadConfig, ProcessLost, ToldToEnd
 
 PATIENCE = timedelta(days=30)
-"""How long a process waits for the slowest one. A dead one is noticed at once: its connection is closed."""
-GOES_ON = "see its own error; start the same run again, with any number of processes: it goes on"
+"""How long a process waits for the slowest one. A dead process is noticed at once by its closed connection."""
+RESUME = "see its own error; start the same run again, with any number of processes: it resumes"
 LAUNCH = "torchrun --nproc-per-node N -m ke_core eval ... starts N processes; docs/many-processes.md has more"
 
 
 @frozen(kw_only=True)
 class World:
-    """This process among ``size``: ``rank`` 0 leads; ``local_rank`` counts those on this machine."""
+    """One of ``size`` processes. ``rank`` 0 leads; ``local_rank`` counts the processes on this machine."""
 
     rank: int = 0
     size: int = 1
@@ -33,11 +33,11 @@ class World:
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that merges, judges, scores and prints."""
+        """True for the process that merges, judges, scores and prints."""
         return self.rank == 0
 
     def meet(self) -> None:
-        """Wait until every process is here. Raises ProcessLost if one has died."""
+        """Wait for every process. Raises ProcessLost if one has died."""
         if self._meet is None:
             return
         try:
@@ -45,12 +45,12 @@ class World:
         except RuntimeError as error:
             raise ProcessLost(
                 f"another of the {self.size} processes of this run has died (this is process {self.rank})",
-                hint=GOES_ON,
+                hint=RESUME,
             ) from error
 
 
 def started(environment: Mapping[str, str] | None = None) -> int:
-    """How many processes a launcher says it has started; 1 without a launcher."""
+    """Return the number of processes that a launcher has started; 1 without a launcher."""
     told = (os.environ if environment is None else environment).get("WORLD_SIZE", "1")
     if not told.isdecimal() or int(told) < 1:
         raise BadConfig(f"WORLD_SIZE is {told!r}, not a number of processes", hint=LAUNCH)
@@ -59,7 +59,7 @@ def started(environment: Mapping[str, str] | None = None) -> int:
 
 @cache
 def world() -> World:
-    """This process's place. Raises BadConfig where accelerate sees another number of processes than were started."""
+    """Return the place of this process. Raises BadConfig if accelerate sees another number of processes."""
     size = started()
     if size == 1:
         return World()
@@ -71,7 +71,7 @@ def world() -> World:
             f"{size} processes were started, and accelerate sees {state.num_processes}: each would do all the work",
             hint=LAUNCH,
         )
-    signal.signal(signal.SIGTERM, _ended)  # how a launcher ends the others when one has died
+    signal.signal(signal.SIGTERM, _ended)  # sent by a launcher to the other processes when one has died
     return World(
         rank=state.process_index,
         size=size,
@@ -84,14 +84,14 @@ def _ended(_signal: int, _frame: object) -> None:
     raise ToldToEnd(
         f"process {os.environ.get('RANK')} was told to end: another process of this run has died, or the launcher was "
         "stopped",
-        hint=GOES_ON,
+        hint=RESUME,
     )
 
 
 def expect(processes: int | None) -> None:
-    """Refuse to go on where the launcher started another number of processes than the user asked for.
+    """Raise BadConfig if the launcher has started another number of processes than the user asked for.
 
-    accelerate's own launcher starts one process on CPUs, whatever it is told. Raises BadConfig.
+    For example, accelerate's own launcher always starts one process on CPUs.
     """
     if processes is not None and world().size != processes:
         raise BadConfig(f"--processes {processes}, and {world().size} were started", hint=LAUNCH)

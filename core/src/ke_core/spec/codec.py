@@ -6,12 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_origin
 
 from attrs import fields, has
 from cattrs import BaseValidationError, Converter, transform_error
 from cattrs.cols import homogenous_tuple_structure_factory, is_sequence, list_structure_factory
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, make_mapping_structure_fn, override
+from cattrs.gen import make_dict_unstructure_fn, make_mapping_structure_fn, override
 from cattrs.preconf.json import JsonConverter, make_converter
 from cattrs.strategies import configure_tagged_union
 from cattrs.v import format_exception
@@ -89,50 +89,16 @@ def noun(value: Any) -> str:
     return NOUNS.get(type(value), type(value).__name__)
 
 
-@cache
-def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
-    """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
-
-    ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
-    knows are left alone, or are an error without ``extra``. ``metadata={"key": NAME}`` of an attrs field is its name in
-    the file, where that is no Python name.
-    """
-    made = Converter(detailed_validation=detailed)
-    refuse_other_types(made)
-    made.register_structure_hook_factory(_is_fixed, lambda hint: _fixed(len(get_args(hint))))
-    made.register_structure_hook_factory(_is_literal, _one_of)
-    made.register_structure_hook_factory(
-        has,
-        lambda cls: _only(
-            dict, make_dict_structure_fn(cls, made, _cattrs_forbid_extra_keys=not extra, **_renamed(cls))
-        ),
-    )
-    return made
-
-
 def refuse_other_types(made: Converter) -> None:
     """Let ``made`` structure texts, numbers, lists and objects only from JSON values of that type."""
     for kind in (str, int, bool):
         made.register_structure_hook(kind, _exactly(kind))
     made.register_structure_hook(float, _number)
-    made.register_structure_hook_factory(is_sequence, lambda hint: _only(list, _sequence(hint, made)))
+    made.register_structure_hook_factory(is_sequence, lambda hint: json_type_only(list, _sequence(hint, made)))
     made.register_structure_hook_factory(
         _is_mapping,
-        lambda hint: _only(dict, make_mapping_structure_fn(hint, made)),
+        lambda hint: json_type_only(dict, make_mapping_structure_fn(hint, made)),
     )
-
-
-def explain(error: BaseException, expected: type | None) -> str:
-    """For ``cattrs.transform_error``: our own words where we raised the error."""
-    if isinstance(error, KeyError):
-        return "missing"
-    return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
-
-
-def _renamed(cls: Any) -> dict[str, Any]:
-    """The fields whose names in the file are not their Python names."""
-    known = fields(get_origin(cls) or cls)
-    return {one.name: override(rename=one.metadata["key"]) for one in known if "key" in one.metadata}
 
 
 def _must_be(kind: type, value: Any) -> None:
@@ -161,7 +127,9 @@ def _number(value: Any, _hint: Any) -> Any:
     return value
 
 
-def _only(kind: type, inner: Hook) -> Hook:
+def json_type_only(kind: type, inner: Hook) -> Hook:
+    """Return a hook that structures only JSON values of type ``kind``."""
+
     def structure(value: Any, hint: Any) -> Any:
         _must_be(kind, value)
         return inner(value, hint)
@@ -172,34 +140,3 @@ def _only(kind: type, inner: Hook) -> Hook:
 def _is_mapping(hint: Any) -> bool:
     origin: Any = get_origin(hint)
     return origin in (dict, Mapping)
-
-
-def _is_literal(hint: Any) -> bool:
-    origin: Any = get_origin(hint)
-    return origin is Literal
-
-
-def _one_of(hint: Any) -> Hook:
-    choices = get_args(hint)
-
-    def structure(value: Any, _hint: Any) -> Any:
-        if type(value) is not str or value not in choices:
-            raise ValueError(f"must be one of {', '.join(map(str, choices))}")
-        return value
-
-    return structure
-
-
-def _is_fixed(hint: Any) -> bool:
-    return get_origin(hint) is tuple and get_args(hint)[-1] is not Ellipsis
-
-
-def _fixed(length: int) -> Hook:
-    """Texts, so many of them."""
-
-    def structure(value: Any, _hint: Any) -> tuple[str, ...]:
-        if type(value) is not list or len(value) != length or not all(type(item) is str for item in value):
-            raise TypeError(f"must be a list of {length} texts")
-        return tuple(value)
-
-    return structure

@@ -1,4 +1,6 @@
-"""What is asked of a single edit, whichever the benchmark: the probes that classic metrics know by their aspects.
+"""Names that datasets, metrics and editors share: the aspects of probes, and the material about questions.
+
+Classic metrics know the probes of a single edit by these aspects:
 
 ======================= ====== =========================================================================
 aspect                  phase  queries
@@ -14,142 +16,18 @@ locality-probability    after  these clozes: their own object against the edit's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from attrs import frozen
 
-from attrs import evolve, frozen
-
-from ke_core.spec.facts import Entity
-from ke_core.spec.queries import EFFICACY, Case, Gold, Phase, Probe, Query
+from ke_core.spec.queries import EFFICACY
 
 PARAPHRASE, LOCALITY = "paraphrase", "locality"
 PORTABILITY, FLUENCY = "portability", "fluency"
 """Questions that follow from the edit (answered after); openings about its subject that are continued (both phases)."""
 PROBABILITY = "-probability"
 SINGLE_ASPECTS = tuple(name + how for name in (EFFICACY, PARAPHRASE, LOCALITY) for how in ("", PROBABILITY))
-
-
-def single_edit_probes(
-    question: Query, near: Sequence[Query], *, paraphrases: Sequence[Query] = ()
-) -> tuple[Probe, ...]:
-    """Every probe of one edit. ``question`` asks for its fact and has a cloze, gold and ``edit``.
-
-    ``paraphrases`` are other wordings of it, with the same answers, as they are to be asked; without any, it is
-    ``question`` itself. ``near`` are questions of the same relation whose answers the edit must leave alone, each with
-    its cloze; none of their answers may be the edit's new object. A question without a stale answer has no old object
-    to compare its new one with, so it and its paraphrases are only answered. Raises ValueError where the edit, a cloze
-    or an answer is missing.
-    """
-    if question.edit is None or question.cloze is None:
-        raise ValueError(f"query {question.id} has no edit or no cloze")
-    edits = (question.edit,)
-    new = _object(question.gold)
-    # without ``edit`` it stays the question that it is, whatever the form in which the run asks for edited facts
-    asked = tuple(paraphrases) or (evolve(question, id=f"{question.id}-question", edit=None),)
-    found = [Probe(id=EFFICACY, aspect=EFFICACY, queries=(question,), edits=edits)]
-    told = [
-        Probe(id=_numbered(PARAPHRASE, at), aspect=PARAPHRASE, queries=(query,), edits=edits)
-        for at, query in enumerate(asked, start=1)
-    ]
-    if question.stale is None:
-        found += told
-    else:
-        against = (new, _object(question.stale))
-        found.append(_scored(EFFICACY, (_between(_as_cloze(question, question.cloze), against),), edits))
-        found += told
-        found.append(_scored(PARAPHRASE, tuple(_between(query, against) for query in asked), edits))
-    clozes = tuple(_as_cloze(query, query.cloze or "") for query in near)
-    if clozes:
-        rivals = tuple(_between(query, (_object(query.gold), new)) for query in clozes)
-        found.append(Probe(id=LOCALITY, aspect=LOCALITY, queries=clozes, require="all", phase="both", edits=edits))
-        found.append(_scored(LOCALITY, rivals, edits))
-    return tuple(found)
-
-
-def _numbered(aspect: str, at: int) -> str:
-    return aspect if at == 1 else f"{aspect}-{at}"
-
-
-def _scored(aspect: str, queries: tuple[Query, ...], edits: tuple[str, ...]) -> Probe:
-    name = aspect + PROBABILITY
-    return Probe(id=name, aspect=name, queries=queries, require="all", edits=edits)
-
-
-def _between(query: Query, objects: tuple[str, str]) -> Query:
-    """The same query, asked how probable each of two objects is. Each begins with one space (E1)."""
-    return evolve(query, id=f"{query.id}-scored", continuations=tuple(f" {name.strip()}" for name in objects))
-
-
-def _as_cloze(query: Query, cloze: str) -> Query:
-    if not cloze.strip():
-        raise ValueError(f"query {query.id} has no cloze")
-    return evolve(query, form="cloze", texts=(cloze.rstrip(),), cloze=None)
-
-
-def _object(gold: Gold) -> str:
-    if not gold.entities:
-        raise ValueError("an answer names no object")
-    return gold.entities[0].label
-
-
 FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY = "perplexity-facts", "perplexity-counterfactuals"
-
-
-def perplexity_probes(
-    facts: Iterable[str], counterfactuals: Iterable[str], *, edits: tuple[str, ...] = ()
-) -> tuple[Probe, ...]:
-    """A probe for each side. Sentences of one word have nothing to score and are left out; so is a side without any.
-
-    Each query's text is the sentence's first word, as a cloze, which is put as it stands.
-    """
-    sides = {FACTS_PERPLEXITY: facts, COUNTERFACTUALS_PERPLEXITY: counterfactuals}
-    return tuple(
-        Probe(id=aspect, aspect=aspect, queries=queries, require="all", phase="both", edits=edits)
-        for aspect, sentences in sides.items()
-        if (queries := tuple(_sentence_queries(aspect, sentences)))
-    )
-
-
-def _sentence_queries(aspect: str, sentences: Iterable[str]) -> Iterator[Query]:
-    for number, sentence in enumerate(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences), start=1):
-        first, _space, rest = sentence.partition(" ")
-        if rest:
-            yield Query(id=f"{aspect}-{number}", texts=(first,), form="cloze", gold=Gold(), continuations=(f" {rest}",))
-
-
 QUESTION_ENTITIES = "question-entities"
 """The name of the material. Its value: the text of a question to what is said of its key entity."""
-
-
-def question_entities(cases: Iterable[Case], kind: Callable[[Entity], str] = lambda _entity: "") -> dict[str, str]:
-    """Text to "Ada Lovelace, a person.", or "Ada Lovelace." where ``kind`` ("a person") is empty.
-
-    A question that does not name its entity by the label is not there: a linker finds nothing in it either.
-    """
-    found: dict[str, str] = {}
-    for case in cases:
-        for query in (query for probe in case.probes for query in probe.queries):
-            for text in query.texts:
-                entity = _named(text, _about(case, query))
-                if entity is not None:
-                    found.setdefault(text, ", ".join(filter(None, (entity.label, kind(entity)))) + ".")
-    return found
-
-
-def _about(case: Case, query: Query) -> Iterator[Entity]:
-    """What the question may be about: the head where it is of several hops, else any subject of the case."""
-    chains = (case.facts_after, case.facts_before)
-    if query.hops:
-        yield from (facts[0].subject for facts in chains if facts)
-        return
-    yield from (fact.subject for facts in chains for fact in facts)
-    yield from (edit.after.subject for edit in case.edits if edit.after is not None)
-
-
-def _named(text: str, entities: Iterable[Entity]) -> Entity | None:
-    """The one with the longest label that stands in the text: "New York City", not "New York"."""
-    return max((entity for entity in entities if entity.label in text), key=lambda one: len(one.label), default=None)
-
-
 SUB_QUESTIONS = "sub-questions"
 """The name of the material. Its value: ``case/query`` to ``{phase: sub-questions in order}``."""
 
@@ -164,40 +42,3 @@ class SubQuestion:
     question: str
     answer: str
     statement: str
-
-
-def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQuestion, ...]]]:
-    """``case/query`` to its sub-questions, for the queries asked after editing that can be taken apart.
-
-    ``after``: the hops that are right once the case's edits are made. An edited hop's tentative answer is the
-    one that was right before the edit, any other hop's is its gold answer. ``before``: the hops of the old world,
-    for a control, whose edits are withheld. A single-hop question is its own only sub-question.
-
-    Left out: a question whose answer is not that of its last hop (a set operation comes after it), and one of which
-    nothing says what was right before the edits, since its gold answer would give the edited world away (V16).
-    """
-    found: dict[str, Mapping[Phase, tuple[SubQuestion, ...]]] = {}
-    for case in cases:
-        unedited = set(_unedited(case))
-        for probe in case.probes:
-            for query in probe.queries if probe.asked("after") else ():
-                after, before = query.hops or (query,), query.hops_before or query.hops or (query,)
-                if after[-1].gold == query.gold and all(hop.stale or hop.id in unedited for hop in after):
-                    found[f"{case.id}/{query.id}"] = {"after": tuple(_asked(after)), "before": tuple(_asked(before))}
-    return found
-
-
-def _unedited(case: Case) -> Iterator[str]:
-    """Ids of the queries that have one answer in both worlds: hops that no edit is about, and what is asked in both."""
-    for probe in case.probes:
-        both = probe.queries if probe.phase == "both" else ()
-        for single in (*both, *(hop for query in probe.queries for hop in query.hops)):
-            if single.edit is None and not single.hops:
-                yield single.id
-
-
-def _asked(hops: Iterable[Query]) -> Iterator[SubQuestion]:
-    for hop in hops:
-        answer = ", ".join(entity.label for entity in (hop.stale or hop.gold).entities)
-        statement = f"{hop.cloze} {answer}" if hop.cloze else answer
-        yield SubQuestion(question=hop.texts[0], answer=answer, statement=statement)

@@ -63,7 +63,7 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
     """Put ``content`` at ``path`` whole, or leave what is there as it is.
 
     ``content`` may be a function that writes the file whose path it is given. The new file is complete and
-    on the disk before it takes the old one's name, with the old one's mode: what was private never stands open.
+    on the disk before it replaces the old file. It has the old file's mode, and is private until then.
     Behind a symbolic link it is written where that leads. Raises KEError on a full disk and other troubles of the
     file system.
     """
@@ -87,7 +87,7 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
 
 
 def hidden_sibling(path: Path) -> Path:
-    """A hidden name in the same folder that nobody else uses."""
+    """Return an unused hidden name in the same folder."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
 

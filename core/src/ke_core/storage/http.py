@@ -18,11 +18,10 @@ TIMEOUT = 60.0  # seconds without a byte
 FIRST = 1 << 20  # bytes of an error's body
 
 
-def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
+def fetch(url: str, sha256: str, to: Path) -> Path:
     """Download ``url`` to ``to``, unless the file is there already; its content must have that SHA-256.
 
-    ``size``: its bytes, where they are known (else 0); the download of a longer file is broken off. An interrupted
-    download goes on where it stopped. Raises BadData when the server cannot be reached, stops in the middle or sends
+    An interrupted download resumes. Raises BadData when the server cannot be reached, stops in the middle or sends
     something else.
     """
     if to.is_file() and sha256_of(to) == sha256:
@@ -31,12 +30,12 @@ def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
     with locked(to.with_name(f"{to.name}.lock")):
         if to.is_file() and sha256_of(to) == sha256:
             return to  # another process was faster
-        _download(url, part, size)
-        if wrong := _unlike(part, sha256, size):
+        _download(url, part)
+        if (found := sha256_of(part)) != sha256:
             part.unlink()
             raise BadData(
-                f"what {_host(url)} sends is not the pinned file: {wrong}",
-                hint="it was changed where it is published, or on the way; fetch it by hand and compare",
+                f"what {_host(url)} sends is not the pinned file: sha256 is {found}, expected {sha256}",
+                hint="it was changed where it is published, or on the way; fetch it manually and compare",
             )
         with file_errors(f"cannot write {to}"):
             flush(part)
@@ -44,13 +43,11 @@ def fetch(url: str, sha256: str, to: Path, *, size: int = 0) -> Path:
     return to
 
 
-def find_data(
-    family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "", size: int = 0
-) -> Path:
+def find_data(family: str, file: str, *, explicit: Path | None = None, url: str = "", sha256: str = "") -> Path:
     """The data file ``file`` of the benchmark family ``family``.
 
     Looked for as ``DIR/file`` and ``DIR/family/file`` in ``data_dirs(explicit)``; else fetched, if ``url`` and
-    ``sha256`` are known. A file found on disk is taken as it is: its hash stands in the run's specification.
+    ``sha256`` are known. A file found on disk is used as it is: its hash is part of the run's specification.
     Raises BadData, which says where the file is published and where to put it.
     """
     places = data_places(family, file, explicit)
@@ -62,38 +59,30 @@ def find_data(
     if not (url and sha256):
         raise BadData(f"{file} of {family} is not here", hint=put)
     try:
-        return fetch(url, sha256, to, size=size)
+        return fetch(url, sha256, to)
     except KEError as error:
         raise BadData(f"{file} of {family} is not here: {error.message}", hint=put) from error
 
 
-def _unlike(part: Path, sha256: str, size: int) -> str:
-    """In what a download differs from the pinned file; empty if in nothing."""
-    if size and part.stat().st_size > size:
-        return f"it is longer than {size} bytes"
-    found = sha256_of(part)
-    return "" if found == sha256 else f"sha256 is {found}, expected {sha256}"
-
-
-def _download(url: str, part: Path, most: int) -> None:
-    """Append to ``part`` what is missing of ``url``; beyond ``most`` bytes (0: any number) no more of it."""
+def _download(url: str, part: Path) -> None:
+    """Append to ``part`` what is missing of ``url``."""
     from http.client import HTTPException  # noqa: PLC0415  see _open
 
     have = part.stat().st_size if part.exists() else 0
     try:
         with _open(url, have) as answer:
             size = int(answer.headers.get("Content-Length") or -1)
-            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb", most)
+            got = _copy(answer, part, "ab" if answer.status == HTTPStatus.PARTIAL_CONTENT else "wb")
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         why = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
         raise BadData(
             f"cannot fetch it from {_host(url)}: {why.lower()}", hint="check the network and run it again"
         ) from error
-    if size not in (-1, got) and not (most and part.stat().st_size > most):
+    if size not in (-1, got):
         raise BadData(
             f"cannot fetch it from {_host(url)}: the server stopped after {got} of {size} bytes",
-            hint="run it again: it goes on where it stopped",
+            hint="run it again: it resumes",
         )
 
 
@@ -117,8 +106,8 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc or url
 
 
-def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
-    """Bytes copied, till ``part`` is longer than ``most``. What came before the connection broke stays written."""
+def _copy(answer: Any, part: Path, mode: str) -> int:
+    """Return the number of bytes copied. What arrived before the connection broke is kept."""
     got, doing = 0, f"cannot write {part}"
     with file_errors(doing):
         stream = part.open(mode)
@@ -128,8 +117,6 @@ def _copy(answer: Any, part: Path, mode: str, most: int) -> int:
                 stream.write(chunk)
                 stream.flush()
             got += len(chunk)
-            if most and stream.tell() > most:
-                break
     return got
 
 

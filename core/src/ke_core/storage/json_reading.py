@@ -1,4 +1,4 @@
-"""The reader for every JSON and TOML text that ke is given: files, lines of files, answers of servers.
+"""Parse JSON and TOML texts strictly: files, lines of files, answers of servers.
 
 Python's own parsers accept more than ke can process. They raise RecursionError for deep nesting, and they accept NaN,
 numbers that overflow to infinity, and escapes for half of a surrogate pair, which fail later, wherever the value is
@@ -173,7 +173,7 @@ HINT = "one JSON object a line"
 
 @frozen(kw_only=True)
 class SourceLine:
-    """Where a record stands."""
+    """The place of a record."""
 
     file: str
     line: int = 0

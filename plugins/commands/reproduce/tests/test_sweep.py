@@ -97,7 +97,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(sweep, ke, monkeypatc
     text = HEAD + 'seeds = [0, 1]\n\n[vary.sayer]\nword = ["", "Rome"]\n'
     status, _out, err = sweep(text)
     assert status == 130
-    assert "start the same command again and it goes on" in err
+    assert "To resume, start the same command again." in err
     monkeypatch.setattr(EchoModel, "generate", whole)
     status, _out, err = sweep(text)
     assert status == 0, err

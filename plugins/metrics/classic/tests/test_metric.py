@@ -7,6 +7,7 @@ import math
 import pytest
 from attrs import evolve
 
+from ke_benchmarks import single_edit_probes
 from ke_core.plugin import (
     Answer,
     Case,
@@ -21,7 +22,6 @@ from ke_core.plugin import (
     Scored,
     Value,
     Verdict,
-    single_edit_probes,
 )
 from ke_plugin_classic import ClassicConfig, ke_metrics
 from ke_plugin_classic.metric import Classic

@@ -7,6 +7,7 @@ import math
 import pytest
 from attrs import evolve
 
+from ke_benchmarks import perplexity_probes
 from ke_core.plugin import (
     EDITS_WITHHELD,
     EFFICACY,
@@ -24,7 +25,6 @@ from ke_core.plugin import (
     Query,
     Scored,
     Verdict,
-    perplexity_probes,
 )
 from ke_plugin_fact_perplexity import FactPerplexityConfig, ke_metrics
 from ke_plugin_fact_perplexity.metric import NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity

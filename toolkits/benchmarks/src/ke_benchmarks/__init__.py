@@ -19,6 +19,7 @@ from ke_benchmarks.files.family import (
 )
 from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
+from ke_benchmarks.probes import perplexity_probes, question_entities, single_edit_probes, sub_questions
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
@@ -43,14 +44,18 @@ __all__ = [
     "mask_option",
     "not_blank",
     "own_file",
+    "perplexity_probes",
     "queries_of",
+    "question_entities",
     "read_cases",
     "read_header",
     "read_records",
     "relations_option",
     "reproductions_in",
     "scan_cases",
+    "single_edit_probes",
     "some_not_blank",
     "structure_record",
+    "sub_questions",
     "write_cases",
 ]  # fmt: skip

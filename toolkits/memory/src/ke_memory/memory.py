@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from ke_core.plugin import BadData, Encoder, Hit, damage, loads, write_arrays
+from ke_core.plugin import BadData, Encoder, Hit, loads
+from ke_plugin_hf.tensor_files import damage, write_arrays
 
 Vectors = NDArray[np.float32]
 SCORES = 2**24  # scores computed at once (64 MiB): bounds the table of queries times facts

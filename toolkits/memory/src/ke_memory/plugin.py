@@ -13,6 +13,7 @@ from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
 from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
 from ke_memory.transcript import Transcript, Turn, answered, looked_up, operations, unbroken_lines, without_period
+from ke_plugin_hf.tensor_files import is_intact, read_arrays, write_arrays
 
 if TYPE_CHECKING:
     from ke_memory.encoder import SentenceEncoder, load_encoder
@@ -44,10 +45,13 @@ __all__ = [
     "before_prompt",
     "best_rows",
     "given_hops",
+    "is_intact",
     "load_encoder",
     "looked_up",
     "operations",
+    "read_arrays",
     "sentence",
     "unbroken_lines",
     "without_period",
+    "write_arrays",
 ]  # fmt: skip

@@ -69,11 +69,6 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
         "take the print out of the module, or put it into a function that is called later",
     )
     yield _result(
-        "it uses nothing that a later ke-core will not have",
-        "; ".join(plugin.deprecated),
-        "use what the warning names instead; until that version both work",
-    )
-    yield _result(
         "it says for which versions of ke-core it was built",
         "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION) else "none is declared",
         'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',

@@ -17,8 +17,9 @@ import torch
 from attrs import define, evolve, field, frozen
 from torch import Tensor
 
-from ke_core.plugin import EditFailed, Session, is_intact, locked
+from ke_core.plugin import EditFailed, Session, locked
 from ke_plugin_hf.decoding.float64 import double, home
+from ke_plugin_hf.tensor_files import is_intact
 from ke_weights import covariance_files
 from ke_weights.corpus import Corpus, read_corpus
 from ke_weights.covariance_files import CovarianceOrigin

@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import KEY, BadData, damage, digest, loads, uninterruptible, write_tensors
+from ke_core.plugin import BadData, digest, loads, uninterruptible
+from ke_plugin_hf.tensor_files import KEY, damage, write_tensors
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"

@@ -18,10 +18,11 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import KEError, Progress, is_intact, uninterruptible, write_tensors
+from ke_core.plugin import KEError, Progress, uninterruptible
 from ke_plugin_hf.decoding.float64 import home
 from ke_plugin_hf.decoding.free import free_bytes
 from ke_plugin_hf.decoding.memory import halved
+from ke_plugin_hf.tensor_files import is_intact, write_tensors
 from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import batches, padded

@@ -10,7 +10,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import KEY, BadData, damage, file_errors, write_tensors
+from ke_core.plugin import BadData, file_errors
+from ke_plugin_hf.tensor_files import KEY, damage, write_tensors
 
 AGAIN = "save the edited model again"
 

@@ -12,8 +12,9 @@ from attrs import asdict, evolve
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ke_core.plugin import Session, is_intact, loads, locked, uninterruptible, write_tensors
+from ke_core.plugin import Session, loads, locked, uninterruptible
 from ke_plugin_hf.decoding.memory import halved
+from ke_plugin_hf.tensor_files import is_intact, write_tensors
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite

@@ -13,7 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Artifacts, BadData, canonical, damage, parse_object, sha256_of, write_arrays
+from ke_core.plugin import Artifacts, BadData, canonical, parse_object, sha256_of
+from ke_plugin_hf.tensor_files import damage, write_arrays
 
 TRAINING, CHECKPOINT, LOSSES = "training.json", "checkpoint.safetensors", "loss.jsonl"
 KEY = "ke"

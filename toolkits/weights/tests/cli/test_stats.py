@@ -232,7 +232,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(stats, monkeypatch):
     monkeypatch.setattr(gram, "add_products", interrupted)
     status, _out, err = stats(*COMPUTE)
     assert status == 130
-    assert "start the same command again and it goes on" in err
+    assert "To resume, start the same command again." in err
 
 
 @pytest.mark.parametrize(

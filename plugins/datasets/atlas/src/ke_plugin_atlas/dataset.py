@@ -10,9 +10,9 @@ from importlib.resources import files
 
 from attrs import frozen
 
-from ke_benchmarks import CaseDataset, LazyMapping
+from ke_benchmarks import CaseDataset, LazyMapping, question_entities
 from ke_benchmarks.graph import load_atlas
-from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query, question_entities
+from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.edits import edit_cases

@@ -7,8 +7,9 @@ from functools import cache
 
 from attrs import evolve
 
+from ke_benchmarks import single_edit_probes
 from ke_benchmarks.graph import Graph
-from ke_core.plugin import EFFICACY, Case, Edit, Query, single_edit_probes
+from ke_core.plugin import EFFICACY, Case, Edit, Query
 from ke_plugin_atlas.cases import cases, hop_query
 from ke_plugin_atlas.world import AtlasHop, rank, the_world, uses
 

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from ke_core.plugin import (
-    FLUENCY,
-    Case,
-    Cloze,
-    Edit,
-    Entity,
-    Fact,
-    Gold,
-    Probe,
-    Query,
-    Relation,
-    single_edit_probes,
-)
+from ke_benchmarks import single_edit_probes
+from ke_core.plugin import FLUENCY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_counterfact.records import CounterfactObject, CounterfactRecord, CounterfactRewrite
 
 OPENING = "opening-"

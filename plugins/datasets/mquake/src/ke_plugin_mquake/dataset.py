@@ -16,18 +16,10 @@ from ke_benchmarks import (
     folder_of,
     own_file,
     queries_of,
-)
-from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import (
-    QUESTION_ENTITIES,
-    BadData,
-    Case,
-    Material,
-    Prompt,
-    PublishedAudit,
-    Query,
     question_entities,
 )
+from ke_benchmarks.graph import BuildTools, load_atlas
+from ke_core.plugin import QUESTION_ENTITIES, BadData, Case, Material, Prompt, PublishedAudit, Query
 from ke_plugin_mquake import STYLES, MquakeBuild, MquakeConfig
 from ke_plugin_mquake.atlas import RELATIONS, WORDS
 from ke_plugin_mquake.builder import MquakeBuilder

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from ke_core.plugin import EFFICACY, Case, Edit, Fact, Query, single_edit_probes
+from ke_benchmarks import single_edit_probes
+from ke_core.plugin import EFFICACY, Case, Edit, Fact, Query
 
 NEAR = 10
 """Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""

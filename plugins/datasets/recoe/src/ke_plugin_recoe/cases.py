@@ -17,7 +17,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query, perplexity_probes
+from ke_benchmarks import perplexity_probes
+from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query
 from ke_plugin_recoe import GROUPS, REASONING
 from ke_plugin_recoe.edits import edits_of, paths_of, reason_not_editable
 from ke_plugin_recoe.records import RecoeRecord, StatedFact, folded, number_of, plain

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import Attribute, evolve, field, frozen
 
-from ke_benchmarks import all_have_labels, has_label, not_blank, some_not_blank
-from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation, single_edit_probes
+from ke_benchmarks import all_have_labels, has_label, not_blank, single_edit_probes, some_not_blank
+from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation
 
 SLOT = "{}"
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import Artifacts, Encoder, is_intact
-from ke_memory.plugin import FactMemory
+from ke_core.plugin import Artifacts, Encoder
+from ke_memory.plugin import FactMemory, is_intact
 from ke_plugin_ike.records import IkeRecord
 
 Kind = Literal["copy", "update", "retain"]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep, read_arrays, write_arrays
+from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_memory.plugin import read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.examples import Numbers, ScopeExamples, lessons_of, negatives, order
 from ke_plugin_pokemqa.learner import Learner

@@ -12,7 +12,7 @@ fact-wise                  after  1 if min(Delta before, 0) > Delta after: after
 ========================== ====== =================================================================================
 
 ``fact-wise`` also stands by scheme (``fact-wise-sorting``), since the paper's average is the plain mean over six
-schemes. Sentences are scored after their first word (``ke_core.plugin.perplexity_probes``), each by the tokens of the
+schemes. Sentences are scored after their first word (``ke_benchmarks.perplexity_probes``), each by the tokens of the
 model's own tokenizer: perplexities of models with different ones cannot be compared, the criterion can.
 """
 

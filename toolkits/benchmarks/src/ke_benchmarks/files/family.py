@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from attrs import evolve, field, frozen
 
 from ke_benchmarks.files.records import read_records, structure_record
+from ke_benchmarks.probes import sub_questions
 from ke_core.plugin import (
     SUB_QUESTIONS,
     BadData,
@@ -29,7 +30,6 @@ from ke_core.plugin import (
     contradicting,
     find_data,
     sha256_of,
-    sub_questions,
 )
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Variant:
     def find(self, data_dir: str | None) -> Path:
         """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""
         explicit = self._folder(data_dir)
-        return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256, size=self.size)
+        return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256)
 
     def here(self, data_dir: str | None) -> Path | None:
         """The file if it is on this machine; nothing is fetched."""

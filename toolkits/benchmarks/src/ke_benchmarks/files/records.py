@@ -17,15 +17,14 @@ from typing import Any, BinaryIO, TypeVar, get_type_hints
 from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
+from ke_benchmarks.files.strict import explain, strict_converter
 from ke_core.plugin import (
     DECODER,
     TOO_DEEPLY_NESTED,
     BadData,
     check_parsed,
     error_line,
-    explain,
     noun,
-    strict_converter,
 )
 
 PIECE = 1 << 16
