@@ -12,8 +12,8 @@ from ke_benchmarks.files.family import (
     digest_of,
     fit,
     folder_of,
-    own_file,
     queries_of,
+    user_file,
 )
 from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
@@ -39,9 +39,9 @@ __all__ = [
     "has_label",
     "mask_option",
     "not_blank",
-    "own_file",
     "queries_of",
     "relations_option",
     "reproductions_in",
     "some_not_blank",
+    "user_file",
 ]  # fmt: skip

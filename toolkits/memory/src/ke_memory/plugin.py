@@ -11,8 +11,8 @@ from ke_memory.context import Choice, InContextModel, QuestionContext, before_pr
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
-from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn, answered, looked_up, operations, unbroken_lines, without_period
+from ke_memory.sub_questions import HopProcedure, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
+from ke_memory.transcript import Transcript, Turn, lookup_step, operations, unbroken_lines, with_answer, without_period
 
 if TYPE_CHECKING:
     from ke_memory.encoder import SentenceEncoder, load_encoder
@@ -29,6 +29,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Choice",
     "FactMemory",
+    "HopProcedure",
     "InContextModel",
     "MemoryEditedModel",
     "MemoryEditor",
@@ -39,15 +40,14 @@ __all__ = [
     "SubQuestionWalk",
     "Transcript",
     "Turn",
-    "Way",
-    "answered",
     "before_prompt",
     "best_rows",
-    "given_hops",
+    "dataset_sub_questions",
     "load_encoder",
-    "looked_up",
+    "lookup_step",
     "operations",
     "sentence",
     "unbroken_lines",
+    "with_answer",
     "without_period",
 ]  # fmt: skip
