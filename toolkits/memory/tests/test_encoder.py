@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast, T5Config, T5Model
 
 import ke_memory.plugin
-from ke_core.app import open_session
+from ke_core.app import discover, open_session, read_catalog
 from ke_core.plugin import KEError, ModelUnavailable
 from ke_core.runner.world import World
 from ke_memory import encoder as encoder_module
@@ -190,9 +190,17 @@ def test_out_of_memory_halves_a_batch(folder, monkeypatch):
 def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     given = []
-    monkeypatch.setattr("ke_memory.plugin.load_encoder", lambda name, *, device: given.append((name, device)))
+    monkeypatch.setattr("ke_memory.encoder.load_encoder", lambda name, *, device: given.append((name, device)))
     for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
-        open_session(model, seed=0, progress=SilentProgress(), material={}, remember=False).encoder("some")
+        session = open_session(
+            model,
+            catalog=read_catalog(discover()),
+            seed=0,
+            progress=SilentProgress(),
+            material={},
+            remember=False,
+        )
+        session.encoder("some")
     assert given == [("some", "cuda:1"), ("some", "")]
     assert str(load_encoder(str(folder), device="meta").model.device) == "meta"
 

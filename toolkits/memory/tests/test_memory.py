@@ -56,7 +56,7 @@ def test_questions_together_and_one_by_one_agree():
 
 
 def test_more_questions_than_fit_one_product_agree(monkeypatch):
-    from ke_memory.plugin import memory as module
+    from ke_memory import memory as module
 
     questions = [text for _, text in FACTS]
     whole = memory().search(questions, k=2, hidden=[NOTHING] * 20)
