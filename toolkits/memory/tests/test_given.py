@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import SUB_QUESTIONS, Answer, BadConfig, Failure, Likelihood, Material, Step, SubQuestion
-from ke_memory.plugin import SubQuestionResult, SubQuestionWalk, given_hops
+from ke_memory.plugin import SubQuestionResult, SubQuestionWalk, dataset_sub_questions
 from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, make_session
 
@@ -70,6 +70,6 @@ def test_a_question_that_was_not_taken_apart_is_a_failure_and_scores_are_decline
 
 def test_a_dataset_without_sub_questions_is_refused_by_the_options_name() -> None:
     with pytest.raises(BadConfig, match=r"toy\.decomposition=oracle: this dataset brings no sub-questions"):
-        given_hops(make_session(EchoModel()), editor="toy")
+        dataset_sub_questions(make_session(EchoModel()), editor="toy")
     material = {SUB_QUESTIONS: Material(value=HOPS, oracle=True)}
-    assert given_hops(make_session(EchoModel(), material=material), editor="toy") == HOPS
+    assert dataset_sub_questions(make_session(EchoModel(), material=material), editor="toy") == HOPS

@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from ke_core.plugin import QUERY_TAG, CaseRecord, MetricSpec, Value
-from ke_plugin_analysis.common import in_all
+from ke_plugin_analysis.common import shared_scores
 from ke_testing.toy import Toy, ToyConfig
 
 CASE = next(Toy().cases())
@@ -30,10 +30,10 @@ def case(style, skipped=None):
 
 def test_a_skipped_case_is_no_style_of_its_own():
     runs = [[case("direct"), case("direct", "the edit was refused")], [case("own"), case("own", "it was refused")]]
-    (made,) = in_all(Said(), SPEC, runs, seed=0)
+    (made,) = shared_scores(Said(), SPEC, runs, seed=0)
     assert (made.styles, dict(made.queries), made.own) == (("direct", "own"), {"kept": 2}, (2, 2))
 
 
 def test_runs_of_skipped_cases_alone_have_nothing_in_common():
-    (made,) = in_all(Said(), SPEC, [[case("direct", "refused")], [case("direct", "refused")]], seed=0)
+    (made,) = shared_scores(Said(), SPEC, [[case("direct", "refused")], [case("direct", "refused")]], seed=0)
     assert dict(made.queries) == {}

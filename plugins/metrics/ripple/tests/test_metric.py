@@ -26,7 +26,7 @@ from ke_core.plugin import (
     Value,
     Verdict,
 )
-from ke_plugin_analysis.common import NOT_IN_ALL, in_all
+from ke_plugin_analysis.common import NOT_IN_ALL, shared_scores
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
 
@@ -201,7 +201,7 @@ def test_tests_left_are_counted_by_criterion() -> None:
 
 def shared(*runs: Sequence[CaseRecord], **options: Any) -> Any:
     (spec,) = ke_metrics()
-    (found_,) = in_all(Ripple(config=RippleConfig(**options)), spec, runs, seed=0)
+    (found_,) = shared_scores(Ripple(config=RippleConfig(**options)), spec, runs, seed=0)
     scores = [{score.aspect: score for score in own} for own in found_.scores]
     return found_, scores
 

@@ -14,8 +14,8 @@ from ke_benchmarks.files.family import (
     digest_of,
     fit,
     folder_of,
-    own_file,
     queries_of,
+    user_file,
 )
 from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
@@ -43,7 +43,6 @@ __all__ = [
     "has_label",
     "mask_option",
     "not_blank",
-    "own_file",
     "perplexity_probes",
     "queries_of",
     "question_entities",
@@ -57,5 +56,6 @@ __all__ = [
     "some_not_blank",
     "structure_record",
     "sub_questions",
+    "user_file",
     "write_cases",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import Answer, Ask, Details, Edit, Hit, Likelihood, Nearest, Procedure, Reply, Session, Step
 from ke_memory.memory import FactMemory
-from ke_memory.transcript import looked_up
+from ke_memory.transcript import lookup_step
 
 Choice = Literal["own", "all", "retrieved", "none"]
 ENDS = (".", "!", "?")
@@ -81,7 +81,7 @@ class InContextModel(ABC):
         if self.memory is not None:
             text = wording(ask)
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
-            found = looked_up(text, hits, kind="retrieved")
+            found = lookup_step(text, hits, kind="retrieved")
             return QuestionContext(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
         wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
         return QuestionContext(

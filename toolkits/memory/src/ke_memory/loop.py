@@ -23,8 +23,8 @@ from ke_core.plugin import (
     SubQuestion,
 )
 from ke_memory.memory import FactMemory
-from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn, looked_up
+from ke_memory.sub_questions import HopProcedure, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
+from ke_memory.transcript import Transcript, Turn, lookup_step
 
 
 @frozen(kw_only=True)
@@ -85,9 +85,9 @@ class SubQuestionLoop(ABC):
 
     def over_given(self, session: Session[Any]) -> SubQuestionWalk:
         """Return the walk over the dataset's own sub-questions. Raises BadConfig if the dataset has none."""
-        return SubQuestionWalk(hops=given_hops(session, editor=self.name), way=self._way, cap=self.calls)
+        return SubQuestionWalk(hops=dataset_sub_questions(session, editor=self.name), way=self._way, cap=self.calls)
 
-    def _way(self, ask: Question) -> Way:
+    def _way(self, ask: Question) -> HopProcedure:
         start = self.start(ask)
 
         def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
@@ -95,7 +95,7 @@ class SubQuestionLoop(ABC):
             text = self.hop_lines(given, hits)
             request = self.ask_model(f"{start}{said}{text}")
             written: Generated = yield evolve(request, stop=("\n",))
-            found = looked_up(given.question, hits)
+            found = lookup_step(given.question, hits)
             return SubQuestionResult.read(found, written, self.hop_answer(written.text), text + written.text)
 
         return hop

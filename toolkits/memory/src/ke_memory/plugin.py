@@ -11,8 +11,8 @@ from ke_memory.context import Choice, InContextModel, QuestionContext, before_pr
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
-from ke_memory.sub_questions import SubQuestionResult, SubQuestionWalk, Way, given_hops
-from ke_memory.transcript import Transcript, Turn, answered, looked_up, operations, unbroken_lines, without_period
+from ke_memory.sub_questions import HopProcedure, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
+from ke_memory.transcript import Transcript, Turn, lookup_step, operations, unbroken_lines, with_answer, without_period
 from ke_plugin_hf.tensor_files import is_intact, read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "Choice",
     "FactMemory",
+    "HopProcedure",
     "InContextModel",
     "MemoryEditedModel",
     "MemoryEditor",
@@ -40,18 +41,17 @@ __all__ = [
     "SubQuestionWalk",
     "Transcript",
     "Turn",
-    "Way",
-    "answered",
     "before_prompt",
     "best_rows",
-    "given_hops",
+    "dataset_sub_questions",
     "is_intact",
     "load_encoder",
-    "looked_up",
+    "lookup_step",
     "operations",
     "read_arrays",
     "sentence",
     "unbroken_lines",
+    "with_answer",
     "without_period",
     "write_arrays",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from ke_core.plugin import (
     Step,
     SubQuestion,
 )
-from ke_memory.transcript import answered, unread, unread_outcome
+from ke_memory.transcript import unread, unread_outcome, with_answer
 
 Hops = Mapping[str, Mapping[Phase, Sequence[SubQuestion]]]
 
@@ -52,11 +52,11 @@ class SubQuestionResult:
     def read(cls, found: Step, written: Generated, answer: str, text: str) -> SubQuestionResult:
         """The hop of the look-up ``found``, with the ``answer`` read from ``written``; without one it ends the walk."""
         if answer and written.finish != "length":
-            return cls(steps=tuple(answered([found], answer)), text=text)
+            return cls(steps=tuple(with_answer([found], answer)), text=text)
         return cls(steps=(found, unread(written.text)), text=text, outcome=unread_outcome(written))
 
 
-Way = Callable[[SubQuestion, str], Procedure[SubQuestionResult]]
+HopProcedure = Callable[[SubQuestion, str], Procedure[SubQuestionResult]]
 """How a method takes one hop of a question: the sub-question, and the transcript of the hops before it."""
 
 
@@ -68,7 +68,7 @@ class SubQuestionWalk:
     """
 
     hops: Hops
-    way: Callable[[Question], Way]
+    way: Callable[[Question], HopProcedure]
     cap: int | None = None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
@@ -96,7 +96,7 @@ class SubQuestionWalk:
         return self.hops[name]["after" if ask.own else "before"]
 
 
-def given_hops(session: Session[Any], *, editor: str) -> Hops:
+def dataset_sub_questions(session: Session[Any], *, editor: str) -> Hops:
     """The session's sub-questions. Raises BadConfig where the dataset brings none."""
     if SUB_QUESTIONS not in session.material:
         raise BadConfig(

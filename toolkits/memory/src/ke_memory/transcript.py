@@ -50,7 +50,7 @@ class Transcript:
     def take(self, turn: Turn, written: Generated) -> Answer | str:
         """Add a turn that was read from ``written``: its sub-question, or the answer if the question ends with it."""
         self._text += turn.text
-        self._steps = answered(self._steps, turn.answer or turn.final)
+        self._steps = with_answer(self._steps, turn.answer or turn.final)
         self._steps += [Step(kind="operation", text=line) for line in operations(turn.text)]
         if turn.final:
             self._steps.append(Step(kind="final", text=turn.final))
@@ -62,7 +62,7 @@ class Transcript:
 
     def tell(self, subquestion: str, hits: Sequence[Hit], line: str) -> None:
         """Add what was looked up, and ``line``, in which the memory says what it found."""
-        self._steps.append(looked_up(subquestion, hits))
+        self._steps.append(lookup_step(subquestion, hits))
         self._text = f"{self._text.rstrip()}\n{line}"
 
     def capped(self) -> Answer:
@@ -106,7 +106,7 @@ def without_period(text: str) -> str:
     return name
 
 
-def looked_up(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:
+def lookup_step(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:
     """What was asked of the memory, and what it gave, best first."""
     return Step(
         kind=kind,
@@ -116,6 +116,6 @@ def looked_up(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> S
     )
 
 
-def answered(steps: Sequence[Step], answer: str) -> list[Step]:
+def with_answer(steps: Sequence[Step], answer: str) -> list[Step]:
     """``steps``, the last of them with what the method took for its answer."""
     return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps else []

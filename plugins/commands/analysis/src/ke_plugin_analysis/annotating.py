@@ -24,7 +24,7 @@ from ke_core.app import (
 from ke_core.plugin import PHASES, Answer, BadData, BadRun, CaseRecord, Gold, Phase, Reply, Verdict, digest, to_json
 from ke_plugin_analysis.kappa import measure_agreement
 from ke_plugin_analysis.sheets import read_sheet, write_sheet
-from ke_plugin_analysis.sorting import LabelComparison, Place, choose_sorting, compare_sorted, labels_of, sort
+from ke_plugin_analysis.sorting import LabelComparison, Place, choose_labeling_metric, compare_labels, labels_of, sort
 
 LABELS = tuple(verdict.value for verdict in Verdict)
 MARKS = ("item", "label")
@@ -114,7 +114,7 @@ def read_labels(
 
     ``options``: of these metrics. Raises BadData that names file and row.
     """
-    chosen = choose_sorting(catalog, options)
+    chosen = choose_labeling_metric(catalog, options)
     component, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
     by_id = {item.id: item for item in _items(folder, records)}
     seen: dict[str, int] = {}
@@ -148,7 +148,7 @@ def read_labels(
         raise BadData(f"{sheet} has no label yet", hint=f"write one of {', '.join(LABELS)} into the column label")
     seed = folder.spec.seed
     sortings = [
-        compare_sorted(sort(each, catalog, records), by_hand, seed=seed)
+        compare_labels(sort(each, catalog, records), by_hand, seed=seed)
         for each in chosen
         if (by_hand := sorted_[each.component.name])
     ]

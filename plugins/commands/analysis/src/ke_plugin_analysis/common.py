@@ -39,7 +39,9 @@ class SharedScores:
     scores: tuple[tuple[MetricScore, ...], ...]
 
 
-def in_all(metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int) -> list[SharedScores]:
+def shared_scores(
+    metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int
+) -> list[SharedScores]:
     """One for each style that all runs were asked in; where there is none, for each choice of one style a run.
 
     Nothing for a metric that declares no ``shared``, nor where a run was asked nothing of it. ``seed`` draws the

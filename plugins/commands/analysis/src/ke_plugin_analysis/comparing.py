@@ -36,7 +36,7 @@ from ke_core.plugin import (
     Query,
     Verdict,
 )
-from ke_plugin_analysis.common import SharedScores, in_all
+from ke_plugin_analysis.common import SharedScores, shared_scores
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 
@@ -159,7 +159,9 @@ def compare_runs(
         differences=tuple(tuple(table) for table in corrected(tables)),
         changed=tuple(changed),
         in_all=tuple(
-            made for metric, spec in measures for made in in_all(metric, spec, every, seed=first.folder.spec.seed)
+            made
+            for metric, spec in measures
+            for made in shared_scores(metric, spec, every, seed=first.folder.spec.seed)
         ),
         specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]},
     )

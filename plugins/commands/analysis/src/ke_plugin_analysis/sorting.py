@@ -68,7 +68,7 @@ class LabelComparison:
     apart: Mapping[str, int]
 
 
-def choose_sorting(catalog: Catalog, options: Options) -> list[ResolvedComponent[Any]]:
+def choose_labeling_metric(catalog: Catalog, options: Options) -> list[ResolvedComponent[Any]]:
     """Every installed metric that sorts answers. Raises BadConfig for an option that is of none of them."""
     chosen = [
         resolve_component(catalog, "metric", name, options)
@@ -102,7 +102,7 @@ def sort(chosen: ResolvedComponent[Any], catalog: Catalog, records: Sequence[Cas
     return LabelingMetric(chosen=chosen, labels=labels, found=found, reasons=reasons)
 
 
-def compare_sorted(sorting: LabelingMetric, by_hand: Mapping[Place, str], *, seed: int) -> LabelComparison:
+def compare_labels(sorting: LabelingMetric, by_hand: Mapping[Place, str], *, seed: int) -> LabelComparison:
     """What was sorted by hand against what the metric says; intervals draw cases."""
     both = [(label, sorting.found[place]) for place, label in by_hand.items() if place in sorting.found]
     units = [place[0] for place in by_hand if place in sorting.found]

@@ -23,7 +23,7 @@ class MappedModel:
     why: str = ""
 
 
-def seated(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, MappedModel]:
+def map_models(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, MappedModel]:
     """A seat for every label. A model of the paper answers for itself.
 
     One other model stands in for all the rest; several stand in for one each, in the order of the file, so that a

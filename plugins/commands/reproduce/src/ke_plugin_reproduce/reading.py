@@ -70,7 +70,7 @@ def tables(plugins: Plugins) -> Tables:
     return Tables(by_name={spec.name: spec for spec in kept}, by_plugin=by_plugin, clashes=clashes)
 
 
-def chosen(plugins: Plugins, names: Sequence[str]) -> dict[str, Reproduction]:
+def select_tables(plugins: Plugins, names: Sequence[str]) -> dict[str, Reproduction]:
     """The tables of those names, read. Raises as ``texts`` does, and BadData for a faulty one."""
     return {name: read(text, where=where) for name, (where, text) in texts(plugins, names).items()}
 

@@ -92,7 +92,7 @@ class RenderedTable:
         )
 
 
-def drawn(filled: FilledTable) -> Group:
+def render_table(filled: FilledTable) -> Group:
     """For a terminal of 100 columns; a wider table comes in pieces, each with the row labels."""
     sheet = RenderedTable.of(filled)
     first, *rest = [_piece(filled, sheet, columns) for columns in _pieces(filled.table.labels, sheet)]

@@ -22,7 +22,7 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, to_json
-from ke_plugin_reproduce.models import MappedModel, seated
+from ke_plugin_reproduce.models import MappedModel, map_models
 from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, RunNumber, cells
 from ke_plugin_reproduce.table import Pick, Reproduction, Setup
 
@@ -241,7 +241,7 @@ class Planner:
 
     @cached_property
     def _seats(self) -> Mapping[str, MappedModel]:
-        return seated(self.table.models, self.means.models)
+        return map_models(self.table.models, self.means.models)
 
 
 def _typed(model: ModelChoice, dtype: str) -> ModelChoice:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of, digest_of_json, own_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of, digest_of_json, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import Case, Material, Prompt, Query
 from ke_plugin_compke import COMPKE, CompkeBuild, CompkeConfig
@@ -71,7 +71,7 @@ def compke(config: CompkeConfig) -> Compke:
     """The published file, or the one that the option ``file`` names. Raises BadData where that is not there."""
     if config.file is None:
         return Compke(variant=COMPKE, config=config)
-    path = own_file(config.file, "compke", form="the format of the plugin's README")
+    path = user_file(config.file, "compke", form="the format of the plugin's README")
     return Compke(variant=COMPKE.with_file(path), config=config)
 
 

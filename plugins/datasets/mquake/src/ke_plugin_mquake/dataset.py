@@ -14,9 +14,9 @@ from ke_benchmarks import (
     digest_of,
     digest_of_json,
     folder_of,
-    own_file,
     queries_of,
     question_entities,
+    user_file,
 )
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import QUESTION_ENTITIES, BadData, Case, Material, Prompt, PublishedAudit, Query
@@ -148,7 +148,7 @@ def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
     if variant.name == ATLAS.name:
         found: Mquake = MquakeAtlas(variant=variant, config=config)
     elif variant.name == OWN.name and config.file:
-        path = own_file(config.file, "mquake", form="MQuAKE's published format")
+        path = user_file(config.file, "mquake", form="MQuAKE's published format")
         return Mquake(variant=evolve(variant, file=str(path)), config=config)
     else:
         found = Mquake(variant=variant, config=config)

@@ -18,7 +18,7 @@ from ke_benchmarks import (
     digest_of,
     digest_of_json,
     folder_of,
-    own_file,
+    user_file,
 )
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DataFile, Material, Prompt, Query, data_places, sha256_of
@@ -108,7 +108,7 @@ class Recoe(FileDataset):
     def paths(self, scheme: Scheme) -> list[Path]:
         """The JSON files of a scheme, or the user's own. Raises BadData that says where to put them."""
         if self.config.file is not None:
-            return [own_file(self.config.file, "recoe", form="the format of the plugin's README")]
+            return [user_file(self.config.file, "recoe", form="the format of the plugin's README")]
         explicit = folder_of(self.data_dir, "recoe")
         places = [place for name in (scheme, f"data/{scheme}") for place in data_places("recoe", name, explicit)]
         for place in places:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, fit, own_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, fit, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
@@ -90,7 +90,7 @@ def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
     """The file that the option ``file`` names. Raises BadData where that is not there."""
     if config.file is None:
         return MissingFile(variant=variant, config=config)
-    path = own_file(config.file, "ripple-edits", form="the published format")
+    path = user_file(config.file, "ripple-edits", form="the published format")
     return RippleEdits(variant=evolve(variant, file=str(path)), config=config)
 
 

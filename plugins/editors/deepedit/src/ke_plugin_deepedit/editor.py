@@ -11,13 +11,13 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import Ask, Details, Edit, Edited, Hit, Nearest, Procedure, Question, Reply, Session, SubQuestion
 from ke_memory.plugin import (
+    HopProcedure,
     MemoryEditedModel,
     MemoryEditor,
     SubQuestionResult,
     SubQuestionWalk,
-    Way,
-    given_hops,
-    looked_up,
+    dataset_sub_questions,
+    lookup_step,
 )
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
@@ -58,7 +58,7 @@ class DeepEditModel(MemoryEditedModel):
 
 
 def _given(search: DeepEditSearch, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(hops=given_hops(session, editor="deepedit"), way=partial(way, search))
+    return SubQuestionWalk(hops=dataset_sub_questions(session, editor="deepedit"), way=partial(way, search))
 
 
 @frozen(kw_only=True)
@@ -77,7 +77,7 @@ class DeepEdit(MemoryEditor):
         return DeepEditModel(self.config, session, edits)
 
 
-def way(search: DeepEditSearch, ask: Question) -> Way:
+def way(search: DeepEditSearch, ask: Question) -> HopProcedure:
     """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
     hidden, talk = search.hidden(ask), search.talk()
 
@@ -103,5 +103,5 @@ def _hop(
             answer, link = (yield from talk.new(asked, fact)), fact
             break
     notes, talk.notes = talk.notes, []
-    steps = (evolve(looked_up(asked, hits), answer=answer), *notes)
+    steps = (evolve(lookup_step(asked, hits), answer=answer), *notes)
     return SubQuestionResult(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

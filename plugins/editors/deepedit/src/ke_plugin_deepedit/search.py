@@ -28,7 +28,7 @@ from ke_core.plugin import (
     Reply,
     Step,
 )
-from ke_memory.plugin import FactMemory, looked_up
+from ke_memory.plugin import FactMemory, lookup_step
 from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
 from ke_plugin_deepedit.prompts import SlotTemplate
 
@@ -143,7 +143,7 @@ class DeepEditSearch:
         """The states after a thought, the one to go on with last: facts that fit in its place, else the thought."""
         query = yield from talk.without_new(state.last_thought, thought)
         hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=query, k=CANDIDATES, hidden=hidden)
-        step = looked_up(query, hits)
+        step = lookup_step(query, hits)
         states = []
         for fact in (hit.text for hit in reversed(hits)):
             if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, thought)):

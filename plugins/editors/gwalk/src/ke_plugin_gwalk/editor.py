@@ -24,7 +24,7 @@ from ke_core.plugin import (
     SubQuestion,
     prompt_text,
 )
-from ke_memory.plugin import MemoryEditor, SubQuestionResult, SubQuestionWalk, Way, given_hops
+from ke_memory.plugin import HopProcedure, MemoryEditor, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, unfit
 from ke_plugin_gwalk.reading import WalkFailed
@@ -122,10 +122,12 @@ class Gwalk(MemoryEditor):
 
 
 def _given(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(hops=given_hops(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops)
+    return SubQuestionWalk(
+        hops=dataset_sub_questions(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops
+    )
 
 
-def way(walk: Walk, ask: Question) -> Way:
+def way(walk: Walk, ask: Question) -> HopProcedure:
     """How the hops of ``ask`` are taken."""
     unseen = walk.unseen(ask.hidden)
 

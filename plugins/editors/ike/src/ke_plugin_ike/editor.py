@@ -25,7 +25,14 @@ from ke_core.plugin import (
     prompt_text,
     put,
 )
-from ke_memory.plugin import InContextModel, MemoryEditor, SubQuestionResult, SubQuestionWalk, Way, given_hops
+from ke_memory.plugin import (
+    HopProcedure,
+    InContextModel,
+    MemoryEditor,
+    SubQuestionResult,
+    SubQuestionWalk,
+    dataset_sub_questions,
+)
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.context import PROFILES, IkeContext
 from ke_plugin_ike.corpus import DemonstrationCorpus
@@ -51,7 +58,9 @@ class IkeModel(InContextModel):
         self.bars = SubjectFilter(corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
-        self.given = SubQuestionWalk(hops=given_hops(session, editor="ike"), way=self.way) if oracle else None
+        self.given = (
+            SubQuestionWalk(hops=dataset_sub_questions(session, editor="ike"), way=self.way) if oracle else None
+        )
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
@@ -66,7 +75,7 @@ class IkeModel(InContextModel):
             ask = asked(ask, text)
         return shown.on_record((yield from put(ask)))
 
-    def way(self, ask: Question) -> Way:
+    def way(self, ask: Question) -> HopProcedure:
         """How the hops of ``ask`` are taken: each is a question of its own, behind the context of the facts near to it.
 
         The given answer is shown as what was right under no fact; where no fact is shown, it stands.

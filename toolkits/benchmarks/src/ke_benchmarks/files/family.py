@@ -101,7 +101,7 @@ def folder_of(data_dir: str | None, family: str) -> Path | None:
     return folder
 
 
-def own_file(name: str, family: str, *, form: str) -> Path:
+def user_file(name: str, family: str, *, form: str) -> Path:
     """The option ``file`` as a file that exists; ``form`` says what it holds. Raises BadData."""
     path = Path(name).expanduser().absolute()
     if not path.is_file():

@@ -15,7 +15,7 @@ from ke_plugin_reproduce import sweep
 from ke_plugin_reproduce.cells import Cell, Result
 from ke_plugin_reproduce.cli.sweep import plan_page
 from ke_plugin_reproduce.reading import read, tables
-from ke_plugin_reproduce.report import as_json, drawn, markdown
+from ke_plugin_reproduce.report import as_json, markdown, render_table
 from ke_plugin_reproduce.requests import Resources
 from ke_plugin_reproduce.running import RequiredRuns, cell, planned
 from ke_plugin_reproduce.table import Reproduction
@@ -51,20 +51,20 @@ def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, o
       ke reproduce mquake/table-3 --show > mine.toml
       ke reproduce ./mine.toml --dry-run
     """  # fmt: skip
-    from ke_plugin_reproduce.reading import chosen, texts  # noqa: PLC0415  as above
+    from ke_plugin_reproduce.reading import select_tables, texts  # noqa: PLC0415  as above
 
     if names == ("list",):
-        listed(app)
+        print_tables(app)
         return DONE
     if show:
         for _where, text in texts(app.plugins, names).values():
             click.echo(text, nl=False)
         return DONE
-    tables = chosen(app.plugins, names)
-    return dry(app, tables, given, out) if dry_run else publish(app, tables, given, out)
+    tables = select_tables(app.plugins, names)
+    return print_plan(app, tables, given, out) if dry_run else publish(app, tables, given, out)
 
 
-def listed(app: App) -> None:
+def print_tables(app: App) -> None:
     """Every table that a plugin brings, with its title."""
     table = plain_table("name", "what it shows", "paper")
     for name, spec in tables(app.plugins).by_name.items():
@@ -73,7 +73,7 @@ def listed(app: App) -> None:
     out().print(table)
 
 
-def dry(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path) -> int:
+def print_plan(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path) -> int:
     """What would be run, how long that takes by earlier runs, and what is missing."""
     for plan in planned(tables, app.catalog, _means(given)):
         out().print(literal(f"{plan.name}: {plan.planner.table.title}", "bold"))
@@ -97,7 +97,7 @@ def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, An
             place = root / plan.name
             write_atomic(place.with_name(f"{place.name}.md"), markdown(filled).encode())
             write_atomic(place.with_name(f"{place.name}.json"), to_bytes(as_json(filled)))
-            out().print(drawn(filled))
+            out().print(render_table(filled))
             err().print(literal(f"  written to {place}.md and .json", "dim"), soft_wrap=True)
     return FAILED if failed else DONE
 
