@@ -91,6 +91,7 @@ class Plugin:
             EditorSpec(name="toy-each", family="toy", summary="one at a time", one_at_a_time=True, **common),
             EditorSpec(name="toy-any", family="toy", summary="statements", **{**common, "build": Stating}),
             EditorSpec(name="memory", summary="no weights", config=Config, build=Toy),
+            EditorSpec(name="unsaved", family="toy", summary="cannot be loaded", adaptor=True, **common),
         ]
 
 
