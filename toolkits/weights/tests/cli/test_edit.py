@@ -451,6 +451,7 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
      ((LINE, *SUBJECT, "--format", "peft"), "needs --out"),
      ((LINE, *SUBJECT, "--every-layer"), "belongs to --format peft"),
      ((LINE, *SUBJECT, "--editor", "memory"), "changes no weights"),
+     ((LINE, *SUBJECT, "--editor", "unsaved"), "is an adaptor that cannot be saved: its specification has no load"),
      ((LINE, *SUBJECT, "-o", "memory.how=low"), "takes no part"),
      (("--edits", "none.jsonl"), "cannot read none.jsonl")],
 )  # fmt: skip
