@@ -56,7 +56,7 @@ def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
     assert "set with -o sayer.OPTION=VALUE" in flat
     assert "word Rome what is answered (text)" in flat
     assert "loud false say it in capitals (true or false)" in flat
-    assert "leaves the weights alone" in flat
+    assert "leaves the model unchanged" in flat
     assert "cite: Nobody 2026" in flat
 
 

@@ -299,23 +299,9 @@ class HealthFinding:
 
 
 __all__ = [
-    "NAME_PATTERN",
-    "DatasetSpec",
-    "Defaults",
-    "EditorKind",
-    "EditorSpec",
-    "EncoderRequest",
-    "EncoderSpec",
-    "HealthFinding",
-    "JudgeSpec",
-    "KnownModel",
-    "MetricSpec",
-    "ModelRequest",
-    "ModelSpec",
-    "ReportFormat",
-    "Spec",
-    "TrainerSpec",
-    "no_oracle",
+    "NAME_PATTERN", "DatasetSpec", "Defaults", "EditorKind", "EditorSpec", "EncoderRequest", "EncoderSpec",
+    "HealthFinding", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest", "ModelSpec", "ReportFormat", "Spec",
+    "TrainerSpec", "no_oracle",
 ]  # fmt: skip
 
 

@@ -146,6 +146,16 @@ def test_the_librarys_own_loop_reads_the_prompt_once_and_then_answers():
     assert all(call.last_prompt.tolist() == [-1] and bool(call.answer.all()) for call in later)
 
 
+def test_a_layer_that_is_called_by_itself_reads_prompts():
+    SEEN.clear()
+    model = tiny_model()
+    with model.adapt(LAYER["llama"], record, MARK):
+        model.generate(asked(1))
+        model.module.get_submodule(LAYER["llama"])(torch.zeros((2, 3, 176), dtype=torch.float32))
+    assert SEEN[-1].last_prompt.tolist() == [2, 2]
+    assert bool(SEEN[-1].prompt.all())
+
+
 def test_a_row_that_no_batch_fits_is_told_the_same_roles():
     model, alone = tiny_model(), tiny_model()
     alone._runner.modes.why = dict.fromkeys(("shared", "copied", "plain"), "tried in this test")

@@ -91,6 +91,7 @@ class Plugin:
             EditorSpec(name="toy-each", family="toy", summary="one at a time", one_at_a_time=True, **common),
             EditorSpec(name="toy-any", family="toy", summary="statements", **{**common, "build": Stating}),
             EditorSpec(name="memory", summary="no weights", config=Config, build=Toy),
+            EditorSpec(name="unsaved", family="toy", summary="cannot be loaded", adaptor=True, **common),
         ]
 
 
@@ -450,6 +451,7 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
      ((LINE, *SUBJECT, "--format", "peft"), "needs --out"),
      ((LINE, *SUBJECT, "--every-layer"), "belongs to --format peft"),
      ((LINE, *SUBJECT, "--editor", "memory"), "changes no weights"),
+     ((LINE, *SUBJECT, "--editor", "unsaved"), "is an adaptor that cannot be saved: its specification has no load"),
      ((LINE, *SUBJECT, "-o", "memory.how=low"), "takes no part"),
      (("--edits", "none.jsonl"), "cannot read none.jsonl")],
 )  # fmt: skip

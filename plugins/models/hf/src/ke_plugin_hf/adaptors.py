@@ -129,6 +129,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
         # At the root: the layer itself sees neither the attention mask nor the cache.
         self._handles.append(self.module.register_forward_pre_hook(self._see_pass, with_kwargs=True))
         self._handles.append(layer.register_forward_hook(self._run, with_kwargs=True))
+        self._handles.append(self.module.register_forward_hook(self._forget_pass, always_call=True))
         self.others.append(self)
         return self
 
@@ -141,6 +142,9 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
     def _see_pass(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._pass = None if _suspended.get() else _pass_of(args, kwargs, _prompts.get())
+
+    def _forget_pass(self, _module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
+        self._pass = None
 
     def _run(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         if _suspended.get() or not self.state:
