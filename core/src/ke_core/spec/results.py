@@ -248,7 +248,9 @@ class ModelRecord:
 class Value:
     """One observation of a metric: a number, or none and the reason.
 
-    ``unit`` is what the bootstrap draws: observations that depend on one another share it.
+    ``unit`` is what the bootstrap resamples: observations that depend on one another share it. ``tags``: what the
+    observation is of, in addition to its case's tags. With ``QUERY_TAG`` it is of that query and gets the query's tags;
+    a value of a whole probe is given ``Probe.tags``.
     """
 
     aspect: str
