@@ -31,14 +31,17 @@ from ke_core.spec.errors import (
     UnsupportedEdit,
 )
 from ke_core.spec.facts import (
+    NO_SUBJECT,
     SLOT,
     Cloze,
     Edit,
     Entity,
     Fact,
+    FreeForm,
     Place,
     Relation,
     SourcedEdit,
+    continued,
     contradicting,
     distinct,
     one_slot,
@@ -61,7 +64,7 @@ from ke_core.spec.probes import (
     single_edit_probes,
     sub_questions,
 )
-from ke_core.spec.prompts import Decoding, Parse, Prompt
+from ke_core.spec.prompts import Decoding, Parse, Prompt, across_lines, with_room
 from ke_core.spec.protocols import (
     Artifacts,
     Ask,
@@ -215,6 +218,7 @@ __all__ = [
     "NAME_PATTERN",
     "NOT_ON_RECORD",
     "NOT_SUPPORT",
+    "NO_SUBJECT",
     "NO_THOUGHTS",
     "OLD_SUFFIX",
     "PARAPHRASE",
@@ -271,6 +275,7 @@ __all__ = [
     "Finding",
     "Form",
     "ForwardCalls",
+    "FreeForm",
     "Generate",
     "Generated",
     "Gold",
@@ -350,9 +355,11 @@ __all__ = [
     "Value",
     "Verdict",
     "Victims",
+    "across_lines",
     "cache_dir",
     "canonical",
     "continuation",
+    "continued",
     "contradicting",
     "cut_at_stops",
     "cut_in_echo",
@@ -408,6 +415,7 @@ __all__ = [
     "uninterruptible",
     "uninterruptible_context",
     "warn",
+    "with_room",
     "words",
     "write_arrays",
     "write_atomic",

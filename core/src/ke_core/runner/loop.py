@@ -173,7 +173,7 @@ class Runner:
     def feasible(self, group: Group) -> ValidEdits:
         """A case that needs a refused edit is left out, and its edits are withheld unless another case needs them."""
         wanted = distinct(edit for case in group.edited for edit in case.edits)
-        refused = dict(self.job.editor.check(self.job.session, wanted)) if wanted else {}
+        refused = self.job.editor_spec.refused(self.job.editor, self.job.session, wanted)
         skipped: dict[str, str] = {}
         for case in group.edited:
             reasons = [f"edit {edit.id} refused: {refused[edit.id]}" for edit in case.edits if edit.id in refused]

@@ -153,7 +153,7 @@ class Grounds:
 
     def unmakeable(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Edits without a cloze or a new object, too long, or contradicting an earlier one, by id with the reason."""
-        return unmakeable(edits, session.model.tokenizer, self._room(session))
+        return unmakeable(edits, session.model.tokenizer, self._room(session), needs_subject=True)
 
     def look(self, session: Session[Any]) -> None:
         """Raise a KEError for a model that cannot be edited with this configuration, before anything is made of it.
@@ -173,7 +173,7 @@ class Grounds:
         Raises UnsupportedEdit, before anything is computed, for the first of ``edits`` that cannot be made with the
         others.
         """
-        as_rewrites(edits, session.model.tokenizer, self._room(session))
+        as_rewrites(edits, session.model.tokenizer, self._room(session), needs_subject=True)
         key = id(session.model.module)
         return nullcontext(self._open[key]) if key in self._open else self._kept(key, self._make(session))
 

@@ -142,7 +142,7 @@ def verify(
     ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
     one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
     """
-    prompts = [Prompted(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
+    prompts = [Prompted(id=one.id, prompt=one.prompt, objects=_objects(one), expect=one.expect) for one in suite]
     before, after = _both(session, patch, past, prompts)
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
@@ -190,13 +190,13 @@ def _asked_afresh(session: Session[Any], prompts: Sequence[Prompted]) -> Mapping
 
 
 def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
-    is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement") for name in raw)
+    is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement", "target_new") for name in raw)
     return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [_check(raw, place)]
 
 
 def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     one = edit_from(raw, place)
-    if one.edit.cloze is None:
+    if not one.edit.prompt:
         raise place.wrong("statement", "alone cannot be checked", hint="add prompt, subject and target_new")
     prompts = (one.prompt, *one.paraphrases)
     return [

@@ -101,7 +101,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         )
         edits = [one.edit for one in bank.edits.values()]
         editor.check(session, ())  # raises for a model that it cannot edit at all
-        check(editor, session, edits, name=spec.name)
+        check(spec, editor, session, edits)
         with edited_model(spec, editor, session, edits) as edited:
             yield Served(
                 session=session,
@@ -116,13 +116,13 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             )
 
 
-def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
+def check(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> None:
     """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
-    refused = editor.check(session, edits) if edits else {}
+    refused = spec.refused(editor, session, edits)
     if refused:
         said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
         raise UnsupportedEdit(
-            f"{name} cannot make {len(refused)} of {len(edits)} edits",
+            f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
             details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
             hint="mend or leave out these edits; nothing was done",
         )

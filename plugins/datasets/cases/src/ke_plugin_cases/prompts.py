@@ -2,11 +2,13 @@
 
 What the demonstrations ask is known to everybody and about no person, place or work, so that no edit of a file can
 contradict them. A cloze is put bare: it is a sentence that the answer completes.
+
+A question whose answer is long or has several lines has room for it (``with_room``).
 """
 
 from __future__ import annotations
 
-from ke_core.plugin import Decoding, Prompt, Query
+from ke_core.plugin import Decoding, Prompt, Query, with_room
 
 SHOWN = (
     ("How many legs does a spider have?", "eight"),
@@ -21,5 +23,8 @@ ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer of several names is 
 
 def put(query: Query) -> Prompt:
     """The complete text."""
-    text = query.texts[0]
-    return Prompt(text=text if query.form == "cloze" else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
+    text, bare = query.texts[0], query.form == "cloze"
+    prompt = Prompt(text=text if bare else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
+    golds = [gold for gold in (query.gold, query.stale) if gold is not None]
+    answers = [entity.label for gold in golds for entity in gold.entities]
+    return with_room(prompt, answers, until="" if bare else "\nQ:")

@@ -51,6 +51,7 @@ def ke_editors() -> list[EditorSpec]:
             settings=settings,
             cite=CITE,
             needs_weights=True,
+            needs_subject=True,
             edited_form="cloze",
         )
     ]

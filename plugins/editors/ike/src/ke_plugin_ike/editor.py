@@ -104,9 +104,13 @@ class Shown(InContext):
 
 
 def asked(ask: Ask, text: str) -> Ask:
-    """``ask`` with ``text`` for its prompt. An answer is a line; whole continuations are scored, not tokens (V2)."""
+    """Return ``ask`` with ``text`` for its prompt. An answer is one line, unless the benchmark asks for several; whole
+    continuations are scored, not tokens (V2).
+    """
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=text)
+    if ask.prompt.several_lines:
+        return evolve(ask, prompt=evolve(ask.prompt, text=text))
     decoding = Decoding(max_tokens=ask.prompt.decoding.max_tokens, stop=("\n",))
     return evolve(ask, prompt=Prompt(text=text, decoding=decoding))
 

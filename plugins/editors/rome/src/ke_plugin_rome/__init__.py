@@ -47,6 +47,7 @@ def ke_editors() -> list[EditorSpec]:
             settings=single_settings,
             cite=CITE,
             needs_weights=True,
+            needs_subject=True,
             one_at_a_time=True,
             edited_form="cloze",
         )
