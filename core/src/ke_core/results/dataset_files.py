@@ -145,8 +145,8 @@ def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Grou
     if case.not_editable:
         lines.append(literal(f"  cannot be edited: {case.not_editable}"))
     for edit in case.edits:
-        before = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
-        lines.append(literal(f"  edit {edit.id}: {edit.statement}" + (f"  [was: {before}]" if before else "")))
+        was = f"  [was: {edit.old_target}]" if edit.old_target else ""
+        lines.append(literal(f"  edit {edit.id}: {edit.statement}{was}"))
     for probe in case.probes:
         lines.append(literal(f"  {probe.aspect} ({_when(probe)})"))
         for query in probe.queries:
