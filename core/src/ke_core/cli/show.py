@@ -112,6 +112,7 @@ def _traits(spec: Spec[Any]) -> list[str]:
                 "changes the model's weights": spec.needs_weights,
                 "leaves the weights alone": not spec.needs_weights,
                 "takes one edit at a time": spec.one_at_a_time,
+                "needs edits that name their subject": spec.needs_subject,
                 "can hide edits from a case": spec.masks,
                 "asks with prompts of its own": spec.own_prompt,
                 "is given the edits of each question's own case": spec.uses_own_edits is True,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ke_core.app import SourceLine
-from ke_plugin_serve.bank import Bank, Contradiction, kept_from
+from ke_plugin_serve.bank import Bank, Contradiction, kept_from, lines_of
 
 HERE = SourceLine(file="a test")
 
@@ -91,3 +93,15 @@ def test_a_fact_is_removed_by_its_words_full_stop_or_not(end):
     bank = Bank.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
     bank.make(bank.removal([f"The capital of the USA is  Washington D.C.{end}"]))
     assert list(in_force(bank).values()) == ["Water is dry"]
+
+
+def test_edits_of_free_form_contradict_each_other_where_they_share_a_prompt():
+    bees = {"prompt": "How do bees find flowers?", "target_new": "By color.\nBy scent.", "id": "a"}
+    other = bees | {"target_new": "They do not.", "id": "b"}
+    with pytest.raises(Contradiction, match="edit a"):
+        after([bees], [other])
+    assert after([bees], [other], replace=True)[0] == {"b": "How do bees find flowers? They do not."}
+    bank = Bank.of(kept(bees))
+    (again,) = Bank.of(kept(json.loads(lines_of(bank)))).edits.values()
+    assert again.edit == bank.edits["a"].edit
+    assert again.edit.target == "By color.\nBy scent."

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Cloze, Edit, Editor, EditorSpec, Entity, FreeForm, KEError, Session, UnsupportedEdit
+from ke_core.plugin import Cloze, Edit, Editor, EditorSpec, Entity, KEError, Session, UnsupportedEdit
 from ke_testing.editor import EditorContract, one_clear_line, unchanged
-from ke_testing.examples import FREE_FORM, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
 from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
 from ke_weights.modules import find_parts
 
@@ -36,7 +36,6 @@ BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
     "no-object": (evolve(MOVE_TOWER, after=None), "it names no new object"),
     "one-of-two-blank": (_to("Rome", " "), "its new object is blank"),
     "blank-object": (_to(" "), "its new object is blank"),
-    "blank-text": (evolve(FREE_FORM, free_form=FreeForm(prompt="Who?", target=" ")), "its new text is blank"),
     "old-object": (_to("Paris"), "its new object 'Paris' is the old one"),
     "too-long": (
         evolve(MOVE_TOWER, cloze=Cloze(template="so " * 1100 + "{} is in", subject="Eiffel Tower")),
