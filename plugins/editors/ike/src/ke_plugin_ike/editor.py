@@ -110,8 +110,8 @@ class Shown(InContext):
 
 
 def asked(ask: Ask, text: str, until: str) -> Ask:
-    """Return ``ask`` with ``text`` for its prompt. An answer is one line; where the benchmark asks for several, it ends at
-    ``until``. Whole continuations are scored, not tokens (V2).
+    """Return ``ask`` with ``text`` for its prompt. An answer is one line; where the benchmark asks for several, it ends
+    at ``until``. Whole continuations are scored, not tokens (V2).
     """
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=text)
