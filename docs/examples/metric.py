@@ -26,7 +26,14 @@ class Accuracy:
                 if query_id in {query.id for query in probe.queries} and probe.asked(phase):
                     seen = True
                     right = outcome.judgement.verdict is Verdict.RIGHT
-                    yield Value(aspect=probe.aspect, value=float(right), phase=phase, style=style, unit=record.case.id)
+                    yield Value(
+                        aspect=probe.aspect,
+                        value=float(right),
+                        phase=phase,
+                        style=style,
+                        unit=record.case.id,
+                        tags=probe.tags,
+                    )
         if not seen:
             yield Value(aspect="all", value=None, unit=record.case.id, skipped_because="nothing was answered")
 

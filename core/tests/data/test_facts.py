@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from ke_core.spec.facts import Cloze, Edit, Entity, Fact, Relation, contradicting, distinct
-from ke_core.spec.prompts import Parse
+from ke_core.spec.facts import Cloze, Edit, Entity, Fact, FreeForm, Relation, continued, contradicting, distinct
+from ke_core.spec.prompts import Decoding, Parse, Prompt, with_room
 from ke_core.spec.queries import Gold, Probe, Query, expected
 
 MANAGES, LANGUAGE = Relation(label="manager"), Relation(label="official language", id="P37")
@@ -107,3 +108,50 @@ def test_controls_and_the_unedited_model_are_expected_to_give_the_old_answer() -
 )
 def test_parse_cuts_the_answer_out(parse: Parse, text: str, answer: tuple[str, bool]) -> None:
     assert parse(text) == answer
+
+
+FREE = FreeForm(prompt="How do bees find flowers? ", target="By color.\nBy scent.\n", old="They do not.")
+
+
+def test_an_edit_has_a_prompt_and_a_target_in_every_form() -> None:
+    free = Edit(id="e", statement="x", free_form=FREE)
+    assert (free.prompt, free.target) == ("How do bees find flowers?", "By color.\nBy scent.")
+    assert (free.old_target, free.names_subject) == ("They do not.", False)
+    cloze = Cloze(template="{} is run by ", subject="shop")
+    named = Edit(id="e", statement="x", before=fact("shop", "John"), after=fact("shop", "Ada ", "Eve"), cloze=cloze)
+    assert (named.prompt, named.target) == ("shop is run by", "Ada, Eve")
+    assert (named.old_target, named.names_subject) == ("John", True)
+    bare = Edit(id="e", statement="x")
+    assert (bare.prompt, bare.target, bare.old_target, bare.names_subject) == ("", "", "", False)
+
+
+@pytest.mark.parametrize("field", ["before", "after", "cloze"])
+def test_a_free_form_stands_alone(field: str) -> None:
+    value = Cloze(template="{} is", subject="shop") if field == "cloze" else fact("shop", "John")
+    with pytest.raises(ValueError, match="edit 'e' has a free form, and a cloze or a fact"):
+        Edit(id="e", statement="x", free_form=FREE, **{field: value})
+
+
+def test_a_target_follows_its_prompt_after_one_space_or_a_line_end() -> None:
+    assert continued("The capital is", " Rome ") == " Rome"
+    assert continued("A list:\n", "one\ntwo\n") == "one\ntwo"
+
+
+SHORT = Prompt(text="Q: Who?\nA:", decoding=Decoding(max_tokens=32, stop=("\n", "\nQ:")))
+
+
+def test_short_answers_of_one_line_leave_a_prompt_as_it_is() -> None:
+    assert with_room(SHORT, ["Rome", "a b c d e\n"], until="\nQ:") is SHORT
+
+
+def test_a_long_answer_gets_one_limit_whatever_its_length() -> None:
+    made = {with_room(SHORT, ["word " * count]) for count in (21, 50, 400)}
+    assert made == {evolve(SHORT, decoding=evolve(SHORT.decoding, max_tokens=512))}
+    roomy = evolve(SHORT, decoding=Decoding(max_tokens=600))
+    assert with_room(roomy, ["word " * 50]).decoding.max_tokens == 600
+
+
+def test_an_answer_of_several_lines_ends_at_the_next_question() -> None:
+    made = with_room(SHORT, ["one\ntwo"], until="\nQ:")
+    assert (made.decoding, made.several_lines) == (Decoding(max_tokens=512, stop=("\nQ:",)), True)
+    assert made.parse(" one\ntwo\nQ: next") == ("one\ntwo", True)

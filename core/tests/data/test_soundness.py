@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from ke_benchmarks.soundness import Soundness, problems
-from ke_core.spec.facts import Cloze, Edit, Entity, Fact, Relation
+from ke_core.spec.facts import Cloze, Edit, Entity, Fact, FreeForm, Relation
 from ke_core.spec.queries import Case, Gold, Probe
 from ke_testing.toy import Toy
 
@@ -189,3 +189,11 @@ def test_errors_of_a_known_flaw_are_warnings_and_others_stay_errors() -> None:
     check.add(with_gold(Gold(entities=())))
     check.add(with_gold(Gold(entities=())))
     assert {(problem.level, problem.rule) for problem in check.problems()} == {("warning", "answer"), ("error", "id")}
+
+
+def test_a_free_form_whose_new_text_is_the_old_one_is_an_error() -> None:
+    changes = {"before": None, "after": None, "cloze": None}
+    fine = with_edit(**changes, free_form=FreeForm(prompt="Who?", target="me\nand you", old="you"))
+    assert not [one for one in found(fine) if one[1] == "edit"]
+    same = with_edit(**changes, free_form=FreeForm(prompt="Who?", target="me", old="me"))
+    assert ("error", "edit", "the new text of edit 'eiffel-tower-rome' is the old one") in found(same)

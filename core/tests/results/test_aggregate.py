@@ -5,7 +5,8 @@ import pytest
 from ke_core.results.aggregate import aggregate
 from ke_core.results.intervals import bootstrap, bootstrap_average
 from ke_core.spec.errors import PluginBroken
-from ke_core.spec.results import CaseRecord, Value
+from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.results import QUERY_TAG, CaseRecord, Value
 from ke_core.spec.specs import MetricSpec
 from ke_testing.toy import Toy, ToyConfig
 
@@ -177,3 +178,46 @@ def test_average_says_when_an_aspect_was_never_observed():
     assert (found.value, found.note) == (0.75, "1 of 2 were observed")
     assert "all" not in averaged()
     assert averaged({"a": 1.0})["all"].note == "1 of 2 were observed; one unit, no interval"
+
+
+class EachQuery:
+    """A value for each query of a case, and one for its probe, which is as large as the number of its queries."""
+
+    def values(self, record):
+        for probe in record.case.probes:
+            yield Value(aspect="probe", value=float(len(probe.queries) > 1), tags=probe.tags)
+            for query in probe.queries:
+                yield Value(aspect="query", value=float(query.id == "en"), tags={QUERY_TAG: query.id})
+
+
+def tagged_case(name, *languages, hop="2"):
+    queries = tuple(
+        Query(id=language, texts=("?",), gold=Gold(), tags={"language": language, "hop": hop}) for language in languages
+    )
+    return Case(id=name, probes=(Probe(id="p", aspect="a", queries=queries),), tags={"language": "mixed"})
+
+
+def test_scores_are_broken_down_by_the_tags_of_queries_whatever_the_metric():
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None)
+    cases = (tagged_case("1", "en", "de"), tagged_case("2", "en"), tagged_case("3", "de", hop="3"))
+    found = aggregate(EachQuery(), spec, [CaseRecord(case=case, batch=case.id) for case in cases], seed=0)
+    assert {(s.aspect, *s.tags.items()): (s.value, s.n) for s in found} == {
+        ("query",): (0.5, 4),
+        ("query", ("language", "de")): (0.0, 2),
+        ("query", ("language", "en")): (1.0, 2),
+        ("query", ("hop", "2")): (pytest.approx(2 / 3), 3),
+        ("query", ("hop", "3")): (0.0, 1),
+        ("probe",): (pytest.approx(1 / 3), 3),
+        # The queries of the first case's probe differ in their language, so the case's own tag is what is left.
+        ("probe", ("language", "mixed")): (1.0, 1),
+        ("probe", ("language", "en")): (0.0, 1),
+        ("probe", ("language", "de")): (0.0, 1),
+        ("probe", ("hop", "2")): (0.5, 2),
+        ("probe", ("hop", "3")): (0.0, 1),
+    }
+
+
+def test_cases_without_query_tags_are_not_broken_down():
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None)
+    found = aggregate(EachQuery(), spec, [CaseRecord(case=CASE, batch="1")], seed=0)
+    assert [score.tags for score in found] == [{}, {}]

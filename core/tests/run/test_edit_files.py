@@ -7,6 +7,7 @@ import pytest
 
 from ke_core.runner.edit_files import edit_from_sentence, read_edits
 from ke_core.spec.errors import BadData
+from ke_core.spec.facts import FreeForm
 
 GOOD = {"prompt": "The mother tongue of Danielle Darrieux is", "subject": "Danielle Darrieux", "target_new": "English"}
 
@@ -100,9 +101,8 @@ def test_csv_is_read_by_its_headings(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [({"prompt": ""}, "line 2: prompt is missing or empty"),
-     ({"subject": None}, "line 2: subject is missing or empty"),
+     ({"subject": None, "prompt": "{} speaks"}, "line 2: subject is missing, and the prompt has {}"),
      ({"target_new": "  "}, "line 2: target_new is missing or empty"),
-     ({"target_new": "a\nb"}, "line 2: target_new has more than one line"),
      ({"target_new": 1.5}, "line 2: target_new is 1.5, not a text"),
      ({"target_old": "English"}, "line 2: target_new is 'English', which is the old object too"),
      ({"subject": "Somebody"}, "line 2: prompt does not hold its subject 'Somebody'"),
@@ -222,3 +222,19 @@ def test_a_bad_bare_statement_is_named(tmp_path, record, words):
 def test_the_header_of_a_state_file_is_no_edit(tmp_path):
     (found,) = read_edits(lines(tmp_path, {"ke_serve_state": 1, "input_sha256": ""}, GOOD))
     assert found.source.endswith("line 2")
+
+
+def test_an_edit_without_a_subject_has_a_free_form(tmp_path):
+    prompt, target = "How do bees find flowers?", "By color.\nBy scent."
+    (found,) = read_edits(lines(tmp_path, {"prompt": prompt, "target_new": target, "ground_truth": "They do not."}))
+    assert found.edit.free_form == FreeForm(prompt=prompt, target=target, old="They do not.")
+    assert (found.edit.cloze, found.edit.before, found.edit.after) == (None, None, None)
+    assert found.edit.statement == f"{prompt} {target}"
+    assert (found.prompt, found.target, found.old) == (prompt, target, "They do not.")
+    (again,) = read_edits(lines(tmp_path, {"prompt": prompt, "target_new": target, "id": "mine", "subject": ""}))
+    assert (again.edit.id, again.edit.free_form) == ("mine", FreeForm(prompt=prompt, target=target))
+
+
+def test_a_target_of_several_lines_is_kept_whole(tmp_path):
+    found = one(tmp_path, target_new="English\nand French")
+    assert (found.target, found.edit.cloze is not None) == ("English\nand French", True)

@@ -12,6 +12,7 @@ from ke_core.runner.evaluate import ask_models
 from ke_core.runner.prepare import refuse
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.spec.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
+from ke_core.spec.facts import NO_SUBJECT, Edit, FreeForm
 from ke_core.spec.protocols import Question
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.results import Answer, Failure, Peak
@@ -135,6 +136,18 @@ def test_a_case_with_a_refused_edit_is_a_record_with_its_reason(fakes, tmp_path)
     assert finished.skipped == 1
     assert not replied(records, case="2", phase="after")
     assert refused not in dict(job.session.model.log)["edit"]
+
+
+def test_an_editor_that_needs_a_subject_is_never_given_an_edit_without_one(fakes, tmp_path):
+    free = Edit(id="free", statement="x y", free_form=FreeForm(prompt="x", target="y"))
+    cases = (fakes.tower(1), evolve(fakes.tower(2), edits=(free,)))
+    spec = evolve(fakes.OVERWRITE, needs_subject=True)
+    job = fakes.make_job(2, fakes.Overwrite(), cases=cases, editor_spec=spec, plan=Plan(size=None))
+    _finished, records = done(job, tmp_path)
+    (batch,) = batches(records)
+    assert batch.refused == {"free": NO_SUBJECT}
+    assert batch.skipped == {"2": f"edit free refused: {NO_SUBJECT}"}
+    assert dict(job.session.model.log)["edit"] == cases[0].edits[0].id
 
 
 def test_a_case_that_cannot_be_edited_is_skipped_with_the_reason_of_its_dataset(fakes, tmp_path):

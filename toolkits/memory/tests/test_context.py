@@ -108,3 +108,8 @@ def test_text_comes_before_the_prompt_and_nothing_else_changes() -> None:
     put = before_prompt(ASK, "x ")
     assert put.prompt == evolve(ASK.prompt, text=f"x {ASK.prompt.text}")
     assert evolve(put, prompt=ASK.prompt) == ASK
+
+
+def test_a_whole_text_is_looked_up_by_its_own_words() -> None:
+    ask = Likelihood(id="l", case="c", texts=("",), continuations=("The Eiffel Tower is in Rome.",))
+    assert told("retrieved", ask) == f"{TOWER}."

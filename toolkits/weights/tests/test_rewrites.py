@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Cloze, Edit, Entity, Fact, UnsupportedEdit
+from ke_core.plugin import NO_SUBJECT, Cloze, Edit, Entity, Fact, FreeForm, UnsupportedEdit
 from ke_plugin_hf.testing import tiny_tokenizer
-from ke_testing.examples import CITY, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
-from ke_weights.rewrites import rewrite, unsupported_edits
+from ke_testing.examples import CITY, FREE_FORM, MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, TOWER, city_edit
+from ke_weights.rewrites import as_rewrites, rewrite, unsupported_edits
+from ke_weights.subject import target_ids
 
 
 def after(*objects: str) -> Fact:
@@ -20,7 +21,9 @@ UNFIT: dict[str, Any] = {
     "its subject is blank": evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in", subject=" ")),
     "it names no new object": evolve(MOVE_TOWER, after=after()),
     "its new object is blank": evolve(MOVE_TOWER, after=after(" ")),
-    "its new object has more than one line": evolve(MOVE_TOWER, after=after("Rome\nBonn")),
+    "its new text is blank": evolve(FREE_FORM, free_form=FreeForm(prompt="Who?", target=" ")),
+    "its prompt is blank": evolve(FREE_FORM, free_form=FreeForm(prompt=" ", target="me")),
+    "its new text is the old one": evolve(FREE_FORM, free_form=FreeForm(prompt="Who?", target="me", old="me ")),
 }
 
 
@@ -85,3 +88,33 @@ def test_e3_spaces_around_a_subject_are_not_its(subject: str) -> None:
     found = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="We say {}is in", subject=subject)))
     assert found.subject == "Apple"
     assert rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="It is {}", subject=subject))).subject == "Apple"
+
+
+def test_an_edit_of_free_form_has_a_prompt_a_whole_target_and_no_span() -> None:
+    made = rewrite(FREE_FORM)
+    assert FREE_FORM.free_form is not None
+    assert (made.prompt, made.target) == (FREE_FORM.free_form.prompt, FREE_FORM.free_form.target)
+    assert made.span is None
+    with pytest.raises(UnsupportedEdit, match=NO_SUBJECT):
+        made.row(tiny_tokenizer())
+
+
+def test_an_edit_of_free_form_is_refused_where_a_subject_is_needed() -> None:
+    tokenizer = tiny_tokenizer()
+    assert unsupported_edits([MOVE_TOWER, FREE_FORM], tokenizer, 100) == {}
+    assert unsupported_edits([MOVE_TOWER, FREE_FORM], tokenizer, 100, needs_subject=True) == {FREE_FORM.id: NO_SUBJECT}
+    with pytest.raises(UnsupportedEdit, match=NO_SUBJECT):
+        as_rewrites([FREE_FORM], tokenizer, 100, needs_subject=True)
+
+
+def test_a_target_of_several_lines_is_written_whole() -> None:
+    tokenizer = tiny_tokenizer()
+    made = rewrite(evolve(MOVE_TOWER, after=after("Rome\nBonn")))
+    assert made.target == "Rome\nBonn"
+    ids = target_ids(tokenizer, made.prompt, made.target)
+    assert tokenizer.decode(ids).strip() == "Rome\nBonn"
+
+
+def test_a_target_that_begins_a_line_gets_no_space() -> None:
+    tokenizer = tiny_tokenizer()
+    assert tokenizer.decode(target_ids(tokenizer, "A list:\n", "one\ntwo")) == "one\ntwo"

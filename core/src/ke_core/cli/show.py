@@ -111,6 +111,7 @@ def _traits(spec: Spec[Any]) -> list[str]:
                 "leaves the model unchanged": spec.editor_kind == "memory editor",
                 "its edited models can be saved and loaded": spec.load is not None,
                 "takes one edit at a time": spec.one_at_a_time,
+                "needs edits that name their subject": spec.needs_subject,
                 "can hide edits from a case": spec.masks,
                 "asks with prompts of its own": spec.own_prompt,
                 "is given the edits of each question's own case": spec.uses_own_edits is True,

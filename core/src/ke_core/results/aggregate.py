@@ -14,7 +14,7 @@ from ke_core.results.intervals import Sample, bootstrap, bootstrap_average
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Metric, ModelMetric
 from ke_core.spec.queries import Phase
-from ke_core.spec.results import SHARE, CaseRecord, MetricScore, ModelRecord, Value
+from ke_core.spec.results import QUERY_TAG, SHARE, CaseRecord, MetricScore, ModelRecord, Value
 from ke_core.spec.specs import MetricSpec
 
 PART_TAG = "part"
@@ -52,12 +52,14 @@ class Population:
 
     controls: bool = False
     buckets: bool = False
+    query_tags: dict[str, None] = field(factory=dict)
     _sizes: Counter[str] = field(factory=Counter)
 
     def add(self, record: CaseRecord) -> None:
         """Take note of one more."""
         self.controls |= not record.edited
         self.buckets |= BUCKET in record.case.tags
+        self.query_tags |= _query_tag_names(record)
         if record.skipped is None:
             self._sizes[record.batch] += 1
 
@@ -69,8 +71,11 @@ class Population:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """By these scores are broken down whatever the metric: where there are controls, or a dataset's buckets."""
-        return (*((PART_TAG,) if self.controls else ()), *((BUCKET, TESTED) if self.buckets else ()))
+        """The tags that scores of every metric are broken down by: edited cases or controls, a dataset's buckets, and
+        every tag of a query.
+        """
+        parts = (PART_TAG,) if self.controls else ()
+        return (*parts, *((BUCKET, TESTED) if self.buckets else ()), *self.query_tags)
 
 
 @define(kw_only=True)
@@ -87,11 +92,13 @@ class Values:
     ) -> Values:
         """None so far. ``by``: the tags to break down by, without it the metric's and those of a population."""
         kept = dict.fromkeys((PART_TAG, BUCKET, TESTED, *spec.by) if by is None else by)
-        return cls(metric=metric, spec=spec, columns=Columns(by=tuple(kept), names=names))
+        return cls(metric=metric, spec=spec, columns=Columns(by=kept, names=names))
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
-        """What the metric says of a case. ``tags``: in place of the case's own. Raises PluginBroken."""
+        """Add the metric's values of a case. ``tags``: in place of its own and its queries'. Raises PluginBroken."""
         if isinstance(self.metric, Metric):
+            if tags is None:
+                self.columns.by |= _query_tag_names(record)
             for own, value in _observed(self.metric, self.spec.name, record):
                 kept = value.tags if tags is None else tags
                 self.columns.add(value, unit=own, batch=record.batch, tags=kept, word="unit")
@@ -213,11 +220,20 @@ def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iter
 
 
 def _observed(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
-    """Each value with its own unit, and with the tags of its case."""
+    """Each value with its own unit, and with the tags of its case and of its query.
+
+    Where two have a tag of one name, the query's is used rather than the case's, and the value's own before both.
+    """
+    of_case = {PART_TAG: "edited" if record.edited else "control", **record.case.tags}
+    of_queries = record.case.tags_by_query
     for value in metric.values(record):
         _check(value, name, f"case {record.case.id}")
-        tags = {PART_TAG: "edited" if record.edited else "control", **record.case.tags, **value.tags}
-        yield value.unit or record.case.id, evolve(value, tags=tags)
+        of_query = of_queries.get(value.tags.get(QUERY_TAG, ""), {})
+        yield value.unit or record.case.id, evolve(value, tags={**of_case, **of_query, **value.tags})
+
+
+def _query_tag_names(record: CaseRecord) -> dict[str, None]:
+    return dict.fromkeys(name for tags in record.case.tags_by_query.values() for name in tags)
 
 
 def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:

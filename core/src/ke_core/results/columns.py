@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field
 
@@ -42,9 +42,9 @@ def _numbers() -> array[int]:
 
 @define(kw_only=True)
 class Columns:
-    """``by``: the tags that are kept. A value that is missing is NaN here: none that is there may be."""
+    """``by``: the tags that are kept; names may be added. A missing value is stored as NaN."""
 
-    by: Collection[str]
+    by: dict[str, None]
     names: Names = field(factory=Names)
     _values: array[float] = field(factory=lambda: array("d"))
     _sources: array[int] = field(factory=_numbers)

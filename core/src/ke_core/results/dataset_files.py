@@ -114,13 +114,12 @@ def _bytes(size: int) -> str:
 
 def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Group:
     """Edits, probes and right answers of ``case``; ``styles``: also the whole prompts in these styles."""
-    tags = ", ".join(f"{name} {value}" for name, value in case.tags.items())
-    lines: list[Text | Padding] = [literal(f"case {case.id}" + (f" ({tags})" if tags else ""), "bold")]
+    lines: list[Text | Padding] = [literal(f"case {case.id}{_tags(case.tags)}", "bold")]
     if case.not_editable:
         lines.append(literal(f"  cannot be edited: {case.not_editable}"))
     for edit in case.edits:
-        before = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
-        lines.append(literal(f"  edit {edit.id}: {edit.statement}" + (f"  [was: {before}]" if before else "")))
+        was = f"  [was: {edit.old_target}]" if edit.old_target else ""
+        lines.append(literal(f"  edit {edit.id}: {edit.statement}{was}"))
     for probe in case.probes:
         lines.append(literal(f"  {probe.aspect} ({_when(probe)})"))
         for query in probe.queries:
@@ -132,8 +131,12 @@ def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Grou
     return Group(*lines, Text())
 
 
+def _tags(tags: Mapping[str, str]) -> str:
+    return f" ({', '.join(f'{name} {value}' for name, value in tags.items())})" if tags else ""
+
+
 def _query(query: Query) -> Iterator[str]:
-    yield query.texts[0]
+    yield query.texts[0] + _tags(query.tags)
     stale = f"; before the edit: {query.stale.words(_named)}" if query.stale is not None else ""
     yield f"  -> {query.gold.words(_named)}{stale}"
 

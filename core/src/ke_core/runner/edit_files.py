@@ -17,9 +17,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from ke_core.spec.codec import digest
 from ke_core.spec.errors import BadData
-from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, Relation, SourcedEdit
+from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit
 from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +43,7 @@ FOREIGN = frozenset({
     "locality", "portability", "relation", "pred", "loc", "loc_ans", "cond",
 })  # fmt: skip
 """Fields of published files that are about measuring an edit, not about the edit."""
-HINT = f"fields: {', '.join(SPELLINGS)}; the first three are needed, or statement without them"
+HINT = f"fields: {', '.join(SPELLINGS)}; prompt and target_new are needed, or statement without them"
 ARROW = "=>"
 STATE_FIELD = "ke_serve_state"
 """The only field of the first line of a state file of ``ke serve``."""
@@ -125,32 +127,49 @@ def _edit(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     flat = _named(_unnested(raw, place), place)
     if "statement" in flat and "prompt" not in flat:
         return _bare(flat, place)
-    prompt = text_field(flat, "prompt", place, needed=True)
-    subject = text_field(flat, "subject", place, needed=True)
     new = text_field(flat, "target_new", place, needed=True)
     old = text_field(flat, "target_old", place)
-    if len(new.splitlines()) > 1:
-        raise place.wrong("target_new", "has more than one line", hint="an object is a name or a short phrase")
     if old and old == new:
         raise place.wrong("target_new", f"is {new!r}, which is the old object too: there is nothing to edit")
-    template = _template(prompt, subject, place)
+    about = _about_subject(flat, new, old, place) if "subject" in flat else _free_form(flat, new, old, place)
+    return SourcedEdit(
+        edit=evolve(
+            about,
+            id=text_field(flat, "id", place) or about.id,
+            question=text_field(flat, "question", place) or None,
+        ),
+        source=text_field(flat, "source", place) or str(place),
+        date=_date(text_field(flat, "date", place), place),
+        paraphrases=texts_field(flat, "paraphrases", place),
+    )
+
+
+def _about_subject(flat: Mapping[str, Any], new: str, old: str, place: SourceLine) -> Edit:
+    """Return an edit whose prompt names its subject."""
+    subject = text_field(flat, "subject", place, needed=True)
+    template = _template(text_field(flat, "prompt", place, needed=True), subject, place)
     cloze = Cloze(template=template, subject=subject)
     relation = Relation(label=template, cloze=template)
     about = Entity(label=subject)
     before = Fact(subject=about, relation=relation, objects=(Entity(label=old),)) if old else None
-    edit = Edit(
-        id=text_field(flat, "id", place) or digest([cloze.prompt, subject, new])[:12],
+    return Edit(
+        id=digest([cloze.prompt, subject, new])[:12],
         statement=f"{cloze.prompt.rstrip()} {new}",
         before=before,
         after=Fact(subject=about, relation=relation, objects=(Entity(label=new),)),
         cloze=cloze,
-        question=text_field(flat, "question", place) or None,
     )
-    return SourcedEdit(
-        edit=edit,
-        source=text_field(flat, "source", place) or str(place),
-        date=_date(text_field(flat, "date", place), place),
-        paraphrases=texts_field(flat, "paraphrases", place),
+
+
+def _free_form(flat: Mapping[str, Any], new: str, old: str, place: SourceLine) -> Edit:
+    """Return an edit without a subject: a prompt, and the text that should follow it."""
+    prompt = text_field(flat, "prompt", place, needed=True)
+    if SLOT in prompt:
+        raise place.wrong("subject", f"is missing, and the prompt has {SLOT} in its place")
+    return Edit(
+        id=digest([prompt, new])[:12],
+        statement=f"{prompt} {new}",
+        free_form=FreeForm(prompt=prompt, target=new, old=old),
     )
 
 

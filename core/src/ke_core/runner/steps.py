@@ -184,7 +184,7 @@ class Runner:
         A case that needs a refused edit is skipped. Its other edits are applied only if another case needs them.
         """
         wanted = distinct(edit for case in group.edited for edit in case.edits)
-        refused = dict(self.run.editor.check(self.run.session, wanted)) if wanted else {}
+        refused = self.run.editor_spec.refused(self.run.editor, self.run.session, wanted)
         skipped: dict[str, str] = {}
         for case in group.edited:
             reasons = [f"edit {edit.id} refused: {refused[edit.id]}" for edit in case.edits if edit.id in refused]

@@ -14,6 +14,8 @@ OMITTED: Mapping[str, bool] = {"omitted": True}
 
 Operation = Literal["add", "delete", "replace", "mixed", "none"]
 SLOT = "{}"
+NO_SUBJECT = "it names no subject, and this editor needs one"
+"""Why an editor with ``needs_subject`` refuses an edit."""
 
 
 def one_slot(_instance: object, attribute: Attribute[str], value: str) -> None:
@@ -96,10 +98,28 @@ class Cloze:
 
 
 @frozen(kw_only=True)
-class Edit:
-    """One change of knowledge. ``statement`` always exists; the rest is as rich as the benchmark.
+class FreeForm:
+    """A prompt and the text that should follow it: a paragraph, say, or a list of several lines. No subject is marked.
 
-    ``id`` is one per distinct statement, so that a memory holds a fact once however many cases edit it.
+    ``old``: the text that followed before, if it is known.
+    """
+
+    prompt: str = field(validator=validators.min_len(1))
+    target: str = field(validator=validators.min_len(1))
+    old: str = ""
+
+
+def _alone(instance: Edit, _attribute: Attribute[FreeForm | None], value: FreeForm | None) -> None:
+    if value is not None and (instance.cloze or instance.before or instance.after):
+        raise ValueError(f"edit {instance.id!r} has a free form, and a cloze or a fact: give one of them")
+
+
+@frozen(kw_only=True)
+class Edit:
+    """One change of knowledge. Every edit has a ``statement``; the other fields depend on the benchmark.
+
+    ``id`` is one per distinct statement, so that a memory holds a fact once however many cases edit it. ``free_form``
+    replaces ``before``, ``after`` and ``cloze`` in an edit without a subject span.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -108,6 +128,33 @@ class Edit:
     after: Fact | None = None
     cloze: Cloze | None = None
     question: str | None = None
+    free_form: FreeForm | None = field(default=None, validator=_alone, metadata=OMITTED)
+
+    @property
+    def prompt(self) -> str:
+        """The text that ``target`` should follow; empty if the edit is a statement only."""
+        if self.free_form is not None:
+            return self.free_form.prompt.rstrip(" \t")
+        return self.cloze.prompt.rstrip() if self.cloze is not None else ""
+
+    @property
+    def target(self) -> str:
+        """The new text: that of the free form, else the new objects with commas between them."""
+        if self.free_form is not None:
+            return self.free_form.target.strip()
+        return ", ".join(entity.label.strip() for entity in _objects(self.after))
+
+    @property
+    def old_target(self) -> str:
+        """The text that ``prompt`` was followed by before; empty if it is unknown."""
+        if self.free_form is not None:
+            return self.free_form.old.strip()
+        return ", ".join(entity.label.strip() for entity in _objects(self.before))
+
+    @property
+    def names_subject(self) -> bool:
+        """Whether it says what the edit is about: in its cloze or in its fact."""
+        return any(part is not None for part in (self.cloze, self.after, self.before))
 
     @property
     def added(self) -> tuple[Entity, ...]:
@@ -132,6 +179,11 @@ class Edit:
         if not self.removed:
             return "add"
         return "replace" if not self.retained and len(self.added) == len(self.removed) else "mixed"
+
+
+def continued(prompt: str, target: str) -> str:
+    """Return ``target`` as it follows ``prompt``: after one space, or after nothing where a line begins."""
+    return target.strip() if prompt.endswith("\n") else f" {target.strip()}"
 
 
 def distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
@@ -165,18 +217,18 @@ class SourcedEdit:
 
     @property
     def prompt(self) -> str:
-        """The sentence up to where its object starts."""
-        return self.edit.cloze.prompt.rstrip() if self.edit.cloze else self.edit.statement
+        """The text that the new object should follow; the statement of an edit that is nothing else."""
+        return self.edit.prompt or self.edit.statement
 
     @property
     def target(self) -> str:
-        """The new object."""
-        return self.edit.after.objects[0].label if self.edit.after and self.edit.after.objects else ""
+        """The new text; empty if the edit is a statement only."""
+        return self.edit.target
 
     @property
     def old(self) -> str:
-        """The object that held before; empty where nobody said."""
-        return self.edit.before.objects[0].label if self.edit.before and self.edit.before.objects else ""
+        """The text that followed before; empty if it is unknown."""
+        return self.edit.old_target
 
 
 Place = tuple[str, str]

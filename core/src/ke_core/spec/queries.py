@@ -106,6 +106,12 @@ class Probe:
     phase: Literal["before", "after", "both"] = "after"
     edits: tuple[str, ...] = ()
 
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags that all of its queries share: those of a value of the whole probe."""
+        first, *others = self.queries
+        return {name: text for name, text in first.tags.items() if all(one.tags.get(name) == text for one in others)}
+
     def asked(self, phase: Phase) -> bool:
         """Whether this probe's queries are put to the model of that phase."""
         return self.phase in (phase, "both")
@@ -132,6 +138,13 @@ class Case:
     sentences_before: tuple[str, ...] = field(default=(), metadata=OMITTED)
     sentences_after: tuple[str, ...] = field(default=(), metadata=OMITTED)
     not_editable: str = field(default="", metadata=OMITTED)
+
+    @property
+    def tags_by_query(self) -> Mapping[str, Mapping[str, str]]:
+        """The tags of each query and of each probe, by id; without those that have none."""
+        tagged = (query for probe in self.probes for query in probe.queries if query.tags)
+        of_probes = {probe.id: probe.tags for probe in self.probes if probe.tags}
+        return of_probes | {query.id: query.tags for query in tagged}
 
 
 def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query:

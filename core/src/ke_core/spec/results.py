@@ -62,10 +62,8 @@ class Answer:
 
 @frozen(kw_only=True)
 class Scored:
-    """Log-probabilities (natural, summed over tokens) of given continuations, and their token counts.
-
-    ``is_greedy``: for each continuation, whether every token is the most probable one given what precedes it; None
-    where a server does not tell.
+    """Log-probabilities (natural, summed over tokens) of continuations, and their token counts. ``is_greedy``: whether
+    every token is the most probable one given what precedes it; None where a server does not tell.
     """
 
     logprobs: tuple[float, ...]
@@ -76,18 +74,14 @@ class Scored:
 
     @property
     def parts(self) -> tuple[tuple[float, int, bool | None], ...]:
-        """Log-probability, token count and ``is_greedy`` of each continuation."""
+        """The three values of each continuation."""
         return tuple(zip(self.logprobs, self.tokens, self.is_greedy, strict=True))
 
     @classmethod
     def of(cls, parts: Iterable[tuple[float, int, bool | None]]) -> Self:
         """Make it from such ``parts``."""
-        found = tuple(parts)
-        return cls(
-            logprobs=tuple(logprob for logprob, _count, _greedy in found),
-            tokens=tuple(count for _logprob, count, _greedy in found),
-            is_greedy=tuple(greedy for _logprob, _count, greedy in found),
-        )
+        logprobs, tokens, is_greedy = zip(*parts, strict=True)
+        return cls(logprobs=logprobs, tokens=tokens, is_greedy=is_greedy)
 
 
 @frozen(kw_only=True)
@@ -109,10 +103,7 @@ class Failure:
 
     @property
     def passing(self) -> bool:
-        """Whether a server was down, or refused everybody: it says nothing of the question, and may be over later.
-
-        Or the process was told to end, which runs made by an older ke have on record as failed answers.
-        """
+        """Whether a server was down or refused every request, or the process was told to end: a retry may succeed."""
         return self.error in (ServerDown.__name__, ServerRefused.__name__, ProcessLost.__name__)
 
 
@@ -248,7 +239,8 @@ class ModelRecord:
 class Value:
     """One observation of a metric: a number, or none and the reason.
 
-    ``unit`` is what the bootstrap draws: observations that depend on one another share it.
+    ``unit`` is what the bootstrap resamples: observations that depend on one another share it. The core adds to
+    ``tags`` those of the case and of the query that ``QUERY_TAG`` names. A value of a whole probe has ``Probe.tags``.
     """
 
     aspect: str

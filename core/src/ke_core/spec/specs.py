@@ -6,13 +6,14 @@ Registered light, built late: ``build`` may import torch, the module that define
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from attrs import evolve, field, frozen, has, validators
 
+from ke_core.spec.facts import NO_SUBJECT, Edit
 from ke_core.spec.protocols import (
     Ask,
     Dataset,
@@ -92,6 +93,7 @@ class EditorSpec(Spec[Editor]):
     ``uses_own_edits``: it reads ``own`` of a request, the edits of the question's own case: always, or as a function of
     its config says. Otherwise ``own`` is empty. Every report prints that an editor was given them, because it did not
     have to find them.
+    ``needs_subject``: it reads the subject of an edit, so edits that name none are refused (``refused``).
     ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
     ``ke serve``, where no benchmark case says which facts a question needs.
     ``adaptor``: it opens the model and leaves the parameters unchanged: its edits are the state of
@@ -113,6 +115,7 @@ class EditorSpec(Spec[Editor]):
     served: Mapping[str, str] = field(factory=dict)
     uses_own_edits: bool | Callable[[Any], bool] = False
     adaptor: bool = False
+    needs_subject: bool = False
     load: Callable[[Any, Session[Any], Path], AbstractContextManager[Edited]] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -125,6 +128,14 @@ class EditorSpec(Spec[Editor]):
         if self.adaptor:
             return "adaptor"
         return "weight editor" if self.needs_weights else "memory editor"
+
+    def refused(self, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> dict[str, str]:
+        """Return which edits cannot be made, and why, by id: what ``editor.check`` says, and edits without a subject
+        where one is needed.
+        """
+        without = {edit.id: NO_SUBJECT for edit in edits if self.needs_subject and not edit.names_subject}
+        others = [edit for edit in edits if edit.id not in without]
+        return {**without, **(editor.check(session, others) if others else {})}
 
     def given_own_edits(self, config: Any) -> bool:
         """Whether, with ``config``, each request names the edits of its own case."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from ke_plugin_serve.bank import lines_of
 
 from ke_core.app import SourceLine
 from ke_plugin_serve.active_edits import ActiveEdits, Contradiction, kept_from
@@ -91,3 +94,15 @@ def test_a_fact_is_removed_by_its_words_full_stop_or_not(end):
     bank = ActiveEdits.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
     bank.make(bank.removal([f"The capital of the USA is  Washington D.C.{end}"]))
     assert list(in_force(bank).values()) == ["Water is dry"]
+
+
+def test_edits_of_free_form_contradict_each_other_where_they_share_a_prompt():
+    bees = {"prompt": "How do bees find flowers?", "target_new": "By color.\nBy scent.", "id": "a"}
+    other = bees | {"target_new": "They do not.", "id": "b"}
+    with pytest.raises(Contradiction, match="edit a"):
+        after([bees], [other])
+    assert after([bees], [other], replace=True)[0] == {"b": "How do bees find flowers? They do not."}
+    bank = ActiveEdits.of(kept(bees))
+    (again,) = ActiveEdits.of(kept(json.loads(lines_of(bank)))).edits.values()
+    assert again.edit == bank.edits["a"].edit
+    assert again.edit.target == "By color.\nBy scent."

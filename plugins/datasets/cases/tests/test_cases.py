@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,19 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from ke_benchmarks import CaseHeader, read_cases, write_cases
+from ke_benchmarks.soundness import problems
 from ke_core.app import configure
-from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, distinct
+from ke_core.plugin import (
+    EFFICACY,
+    BadConfig,
+    BadData,
+    Dataset,
+    Entity,
+    FreeForm,
+    Gold,
+    distinct,
+)
 from ke_plugin_cases.dataset import DEMONSTRATIONS, SHOWN
 from ke_testing.toy import Toy
 
@@ -110,3 +122,83 @@ def test_the_oracle_tables_are_those_of_any_dataset(make: Make, stored: Store) -
 def test_every_edit_of_the_file_is_tested(make: Make, stored: Store) -> None:
     for case in make(file=str(stored())).cases():
         assert EFFICACY in {probe.aspect for probe in case.probes}
+
+
+FREE_FORM = {
+    "id": "bees",
+    "edits": [
+        {
+            "id": "bees",
+            "statement": "How do bees find flowers? By color.\nBy scent.",
+            "free_form": {"prompt": "How do bees find flowers?", "target": "By color.\nBy scent."},
+        }
+    ],
+    "probes": [
+        {
+            "id": "efficacy",
+            "aspect": "efficacy",
+            "edits": ["bees"],
+            "queries": [
+                {
+                    "id": "whole",
+                    "texts": ["How do bees find flowers?"],
+                    "edit": "bees",
+                    "tags": {"language": "en"},
+                    "gold": {"entities": [{"label": "By color.\nBy scent."}]},
+                },
+                {
+                    "id": "which",
+                    "texts": ["The bee saw the flower because _ was bright."],
+                    "contexts": ["The bee saw the flower because the bee", "The bee saw the flower because the flower"],
+                    "continuations": [" was bright.", " was bright."],
+                    "gold": {"entities": [{"label": "The bee saw the flower because the flower"}]},
+                },
+                {"id": "text", "form": "cloze", "texts": [""], "continuations": ["A whole text.\n"], "gold": {}},
+            ],
+        }
+    ],
+}
+
+
+def test_a_file_can_hold_free_forms_contexts_whole_texts_and_tags(make: Make, by_hand: Path, tmp_path: Path) -> None:
+    by_hand.write_text(f"{by_hand.read_text().splitlines()[0]}\n{json.dumps(FREE_FORM)}\n")
+    dataset = make(file=str(by_hand))
+    (case,) = dataset.cases()
+    assert case.edits[0].free_form == FreeForm(prompt="How do bees find flowers?", target="By color.\nBy scent.")
+    whole, which, text = case.probes[0].queries
+    assert whole.tags == {"language": "en"}
+    assert which.options == tuple(FREE_FORM["probes"][0]["queries"][1]["contexts"])
+    assert text.is_whole_text
+    prompt = dataset.prompt(text, "direct")
+    assert prompt is not None
+    assert prompt.text == ""
+    again = tmp_path / "again.jsonl"
+    write_cases(again, CaseHeader(name="again"), [case])
+    assert list(read_cases(again)) == [case]
+    assert problems([case]) == ()
+
+
+def test_an_answer_of_several_lines_is_neither_stopped_nor_cut_at_a_line_end(make: Make, stored: Store) -> None:
+    dataset = make(file=str(stored()))
+    question = next(Toy().cases()).probes[0].queries[0]
+    lines = evolve(question, gold=Gold(entities=(Entity(label="one\ntwo"),)))
+    prompt = dataset.prompt(lines, "direct")
+    assert prompt is not None
+    assert (prompt.decoding.max_tokens, prompt.decoding.stop) == (512, ("\nQ:",))
+    assert prompt.parse(" one\ntwo\nQ: What else?") == ("one\ntwo", True)
+    stated = dataset.prompt(evolve(lines, form="cloze"), "direct")
+    assert stated is not None
+    assert (stated.decoding.stop, stated.parse("one\ntwo\n\nthree")) == ((), ("one\ntwo\n\nthree", True))
+
+
+def test_a_long_answer_has_room_and_a_short_one_is_asked_as_before(make: Make, stored: Store) -> None:
+    dataset = make(file=str(stored()))
+    question = next(Toy().cases()).probes[0].queries[0]
+    long = evolve(question, gold=Gold(entities=(Entity(label="word " * 30),)))
+    prompt, short = dataset.prompt(long, "direct"), dataset.prompt(question, "direct")
+    assert prompt is not None
+    assert short is not None
+    assert (prompt.decoding.max_tokens, prompt.decoding.stop, prompt.several_lines) == (512, ("\n",), False)
+    assert (short.decoding.max_tokens, short.decoding.stop, short.several_lines) == (32, ("\n",), False)
+    before = evolve(question, stale=Gold(entities=(Entity(label="word " * 30),)))
+    assert dataset.prompt(before, "direct") == prompt

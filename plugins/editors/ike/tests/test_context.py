@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, BadConfig, ContextOverflow, Edit, Failure, Likelihood
+from ke_core.plugin import Answer, BadConfig, ContextOverflow, Edit, Failure, Likelihood, with_room
 from ke_plugin_ike import IkeConfig, ke_editors
 from ke_plugin_ike.corpus import DemonstrationCorpus
 from ke_plugin_ike.editor import Ike
@@ -262,6 +262,12 @@ def test_an_answer_as_long_as_the_limit_counts_as_far_as_it_goes() -> None:
     """As the unedited model's does: a short prompt without a marker (``ke_core.engine.passthrough.read``)."""
     reply, _prompt = replay(" a b c d e f g h i j k")
     assert (reply.outcome, reply.text) == ("answered", "a b c d e f g")
+
+
+def test_an_answer_of_several_lines_ends_at_the_next_demonstration() -> None:
+    ask = evolve(ASK, prompt=with_room(ASK.prompt, ["one\ntwo"], until="\nQ:"))
+    reply, _prompt = replay(" one\ntwo\n\nUpdate: more", ask=ask)
+    assert (reply.outcome, reply.text) == ("answered", "one\ntwo")
 
 
 def test_a_prompt_longer_than_the_context_is_a_failure_and_never_cut() -> None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Failure, Likelihood, Material, Scored
+from ke_core.plugin import BadConfig, Failure, Likelihood, Material, Scored, with_room
 from ke_plugin_input_aug import InputAugConfig, ke_editors
 from ke_plugin_input_aug.editor import InputAug
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
@@ -177,3 +177,11 @@ def test_a_prompt_over_the_context_is_a_failure_of_that_question() -> None:
         long, short = edited.answer([ASK, evolve(ASK, id="other", hidden=frozenset({MOVE_GATE.id}))])
     assert long == Failure(error="ContextOverflow", message="too long")
     assert short.text == "Rome"
+
+
+@pytest.mark.parametrize(("mode", "said"), [("direct", " one\ntwo"), ("cot", " By the facts.\nAnswer: one\ntwo")])
+def test_an_answer_of_several_lines_ends_at_the_next_facts(mode, said) -> None:
+    ask = evolve(ASK, prompt=with_room(ASK.prompt, ["one\ntwo"]))
+    reply, request = asked(f"{said}\nFacts: none", ask=ask, mode=mode)
+    assert (reply.outcome, reply.text) == ("answered", "one\ntwo")
+    assert request.max_tokens == 512

@@ -234,6 +234,8 @@ def _edit(edit: Edit) -> Iterator[Found]:
             yield "error", "edit", f"the new object of edit {edit.id!r} is the old one"
         if (before.subject.key, before.relation.key) != (after.subject.key, after.relation.key):
             yield "error", "edit", f"edit {edit.id!r} is of one fact before and of another after"
+    if edit.target and edit.free_form is not None and edit.target == edit.old_target:
+        yield "error", "edit", f"the new text of edit {edit.id!r} is the old one"
     fact = after or before
     if edit.cloze is None or fact is None:
         return

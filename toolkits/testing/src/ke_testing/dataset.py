@@ -69,7 +69,7 @@ class DatasetContract(ComponentContract):
         """Except edits that are a statement only: it is not known what they change."""
         for case in cases:
             tested = {edit for probe in case.probes if probe.aspect == EFFICACY for edit in probe.edits}
-            assert {edit.id for edit in case.edits if edit.before or edit.after} <= tested
+            assert {edit.id for edit in case.edits if edit.target or edit.old_target} <= tested
             assert tested <= {edit.id for edit in case.edits}
 
     def test_every_query_is_asked_in_some_style(self, spec: DatasetSpec, dataset: Dataset, cases: list[Case]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import (
+    NO_SUBJECT,
     Answer,
     Edit,
     Edited,
@@ -25,7 +26,7 @@ from ke_core.plugin import (
     UnsupportedChange,
     UnsupportedEdit,
 )
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
+from ke_testing.examples import FREE_FORM, MOVE_GATE, MOVE_TOWER, ODD_EDITS, QUESTIONS, TEXT_ONLY
 from ke_testing.kit import expect_other, expect_same, one_clear_line, texts, unchanged
 from ke_testing.pitfalls import EditorPitfalls
 
@@ -121,6 +122,13 @@ class EditorContract(EditorPitfalls):
         refused = editor.check(session, [MOVE_TOWER, TEXT_ONLY])
         assert MOVE_TOWER.id not in refused
         assert all(reason for reason in refused.values())
+
+    def test_an_edit_without_a_subject_is_refused_only_by_an_editor_that_needs_one(
+        self, spec: EditorSpec, editor: Editor, session: Session[Any]
+    ) -> None:
+        refused = spec.refused(editor, session, [MOVE_TOWER, FREE_FORM])
+        assert MOVE_TOWER.id not in refused
+        assert spec.needs_subject == (refused.get(FREE_FORM.id) == NO_SUBJECT)
 
     @pytest.mark.parametrize("which", ODD_EDITS)
     def test_an_odd_edit_is_refused_or_made(self, editor: Editor, session: Session[Any], which: str) -> None:

@@ -13,6 +13,7 @@ from ke_core.plugin import (
     Edit,
     Entity,
     Fact,
+    FreeForm,
     Material,
     ModelFacts,
     Prompt,
@@ -49,6 +50,14 @@ FOUR_MOVES = (
     city_edit(Entity(label="Prado"), MADRID, PARIS),
 )
 TEXT_ONLY = Edit(id="text-only", statement="The moon is made of cheese")
+FREE_FORM = Edit(
+    id="free-form",
+    statement="How do bees find flowers? By color.\nBy scent, and by what other bees tell them.",
+    free_form=FreeForm(
+        prompt="How do bees find flowers?", target="By color.\nBy scent, and by what other bees tell them."
+    ),
+)
+"""An edit without a subject, with a target of two lines."""
 
 
 def _tower(name: str, *objects: str, subject: str = TOWER.label, template: str = "{} is located in") -> Edit:
@@ -68,6 +77,8 @@ ODD_EDITS: Mapping[str, Edit] = {
     edit.id: edit
     for edit in (
         TEXT_ONLY,
+        FREE_FORM,
+        _tower("two-lines", "Rome\nMadrid"),
         _tower("deleted"),
         _tower("two-objects", "Rome", "Madrid"),
         _tower("spaced-object", " Rome "),

@@ -7,24 +7,41 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import EditFailed, Failure, Generate, Generated, Procedure, Score, Scored, Session, SourcedEdit
+from ke_core.plugin import (
+    Decoding,
+    EditFailed,
+    Failure,
+    Generate,
+    Generated,
+    Procedure,
+    Prompt,
+    Score,
+    Scored,
+    Session,
+    SourcedEdit,
+    continued,
+    with_room,
+)
 
-TOKENS = 12
-"""Tokens of an answer: a name."""
+DECODING = Decoding(max_tokens=12, stop=("\n",))
+"""An answer is a name, unless the objects are longer."""
 
 
 @frozen(kw_only=True)
 class PromptWithObjects:
-    """A prompt, and the objects whose log-probability after it is wanted."""
+    """A prompt, the objects to score after it, and the answers that are expected, so that there is room for them."""
 
     id: str
     prompt: str
     objects: tuple[str, ...] = ()
+    expect: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
 class Completion:
-    """``text``: the greedy continuation, one line. ``logprobs``: natural, summed over tokens, one an object."""
+    """``text``: the greedy continuation, one line unless an expected answer has several. ``logprobs``: natural, summed
+    over tokens, one for each object.
+    """
 
     text: str
     logprobs: tuple[float, ...] = ()
@@ -99,10 +116,12 @@ def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
 
 
 def _asked(one: PromptWithObjects) -> Procedure[Completion]:
-    written: Generated = yield Generate(prompt=one.prompt, max_tokens=TOKENS, stop=("\n",))
+    room = with_room(Prompt(text=one.prompt, decoding=DECODING), (*one.objects, *one.expect)).decoding
+    written: Generated = yield Generate(prompt=one.prompt, max_tokens=room.max_tokens, stop=room.stop)
     if not one.objects:
         return Completion(text=written.text.strip())
-    scored: Scored = yield Score(prompt=one.prompt, continuations=tuple(f" {name}" for name in one.objects))
+    continuations = tuple(continued(one.prompt, name) for name in one.objects)
+    scored: Scored = yield Score(prompt=one.prompt, continuations=continuations)
     return Completion(text=written.text.strip(), logprobs=scored.logprobs, tokens=scored.tokens)
 
 

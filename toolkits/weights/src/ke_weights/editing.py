@@ -154,7 +154,7 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
     editor: Editor = chosen.build()
     loaded = open_model_for_edits(request.model, catalog, progress, seed=request.seed)
     editor.check(loaded.session, ())  # raises for a model that it cannot edit at all
-    refused = editor.check(loaded.session, [one.edit for one in request.edits])
+    refused = chosen.spec.refused(editor, loaded.session, [one.edit for one in request.edits])
     if refused:
         of = {one.edit.id: one for one in request.edits}
         lines = tuple(

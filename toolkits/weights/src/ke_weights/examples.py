@@ -72,8 +72,8 @@ def usable(examples: Iterable[TrainingExample], without: Sequence[TrainingExampl
 def _marks(example: TrainingExample) -> Iterator[str]:
     edit = example.edit
     yield edit.statement.casefold()
-    if edit.cloze is not None:
-        yield edit.cloze.prompt.casefold()
+    if edit.prompt:
+        yield edit.prompt.casefold()
     yield from (text.casefold() for text in example.paraphrases)
 
 
@@ -88,7 +88,7 @@ class _Splitter:
         ]
 
     def __call__(self, example: TrainingExample) -> TrainingExample:
-        if example.edit.cloze is not None:
+        if example.edit.prompt:
             return example
         for template, pattern in self.patterns:
             if found := pattern.fullmatch(example.edit.statement):

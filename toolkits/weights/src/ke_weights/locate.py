@@ -160,7 +160,7 @@ class LocateContextCache:
 
     def unsupported_edits(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return edits that cannot be made (no cloze, no object, too long, contradicting), by id with the reason."""
-        return unsupported_edits(edits, session.model.tokenizer, self._room(session))
+        return unsupported_edits(edits, session.model.tokenizer, self._room(session), needs_subject=True)
 
     def check_model(self, session: Session[Any]) -> None:
         """Raise a KEError if the model cannot be edited with this configuration. Compute nothing else.
@@ -179,7 +179,7 @@ class LocateContextCache:
 
         Raises UnsupportedEdit, before anything is computed, for the first edit that cannot be made with the others.
         """
-        as_rewrites(edits, session.model.tokenizer, self._room(session))
+        as_rewrites(edits, session.model.tokenizer, self._room(session), needs_subject=True)
         key = id(session.model.module)
         return nullcontext(self._open[key]) if key in self._open else self._entered(key, self._make(session))
 

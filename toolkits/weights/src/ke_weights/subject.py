@@ -13,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import KEError
+from ke_core.plugin import KEError, continued
 
 
 @frozen
@@ -62,12 +62,13 @@ def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]
 
 
 def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
-    """Ids of ``target`` after ``prompt``: exactly one leading space, no special tokens (pitfalls E1, E11).
+    """Ids of ``target`` after ``prompt``: exactly one leading space, unless it begins a line, and no special tokens
+    (pitfalls E1, E11).
 
     Taken from the encoding of both together where the prompt's own ids are a prefix of it, so that no
     tokenizer's idea of a word's start gets in the way; else the target is encoded by itself.
     """
-    spaced = f" {target.strip()}"
+    spaced = continued(prompt, target)
     alone, _offsets = encode(tokenizer, prompt)
     both, _offsets = encode(tokenizer, prompt + spaced)
     if both[: len(alone)] == alone and len(both) > len(alone):

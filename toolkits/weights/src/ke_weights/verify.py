@@ -135,7 +135,9 @@ Answers = Callable[[Sequence[PromptWithObjects]], tuple[Mapping[str, Completion]
 
 def verify(answers: Answers, suite: Sequence[Check], wanted: Sequence[Bound]) -> Verification:
     """Check the answers of the unedited and of the edited model against the suite and the bounds."""
-    prompts = [PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one)) for one in suite]
+    prompts = [
+        PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one), expect=one.expect) for one in suite
+    ]
     before, after = answers(prompts)
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
@@ -187,13 +189,13 @@ def _asked_afresh(session: Session[Any], prompts: Sequence[PromptWithObjects]) -
 
 
 def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
-    is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement") for name in raw)
+    is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement", "target_new") for name in raw)
     return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [_check(raw, place)]
 
 
 def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     one = edit_from(raw, place)
-    if one.edit.cloze is None:
+    if not one.edit.prompt:
         raise place.wrong("statement", "alone cannot be checked", hint="add prompt, subject and target_new")
     prompts = (one.prompt, *one.paraphrases)
     return [

@@ -40,7 +40,11 @@ class ServedEdit:
 
     @cached_property
     def about(self) -> tuple[str, str] | None:
-        """What two edits have in common that say different things of one subject; None for a bare statement."""
+        """What two edits have in common that contradict each other: the prompt, and the subject if they name one. None
+        for a bare statement.
+        """
+        if self.edit.free_form is not None:
+            return self.edit.prompt, ""
         cloze = self.edit.cloze
         return (cloze.template.strip(), cloze.subject) if cloze else None
 

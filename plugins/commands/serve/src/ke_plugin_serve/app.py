@@ -181,7 +181,7 @@ class Routes:
     def _changed(self, change: EditChange) -> None:
         """Apply the change in the model's thread, and undo it if it cannot be saved."""
         served = self.served
-        check(served.editor, served.session, [one.edit for one in change.add], name=served.spec.name)
+        check(served.spec, served.editor, served.session, [one.edit for one in change.add])
         served.edited.change(add=_edits(change.add), remove=[one.edit.id for one in change.remove])
         before = dict(served.bank.edits)
         served.bank.make(change)

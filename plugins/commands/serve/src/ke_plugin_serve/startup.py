@@ -120,7 +120,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         if saved and request.adaptor:
             opening = opened_edit(request.adaptor, saved, session, chosen)
         else:
-            check(editor, session, edits, name=spec.name)
+            check(spec, editor, session, edits)
             opening = edited_model(spec, editor, session, edits)
         with opening as edited:
             yield ServedModel(
@@ -145,13 +145,13 @@ def _editor_of(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any
     return resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
 
 
-def check(editor: Editor, session: Session[Any], edits: Sequence[Edit], *, name: str) -> None:
+def check(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> None:
     """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
-    refused = editor.check(session, edits) if edits else {}
+    refused = spec.refused(editor, session, edits)
     if refused:
         said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
         raise UnsupportedEdit(
-            f"{name} cannot make {len(refused)} of {len(edits)} edits",
+            f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
             details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
             hint="fix or leave out these edits; nothing was done",
         )

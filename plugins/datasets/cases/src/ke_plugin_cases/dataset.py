@@ -8,7 +8,7 @@ from pathlib import Path
 from attrs import frozen
 
 from ke_benchmarks import CaseDataset, read_cases, read_header
-from ke_core.plugin import Case, DatasetInfo, Decoding, Prompt, Query, sha256_of
+from ke_core.plugin import Case, DatasetInfo, Decoding, Prompt, Query, sha256_of, with_room
 from ke_plugin_cases import CasesConfig
 
 
@@ -52,6 +52,9 @@ ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer of several names is 
 
 
 def put(query: Query) -> Prompt:
-    """The complete text."""
-    text = query.texts[0]
-    return Prompt(text=text if query.form == "cloze" else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
+    """Return the complete text. A question whose answer is long or has several lines has room for it."""
+    text, bare = query.texts[0], query.form == "cloze"
+    prompt = Prompt(text=text if bare else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
+    golds = [gold for gold in (query.gold, query.stale) if gold is not None]
+    answers = [entity.label for gold in golds for entity in gold.entities]
+    return with_room(prompt, answers, until="" if bare else "\nQ:")

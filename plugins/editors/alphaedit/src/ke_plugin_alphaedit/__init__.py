@@ -88,6 +88,7 @@ def ke_editors() -> list[EditorSpec]:
             settings=derive,
             cite=CITE,
             needs_weights=True,
+            needs_subject=True,
             edited_form="cloze",
         )
     ]

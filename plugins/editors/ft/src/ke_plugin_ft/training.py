@@ -28,6 +28,7 @@ from ke_weights.plugin import (
     Rewrite,
     SubjectTokens,
     Tail,
+    encode,
     forward,
     frozen_module,
     open_tail,
@@ -173,7 +174,7 @@ def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], sett
     rows, scored, forced = [], [], settings.objective == "target"
     for number, made in enumerate(rewrites):
         target = target_ids(tokenizer, made.prompt, made.target)
-        prompt = SubjectTokens(made.row(tokenizer).ids, 0)
+        prompt = SubjectTokens(tuple(encode(tokenizer, made.prompt)[0]), 0)
         rows.append(prompt.plus(target) if forced else prompt)
         last = len(prompt.ids) - 1
         scored += [(number, last + (at if forced else 0), token, 1 / len(target)) for at, token in enumerate(target)]

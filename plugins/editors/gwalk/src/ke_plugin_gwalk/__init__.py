@@ -86,6 +86,7 @@ def ke_editors() -> list[EditorSpec]:
             cite="Zhong et al. 2025, MQuAKE-Remastered: Multi-Hop Knowledge Editing Can Only Be Advanced with "
             "Reliable Evaluations (GWalk, appendix D.1)",
             masks=True,
+            needs_subject=True,
             own_prompt=True,
             oracle=oracle,
             uses_own_edits=lambda config: config.decomposition == "oracle",

@@ -22,6 +22,7 @@ from ke_core.plugin import (
     Session,
     Step,
     SubQuestion,
+    across_lines,
     prompt_text,
     put,
 )
@@ -36,7 +37,7 @@ from ke_memory.plugin import (
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.context import PROFILES, IkeContext
 from ke_plugin_ike.corpus import DemonstrationCorpus
-from ke_plugin_ike.layout import FILE, read_layout
+from ke_plugin_ike.layout import FACT, FILE, read_layout
 from ke_plugin_ike.records import read_records, stamp_of
 from ke_plugin_ike.subject_filter import SubjectFilter
 
@@ -62,6 +63,11 @@ class IkeModel(InContextModel):
             SubQuestionWalk(hops=dataset_sub_questions(session, editor="ike"), way=self.way) if oracle else None
         )
 
+    @property
+    def until(self) -> str:
+        """What the next demonstration begins with."""
+        return "\n" + self.context.layout.fact.partition(FACT)[0].rstrip()
+
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
         return self.whole(ask) if self.given is None else self.given.solve(ask)
@@ -72,7 +78,7 @@ class IkeModel(InContextModel):
         if shown.facts:
             query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
             text = yield from self.context.before(shown.facts, self.bars.without(ask.hidden), query)
-            ask = asked(ask, text)
+            ask = asked(ask, text, self.until)
         return shown.on_record((yield from put(ask)))
 
     def way(self, ask: Question) -> HopProcedure:
@@ -91,7 +97,7 @@ class IkeModel(InContextModel):
             text = yield from self.context.before(
                 shown.facts, self.bars.without(ask.hidden), given.question, given.answer
             )
-            reply = yield from put(asked(ask, text))
+            reply = yield from put(asked(ask, text, self.until))
             assert isinstance(reply, Answer), "a question is answered in words"
             text = f"\n{given.question} {reply.raw.strip()}"
             return SubQuestionResult(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
@@ -114,10 +120,14 @@ class IkeModel(InContextModel):
         self.bars.change(add=add, remove=remove)
 
 
-def asked(ask: Ask, text: str) -> Ask:
-    """``ask`` with ``text`` for its prompt. An answer is a line; whole continuations are scored, not tokens (V2)."""
+def asked(ask: Ask, text: str, until: str) -> Ask:
+    """Return ``ask`` with ``text`` for its prompt. An answer is one line; where the benchmark asks for several, it ends
+    at ``until``. Whole continuations are scored, not tokens (V2).
+    """
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=text)
+    if ask.prompt.several_lines:
+        return evolve(ask, prompt=across_lines(evolve(ask.prompt, text=text), until=until))
     decoding = Decoding(max_tokens=ask.prompt.decoding.max_tokens, stop=("\n",))
     return evolve(ask, prompt=Prompt(text=text, decoding=decoding))
 

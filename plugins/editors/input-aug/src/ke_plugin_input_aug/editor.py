@@ -30,6 +30,7 @@ from ke_core.plugin import (
     Question,
     Reply,
     Session,
+    across_lines,
     prompt_text,
     put,
 )
@@ -94,7 +95,8 @@ class InputAugModel(InContextModel):
         # Unless it is said how long an answer may be, a benchmark that asks for lists gets them whole.
         tokens = self.max_tokens or max(self.mode.decoding.max_tokens, ask.prompt.decoding.max_tokens)
         decoding = evolve(self.mode.decoding, max_tokens=tokens)
-        return evolve(ask, prompt=Prompt(text=text, decoding=decoding, parse=self.mode.parse))
+        prompt = Prompt(text=text, decoding=decoding, parse=self.mode.parse)
+        return evolve(ask, prompt=across_lines(prompt, until="\nFacts:") if ask.prompt.several_lines else prompt)
 
     def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
         """The benchmark's own prompt behind the facts; after a chain of thought there is no such thing."""

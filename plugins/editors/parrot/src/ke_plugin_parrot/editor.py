@@ -43,7 +43,7 @@ class ParrotModel:
         for name in reversed(ask.own):
             edit = self._edits.get(name)
             if edit is not None and name not in ask.hidden:
-                return edit.after.objects[0].label if edit.after and edit.after.objects else ""
+                return edit.after.objects[0].label if edit.after and edit.after.objects else edit.target
         return ""
 
 

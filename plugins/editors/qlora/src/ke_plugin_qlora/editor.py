@@ -51,7 +51,7 @@ class Qlora:
         """Which edits cannot be learnt together, and why. Of one that is a statement alone only that is looked at."""
         if self.config.loss == "target":
             return unsupported_edits(edits, model.tokenizer, model.context)
-        facts = [edit for edit in edits if edit.cloze is not None and edit.after is not None]
+        facts = [edit for edit in edits if edit.prompt and edit.target]
         stated = unfit(sentences(model.tokenizer, edits), model.context)
         return {**unsupported_edits(facts, model.tokenizer, model.context), **stated}
 

@@ -44,6 +44,7 @@ def ke_editors() -> list[EditorSpec]:
             settings=single_layer_settings,
             cite=CITE,
             needs_weights=True,
+            needs_subject=True,
             one_at_a_time=True,
             edited_form="cloze",
         )

@@ -168,7 +168,7 @@ def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: M
         except NoValue as why:
             reason = str(why)
     unit = ",".join(probe.edits) or record.case.id
-    return Value(aspect=aspect, value=value, style=style, unit=unit, skipped_because=reason)
+    return Value(aspect=aspect, value=value, style=style, unit=unit, tags=probe.tags, skipped_because=reason)
 
 
 def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after") -> Outcome:

@@ -44,6 +44,7 @@ class ObservedProbe:
             phase=self.phase,
             style=self.style,
             unit=self.unit,
+            tags=self.probe.tags,
             skipped_because=self.missing,
         )
 

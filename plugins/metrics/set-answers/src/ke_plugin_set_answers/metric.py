@@ -29,10 +29,10 @@ known, and nothing is added or deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     EDITS_WITHHELD,
@@ -121,7 +121,7 @@ class SetAnswers:
                     yield from self._probe(record, probe, phase, style)
 
     def _probe(self, record: CaseRecord, probe: Probe, phase: Phase, style: str) -> Iterator[Value]:
-        made = ObservedCase(record=record, phase=phase, style=style)
+        made = ObservedCase(record=record, phase=phase, style=style, tags=probe.tags)
         if probe.aspect == EFFICACY:
             yield from made.edit_wise(probe)
             return
@@ -130,13 +130,13 @@ class SetAnswers:
             outcome = record.outcomes.get((phase, style, query.id))
             why = record.skipped or _why(outcome)
             if why or outcome is None:
-                yield from made.missing(why)
+                yield from evolve(made, tags=query.tags).missing(why)
                 continue
             sets = AnswerSets.of(query, outcome, edited=record.edited)
             seen.append(sets)
-            yield from self._question(made, sets)
+            yield from self._question(evolve(made, tags=query.tags), sets)
             if phase == "before":
-                yield from _pre_edit(made, AnswerSets.of(query, outcome, edited=False))
+                yield from _pre_edit(evolve(made, tags=query.tags), AnswerSets.of(query, outcome, edited=False))
         yield from _best(made, seen, whole=len(seen) == len(probe.queries))
 
     def _question(self, made: ObservedCase, sets: AnswerSets) -> Iterator[Value]:
@@ -160,11 +160,12 @@ class SetAnswers:
 
 @frozen(kw_only=True)
 class ObservedCase:
-    """One case in one phase and style: where values come from."""
+    """One case in one phase and style: where values come from, and their tags."""
 
     record: CaseRecord
     phase: Phase
     style: str
+    tags: Mapping[str, str] = field(factory=dict)
 
     def value(self, aspect: str, value: float | None, why: str = "", *, unit: str = "") -> Value:
         """One observation, or the reason why there is none."""
@@ -174,6 +175,7 @@ class ObservedCase:
             phase=self.phase,
             style=self.style,
             unit=unit or self.record.case.id,
+            tags=self.tags,
             skipped_because="" if value is not None else why,
         )
 

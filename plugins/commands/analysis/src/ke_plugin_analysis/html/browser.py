@@ -209,8 +209,7 @@ def _named(entity: Entity) -> str:
 
 def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
     facts[f"{benchmark} {sanitize(edit.id)}"] = edit.statement
-    was = ", ".join(entity.label for entity in edit.before.objects) if edit.before else ""
-    return {"text": sanitize(edit.statement), "was": sanitize(was)}
+    return {"text": sanitize(edit.statement), "was": sanitize(edit.old_target)}
 
 
 def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int) -> Json:
