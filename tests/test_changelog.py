@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = [path.parent for path in (ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml"))]
 PLACES = sorted(place for place in (ROOT, *DISTRIBUTIONS) if (place / "changelog.d").is_dir())

@@ -26,6 +26,8 @@ from ke_plugin_reproduce.sweep import cells_of
 from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
 from ke_testing.fakes import EchoModel, make_session
 
+pytestmark = pytest.mark.docs
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("ke_")}

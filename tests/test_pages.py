@@ -25,6 +25,8 @@ from ke_core.plugins.options import configure, split_options
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.specs import DatasetSpec
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
     path

@@ -15,6 +15,8 @@ from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
 from ke_testing import fixtures
 
+pytestmark = pytest.mark.docs
+
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    ke (.+)$", PAGE, re.MULTILINE)
 

@@ -42,6 +42,8 @@ from ke_core.spec.runspec import Plan
 from ke_plugin_hf.spec import NoOptions
 from ke_testing.fakes import ScriptedModel, Silence
 
+pytestmark = pytest.mark.integration
+
 METRICS = read_catalog(discover()).names("metric")
 OF = {
     "classic": "edits",

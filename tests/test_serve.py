@@ -28,6 +28,8 @@ from ke_plugin_serve.opening import Served, ServeRequest, opened
 from ke_plugin_serve.server import Address, serve
 from ke_testing.fakes import ScriptedModel, Silence, WordEncoder
 
+pytestmark = pytest.mark.integration
+
 FACT = "The capital of Peru is Cusco"
 QUESTION = "What is the capital of Peru?"
 
