@@ -48,10 +48,13 @@ def test_every_command_is_one(line: str) -> None:
 
 
 def test_what_the_page_names_in_the_test_kit_is_there() -> None:
-    for module, name in re.findall(
-        r"`((?!ke_core)\w+)\.(\w+)(?:\(\))?`", PAGE.split("Contracts stand in")[1].split("## 5")[0]
-    ):
-        assert hasattr(importlib.import_module(f"ke_testing.{module}"), name)
+    section = PAGE.split("The contracts:")[1].split("## 5")[0]
+    named = re.findall(r"`(ke_[\w.]+)\.(\w+)(?:\(\))?`", section)
+    for module, contracts in re.findall(r"^\| `(ke_[\w.]+)` \| (.+) \|$", section, re.MULTILINE):
+        named += [(module, name) for name in re.findall(r"`(\w+)`", contracts)]
+    assert len(named) > 10
+    for module, name in named:
+        assert hasattr(importlib.import_module(module), name)
     for name in ("ke_session", "ke_cache_dir", "ke_data_dir", "one_thread"):
         assert f"`{name}`" in PAGE
         assert hasattr(fixtures, name)
