@@ -1,4 +1,4 @@
-"""For every test of this repository, the plugins' own among them."""
+"""Fixtures and tiers of every test in this repository, the plugins' tests included."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ from types import ModuleType
 import pytest
 
 BESIDE = Path(__file__).resolve().parents[1] / "shared/data"
+UNIT_FAMILIES = ("gpt2", "llama")
+"""Families of decoders of the unit tests: learned and rotary positions, Conv1D and Linear, LayerNorm and RMSNorm."""
+SLOW_PROMISES = ("test_ctrl_c_leaves_nothing_and_is_never_lost", "test_a_failure_at_any_stage_leaves_nothing")
+"""Contract tests that edit dozens of times, at one moment of failure after another."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests of further decoder families into the tier ``families``, slow contract tests into ``integration``."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("family", UNIT_FAMILIES[0]) not in UNIT_FAMILIES:
+            item.add_marker("families")
+        elif getattr(item, "originalname", "") in SLOW_PROMISES:
+            item.add_marker("integration")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ def test_every_case_of_the_atlas_survives_the_file_and_is_sound(options: dict[st
     survives("atlas", options, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_every_case_of_mquake_survives_the_file_and_is_sound(ke_data_dir: Path, tmp_path: Path) -> None:
     if not (ke_data_dir / "mquake/MQuAKE-CF-3k.json").is_file():
         pytest.skip("no mquake/MQuAKE-CF-3k.json")

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
-DISTRIBUTIONS = [path.parent for path in (ROOT / "core/pyproject.toml", *ROOT.glob("plugins/*/*/pyproject.toml"))]
+PATTERNS = ("core", "bundle", "toolkits/*", "plugins/*/*")
+DISTRIBUTIONS = [path.parent for pattern in PATTERNS for path in ROOT.glob(f"{pattern}/pyproject.toml")]
 PLACES = sorted(place for place in (ROOT, *DISTRIBUTIONS) if (place / "changelog.d").is_dir())
 TYPES = {
     kind["directory"] for kind in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]

@@ -24,6 +24,8 @@ from ke_core.runner.session import ModelChoice
 from ke_core.spec.runspec import Plan
 from ke_testing.fakes import SilentProgress
 
+pytestmark = pytest.mark.integration
+
 NAMES = re.compile(r"[A-Z][\w'.-]*(?: [A-Z][\w'.-]*)*")
 ROLES = ("efficacy", "paraphrase", "locality", "multi-hop", "hop")
 LIMIT = 60

@@ -14,6 +14,8 @@ from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_testing.trial import contract_of
 
+pytestmark = pytest.mark.integration
+
 SMALL = {"tokens": "1500", "document_length": "64", "steps": "2", "clamp": "0.75", "template_length": "6"}
 """As the plugins' own tests set them, for a tiny model."""
 FULL = {

@@ -26,6 +26,8 @@ from ke_plugin_reproduce.sweep import cells_of
 from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
 from ke_testing.fakes import EchoModel, make_session
 
+pytestmark = pytest.mark.docs
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("ke_")}
@@ -57,7 +59,7 @@ def test_every_hook_is_documented_with_its_arguments(name: str) -> None:
 @pytest.mark.parametrize("name", HOOKS)
 def test_every_hook_has_an_example_that_implements_it(name: str) -> None:
     section = (DOCS / "hooks.md").read_text(encoding="utf-8").split(f"\n## {name}(")[1].split("\n## ")[0]
-    named = re.findall(r"\(examples/(\w+\.py)\)", section)
+    named = re.findall(r"Example:\s\[`\S+`\]\(examples/(\w+\.py)\)", section)
     assert len(named) == 1
     assert f"\ndef {name}(" in (DOCS / "examples" / named[0]).read_text(encoding="utf-8")
 
@@ -78,6 +80,7 @@ def test_examples_offer_one_component_of_each_kind(catalog: Catalog) -> None:
         "metric": ["accuracy"],
         "judge": ["first-word"],
         "model": ["reverse"],
+        "encoder": ["letters"],
     }
     assert [option.help for option in describe(catalog.spec("editor", "recall"))] == [
         "match the subject whatever its case"

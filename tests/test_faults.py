@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from ke_plugin_hf.testing import saved, tiny_model
 
+pytestmark = pytest.mark.integration
+
 CLOCK = '''
 """A clock that jumps: back by a day, ahead by a month, at every look."""
 import random

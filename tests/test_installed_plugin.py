@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 DEMO = Path(__file__).resolve().parent / "demo_plugin"
 
 

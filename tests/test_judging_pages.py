@@ -17,6 +17,8 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_plugin_analysis.checking import FEWEST
 
+pytestmark = pytest.mark.docs
+
 DOCS = Path(__file__).parents[1] / "docs"
 JUDGES, METRICS = ((DOCS / name).read_text(encoding="utf-8") for name in ("judges.md", "metrics.md"))
 

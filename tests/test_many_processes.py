@@ -11,6 +11,8 @@ import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
 
+pytestmark = pytest.mark.integration
+
 FRAGILE = '''
 """ke with one more editor, which kills the second process of a run while the file `die` is there."""
 import os

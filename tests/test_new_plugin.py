@@ -19,7 +19,7 @@ MADE = {
     "metric": ("metric",),
     "judge": ("judge",),
 }
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.integration
 
 
 def python(*words: str, at: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,8 @@ from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
 
+pytestmark = pytest.mark.docs
+
 pytest.importorskip("pyoxigraph")
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "own-benchmark.md"

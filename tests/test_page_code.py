@@ -23,6 +23,8 @@ from ke_plugin_hf.testing import saved, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import make_session
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EDIT = ("edit", "--edits", "facts.jsonl", "--editor", "memit", "--model", "./tiny", "-o", "memit.tokens=1000")
@@ -93,7 +95,6 @@ def ke(*words: str) -> None:
     assert not invoke(build(app), list(words), app)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft asks for it
 @pytest.mark.parametrize("page", [page for page in PAGES if "tutorials" not in page])
 def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,14 +25,17 @@ from ke_core.plugins.options import configure, split_options
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.specs import DatasetSpec
 
+pytestmark = pytest.mark.docs
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
     path
-    for pattern in ("README.md", "core/README.md", "docs/**/*.md", "plugins/*/*/README.md")
+    for pattern in ("README.md", "*/README.md", "docs/**/*.md", "toolkits/*/README.md", "plugins/*/*/README.md")
     for path in ROOT.glob(pattern)
     if "/docs/site/" not in path.as_posix()
 )
 READMES = [path for path in PAGES if (path.parent / "pyproject.toml").is_file() and path.parent != ROOT]
+COMPONENTS = ("editors", "datasets", "metrics", "judges")
 SHELL = ("", "sh")
 JOINS = {"|", "||", "&&", ";", ">", ">>", "<", "2>"}
 KINDS = {"editors": "editor", "editor": "editor", "dataset": "dataset", "metrics": "metric", "judge": "judge"}
@@ -200,7 +203,7 @@ def test_a_readme_that_package_indexes_show_has_no_link_into_the_repository_and_
     assert all("://" in target for target in re.findall(r"\]\(([^)\s#]+)", text))
     for named in re.findall(r"`(docs/[\w./-]+\.md)`", text):
         assert (ROOT / named).is_file(), named
-    if path.parent.name == "core":
+    if path.parent.parent.name not in COMPONENTS:
         return
     heads = re.findall(r"^## (.+)$", text, re.MULTILINE)
     trusted = "How far it can be trusted" if "judges" in path.parts else "What was reproduced"
@@ -253,7 +256,7 @@ def test_every_page_has_its_place_in_the_site(site: dict[str, str]) -> None:
         )
     )
     written = {page.removesuffix(".md") for page in site} - {"index"}
-    generated = {page for page in written if page.startswith(("reference/commands/", "plugins/"))}
+    generated = {page for page in written if page.startswith(("reference/commands/", "plugins/", "toolkits/"))}
     assert listed - generated == written - generated
 
 
@@ -264,11 +267,13 @@ def test_every_command_component_option_and_plugin_has_its_place_in_the_referenc
     for kind, offers in app.catalog.offers.items():
         for title, offer in offers.items():
             assert f"\n## {title}\n" in site[f"reference/{kind}s.md"]
-            if kind != "model":
+            if kind not in ("model", "encoder"):
                 for option in offer.spec.config.__attrs_attrs__:
                     assert f"`{offer.spec.prefix}.{option.name}`" in site[f"reference/{kind}s.md"]
     for readme in ROOT.glob("plugins/*/*/README.md"):
         assert "## What it brings" in site[f"plugins/{readme.parent.name}.md"]
+    for readme in ROOT.glob("toolkits/*/README.md"):
+        assert f"toolkits/{readme.parent.name}.md" in site
 
 
 def test_the_data_model_has_every_value_that_plugins_see(site: dict[str, str]) -> None:

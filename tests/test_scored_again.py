@@ -43,6 +43,8 @@ from ke_core.spec.runspec import Plan
 from ke_plugin_hf.spec import HFModelConfig
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
+pytestmark = pytest.mark.integration
+
 METRICS = read_catalog(discover()).names("metric")
 OF = {
     "classic": "edits",

@@ -30,6 +30,8 @@ from ke_plugin_serve.server import Address, serve
 from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
 from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder
 
+pytestmark = pytest.mark.integration
+
 FACT = "The capital of Peru is Cusco"
 QUESTION = "What is the capital of Peru?"
 

@@ -24,6 +24,8 @@ from ke_core.spec.runspec import Plan
 from ke_testing.examples import question
 from ke_testing.fakes import ScriptedModel, SilentProgress, make_session
 
+pytestmark = pytest.mark.integration
+
 OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "oracle", "parrot")
 
 
@@ -48,13 +50,11 @@ def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan
     return record, right
 
 
-@pytest.mark.slow
 def test_parrot_scores_exactly_1872_of_3000_at_k_1(catalog: Catalog, tmp_path: Path, ke_data_dir: Path) -> None:
     _record, right = finished(catalog, tmp_path / "run", ke_data_dir, "parrot", Plan(size=1))
     assert right == {"": 1872, "2": 787, "3": 568, "4": 517}
 
 
-@pytest.mark.slow
 def test_oracle_scores_3000_of_3000_in_30_groups_of_100(catalog: Catalog, tmp_path: Path, ke_data_dir: Path) -> None:
     record, right = finished(catalog, tmp_path / "run", ke_data_dir, "oracle", Plan(size=100))
     assert right == {"": 3000, "2": 1000, "3": 1000, "4": 1000}
@@ -107,7 +107,6 @@ def test_datasets_stats_prints_the_published_counts(ke_data_dir: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.slow
 def test_the_demo_edits_a_real_model(tmp_path: Path) -> None:
     """One case, with second moments of few tokens: MEMIT makes the edit, the unedited model does not know it."""
     done = ke("demo", "--cases", "1", "--out", str(tmp_path), "-o", "memit.tokens=4000")

@@ -17,6 +17,8 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
 from ke_weights.plugin import LowRank
 
+pytestmark = pytest.mark.integration
+
 EDITS = 2_000
 SETTLED = 400
 """After so many edits every cache and pool has its size."""
@@ -53,7 +55,6 @@ def product(seed):
     return LowRank(left=left, right=right.T)
 
 
-@pytest.mark.slow
 def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)

@@ -136,7 +136,7 @@ class Typist:
             assert " ".join(line.split()) in found, line
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.docs
 
 
 def _found(word: str) -> list[str]:

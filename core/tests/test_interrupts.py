@@ -11,7 +11,7 @@ from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterr
 from ke_core.spec.errors import ToldToEnd
 from ke_testing.interrupts import Interrupter
 
-pytestmark = pytest.mark.usefixtures("interruptible")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("interruptible")]
 
 
 def press(number=signal.SIGINT):

@@ -28,6 +28,7 @@ def pages() -> Iterator[tuple[str, str]]:
     for path in sorted(DOCS.rglob("*.md")):
         if OWN not in path.parents:
             yield str(path.relative_to(DOCS)), page(path)
+    yield "bundle.md", page(ROOT / "bundle" / "README.md")
     yield from examples()
 
 
@@ -48,6 +49,8 @@ def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of plac
             return "/".join(inner)
         case ("core", "README.md") | ("core",):
             return "plugins/ke-core.md"
+        case ("bundle", *_):
+            return "bundle.md"
         case ("toolkits",):
             return "toolkits/index.md"
         case ("toolkits", name, *rest) if rest in ([], ["README.md"]):

@@ -34,7 +34,7 @@ def start(path):
     return subprocess.Popen([sys.executable, str(SCRIPT), str(path)], env=dict(os.environ))
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_a_run_killed_twenty_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
     job = fakes.slow_job(0)
     whole = RunFolder.create(tmp_path / "whole", job.spec)

@@ -29,7 +29,7 @@ from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
 
-pytestmark = pytest.mark.xdist_group("browser")
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("browser")]
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 VERDICTS = (Verdict.RIGHT, Verdict.WRONG, Verdict.STALE)

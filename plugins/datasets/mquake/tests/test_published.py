@@ -199,7 +199,7 @@ def test_a_second_reading_gives_equal_cases_and_takes_seconds(cases, published, 
     assert again == cases
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_every_case_survives_json(cases) -> None:
     for case in cases:
         assert from_json(json.loads(json.dumps(to_json(case))), Case, of=case.id) == case

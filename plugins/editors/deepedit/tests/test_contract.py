@@ -3,12 +3,13 @@
 from typing import ClassVar
 
 from ke_testing.editor import EditorContract
+from ke_testing.profile import EditorProfileContract
 
 
 class TestFixed(EditorContract):
     name = "deepedit"
 
 
-class TestPaper(EditorContract):
+class TestPaper(EditorProfileContract):
     name = "deepedit"
     options: ClassVar[dict[str, str]] = {"profile": "paper"}

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MATERIAL
+from ke_testing.profile import EditorProfileContract
 
 
 class TestGreedy(EditorContract):
@@ -11,23 +12,23 @@ class TestGreedy(EditorContract):
     options: ClassVar[dict[str, str]] = {"threshold": "calibrated"}
 
 
-class TestPublished(EditorContract):
+class TestPublished(EditorProfileContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"profile": "published", "threshold": "0.4"}
 
 
-class TestPaper(EditorContract):
+class TestPaper(EditorProfileContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"profile": "paper", "threshold": "calibrated"}
 
 
-class TestOracleAliases(EditorContract):
+class TestOracleAliases(EditorProfileContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"aliases": "oracle", "threshold": "0.4"}
     material = MATERIAL
 
 
-class TestOracleDecomposition(EditorContract):
+class TestOracleDecomposition(EditorProfileContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"decomposition": "oracle", "threshold": "0.4"}
     material = MATERIAL

@@ -3,17 +3,18 @@
 from typing import ClassVar
 
 from ke_testing.editor import EditorContract
+from ke_testing.profile import EditorProfileContract
 
 
 class TestPaper(EditorContract):
     name = "ike"
 
 
-class TestEasyEdit(EditorContract):
+class TestEasyEdit(EditorProfileContract):
     name = "ike"
     options: ClassVar[dict[str, str]] = {"profile": "easyedit"}
 
 
-class TestOwnFacts(EditorContract):
+class TestOwnFacts(EditorProfileContract):
     name = "ike"
     options: ClassVar[dict[str, str]] = {"facts": "own", "k": "3"}

@@ -3,17 +3,18 @@
 from typing import ClassVar
 
 from ke_testing.editor import EditorContract
+from ke_testing.profile import EditorProfileContract
 
 
 class TestDirect(EditorContract):
     name = "input-aug"
 
 
-class TestChainOfThought(EditorContract):
+class TestChainOfThought(EditorProfileContract):
     name = "input-aug"
     options: ClassVar[dict[str, str]] = {"mode": "cot", "facts": "all"}
 
 
-class TestRetrieved(EditorContract):
+class TestRetrieved(EditorProfileContract):
     name = "input-aug"
     options: ClassVar[dict[str, str]] = {"facts": "retrieved", "k": "2"}

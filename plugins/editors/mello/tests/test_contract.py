@@ -4,23 +4,24 @@ from typing import ClassVar
 
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MATERIAL
+from ke_testing.profile import EditorProfileContract
 
 
 class TestFixed(EditorContract):
     name = "mello"
 
 
-class TestPaper(EditorContract):
+class TestPaper(EditorProfileContract):
     name = "mello"
     options: ClassVar[dict[str, str]] = {"profile": "paper"}
 
 
-class TestRemastered(EditorContract):
+class TestRemastered(EditorProfileContract):
     name = "mello"
     options: ClassVar[dict[str, str]] = {"profile": "remastered"}
 
 
-class TestGiven(EditorContract):
+class TestGiven(EditorProfileContract):
     name = "mello"
     options: ClassVar[dict[str, str]] = {"decomposition": "oracle"}
     material = MATERIAL

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from ke_testing.editor import EditorContract
+from ke_testing.profile import EditorProfileContract
 
 
 class TestNearest(EditorContract):
@@ -15,7 +16,7 @@ class TestNearest(EditorContract):
     options: ClassVar[dict[str, str]] = {"detector": "nearest"}
 
 
-class TestTrained(EditorContract):
+class TestTrained(EditorProfileContract):
     name = "pokemqa"
 
     @pytest.fixture(autouse=True)
@@ -25,6 +26,6 @@ class TestTrained(EditorContract):
         kit.leave(tmp_path, training.tensors())
 
 
-class TestPublishedLoop(EditorContract):
+class TestPublishedLoop(EditorProfileContract):
     name = "pokemqa"
     options: ClassVar[dict[str, str]] = {"detector": "nearest", "loop": "published"}

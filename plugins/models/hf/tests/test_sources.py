@@ -158,7 +158,7 @@ def test_another_architecture_is_refused(tmp_path):
 
 
 @pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_real_model_is_pulled_and_loads_offline(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     folder = sources.pull("smollm2-135m")

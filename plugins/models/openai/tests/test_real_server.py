@@ -26,7 +26,7 @@ from ke_plugin_openai.spec import build
 ABSENT = [name for name in ("fastapi", "uvicorn", "openai") if find_spec(name) is None]
 pytestmark = [
     pytest.mark.xdist_group("server"),  # one worker, one server: two that look for a free port may find the same one
-    pytest.mark.slow,
+    pytest.mark.integration,
     pytest.mark.timeout(600),
     pytest.mark.skipif(bool(ABSENT), reason=f"transformers' server needs {', '.join(ABSENT)}: transformers[serving]"),
 ]

@@ -159,7 +159,7 @@ def test_what_fails_half_way_leaves_nothing(tmp_path: Path, catalog: Catalog, mo
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_mypy_has_nothing_to_say(tmp_path: Path, catalog: Catalog) -> None:
     folders = [write(plan(template, f"swap-{n}"), tmp_path, catalog) / "src" for n, template in enumerate(TEMPLATES)]
     packages = [str(next(folder.glob("ke_plugin_*"))) for folder in folders]

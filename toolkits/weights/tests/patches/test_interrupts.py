@@ -12,7 +12,7 @@ from ke_weights.hooks import Hooks, frozen_module
 from ke_weights.patches import applied, reverted, stacked
 from ke_weights.patches.checkpoint import read_history, write_checkpoint
 
-pytestmark = pytest.mark.usefixtures("interruptible", "one_thread")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("interruptible", "one_thread")]
 TRIES = 500
 PACKAGES = frozenset({"contextlib", "ke_core", "ke_plugin_hf", "ke_weights", "test_interrupts"})
 

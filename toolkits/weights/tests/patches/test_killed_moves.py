@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 SCRIPT = textwrap.dedent("""
     import json, os, shutil, sys
     from pathlib import Path

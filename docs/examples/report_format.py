@@ -1,0 +1,15 @@
+"""A file format of ``ke report``: ``ke report RUN --names FILE`` writes the editors of the runs, one a line."""
+
+from ke_core.app import Catalog, LoadedRuns
+from ke_core.plugin import ReportFormat, hookimpl
+
+
+def render(runs: LoadedRuns, _catalog: Catalog, _data_dir: str, _slices: bool) -> str:  # noqa: FBT001  called by ke
+    """Return the text of the file."""
+    return "".join(f"{folder.spec.editor.name}\n" for folder in runs.folders)
+
+
+@hookimpl
+def ke_report_formats() -> list[ReportFormat]:
+    """Offer the format."""
+    return [ReportFormat(name="names", help="write the names of the editors to FILE", render=render)]

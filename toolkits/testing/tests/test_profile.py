@@ -1,0 +1,14 @@
+"""The behavioral part of the contract of editors."""
+
+from __future__ import annotations
+
+from ke_testing.editor import EditorContract
+from ke_testing.profile import BEHAVIOR, EditorProfileContract
+
+
+def held_to(contract: type) -> set[str]:
+    return {name for name in dir(contract) if name.startswith("test_") and callable(getattr(contract, name))}
+
+
+def test_a_profile_is_held_to_the_behavior_and_to_nothing_else() -> None:
+    assert held_to(EditorProfileContract) == set(BEHAVIOR) < held_to(EditorContract)
