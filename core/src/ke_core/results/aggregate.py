@@ -34,18 +34,6 @@ class _Group:
     batches: bool = False
 
 
-@frozen(kw_only=True)
-class Observation:
-    """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
-    bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
-    """
-
-    case: str
-    own: str
-    value: Value
-    unit: str
-
-
 @define
 class Population:
     """What is known of all records together once they have passed by."""
@@ -92,7 +80,7 @@ class Values:
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
         """What the metric says of a case. ``tags``: in place of the case's own. Raises PluginBroken."""
         if isinstance(self.metric, Metric):
-            for own, value in _observed(self.metric, self.spec.name, record):
+            for own, value in observed_values(self.metric, self.spec.name, record):
                 kept = value.tags if tags is None else tags
                 self.columns.add(value, unit=own, batch=record.batch, tags=kept, word="unit")
 
@@ -194,25 +182,7 @@ def aggregate(
     return [*values.scores(by, shares=population.shares(), seed=seed)]
 
 
-def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
-    """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
-
-    Raises PluginBroken for a value of NaN and for a missing value without a reason.
-    """
-    population = Population()
-    for record in cases:
-        population.add(record)
-    shares = population.shares()
-    for record in cases:
-        for own, value in _observed(metric, name, record):
-            batch = shares and value.phase == "after"
-            unit = record.batch if batch else own
-            yield Observation(
-                case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
-            )
-
-
-def _observed(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
+def observed_values(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
     """Each value with its own unit, and with the tags of its case."""
     for value in metric.values(record):
         _check(value, name, f"case {record.case.id}")
