@@ -21,7 +21,7 @@ class ListsByDefault(click.Group):
     """``ke runs`` and ``ke runs FOLDER`` mean ``ke runs list [FOLDER]``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``list`` where no command of the group and none of its options stands."""
+        """Insert ``list`` if the first word is no command and no option of the group."""
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)

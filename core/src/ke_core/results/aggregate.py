@@ -78,14 +78,14 @@ class Values:
         return cls(metric=metric, spec=spec, columns=Columns(by=tuple(kept), names=names))
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
-        """What the metric says of a case. ``tags``: in place of the case's own. Raises PluginBroken."""
+        """Add the metric's values of a case. ``tags`` replace the case's own. Raises PluginBroken."""
         if isinstance(self.metric, Metric):
             for own, value in observed_values(self.metric, self.spec.name, record):
                 kept = value.tags if tags is None else tags
                 self.columns.add(value, unit=own, batch=record.batch, tags=kept, word="unit")
 
     def add_models(self, models: Iterable[ModelRecord]) -> None:
-        """What it says of models. Raises PluginBroken."""
+        """Add the metric's values of models. Raises PluginBroken."""
         if not isinstance(self.metric, ModelMetric):
             return
         for record in models:
