@@ -146,7 +146,7 @@ def model(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "plan", [("--batch", "2"), ("--batch", "all"), ("--batch", "3", "--sequential", "--eval-every", "each")]
+    "plan", [("--batch", "2"), ("--batch", "all"), ("--batch", "3", "--sequential", "--eval-every", "1")]
 )
 def test_two_processes_record_what_one_does(tmp_path, model, plan):
     asked = (

@@ -29,7 +29,7 @@ def command_pages(app: App) -> Iterator[tuple[str, str]]:
         "`ke --traceback COMMAND` shows where an error comes from.\n\n| command | |\n| --- | --- |\n"
     )
     tail = (
-        "\n\nExit status: 0 done; 1 finished with failures, or a bug; 2 something to mend; 130 interrupted.\n\n"
+        "\n\nExit status: 0 done; 1 finished with failures, or a bug; 2 an error to fix; 130 interrupted.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     )
     yield "reference/commands/index.md", head + listed + tail

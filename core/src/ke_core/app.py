@@ -20,7 +20,7 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
 from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
 from ke_core.plugins.options import configure, reject_unused, split_options
-from ke_core.results.aggregate import PART_TAG, TESTED, Observation, aggregate, observations
+from ke_core.results.aggregate import PART_TAG, TESTED, Population, aggregate, observed_values
 from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, save_check
 from ke_core.results.dataset_files import count_cases
 from ke_core.results.difference import first_difference
@@ -106,10 +106,9 @@ from ke_core.runner.judging import (
 )
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.prepare import load_model, refuse_weightless, resolve_run
-from ke_core.runner.probing import asks_of
 from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
 from ke_core.runner.recorder import count_failures
-from ke_core.runner.requests import RequestBuilder, RequestGroup, aspects_of, in_form, queries_of
+from ke_core.runner.requests import RequestBuilder, RequestGroup, in_form, queries_of
 from ke_core.runner.resolve import (
     DATA_DIR,
     Options,
@@ -139,24 +138,24 @@ __all__ = [
     "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck", "App", "BarProgress", "Batch",
     "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier",
     "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn",
-    "ModelChoice", "ModelRef", "NoModel", "Observation", "OpenJudge", "Options", "Plan", "Plugins", "Probed", "Record",
+    "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population", "Probed", "Record",
     "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
     "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine", "StoredCases", "aggregate",
-    "agreement_warning", "asks_of", "aspects_of", "bootstrap", "bootstrap_average", "build_component", "build_metrics",
-    "builtin", "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases",
-    "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from",
-    "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
-    "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
-    "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
-    "judge_warnings", "literal", "load_model", "load_report", "main", "measured_phase", "measures_of", "metric_columns",
-    "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files", "normalize_statement",
-    "observations", "one_line", "one_line_reason", "open_judge", "open_session", "open_writer", "opened_edit",
-    "options", "out", "parse_lines", "plain_table", "plan_words", "print_json", "progress", "queries_of",
-    "read_catalog", "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice",
-    "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused",
-    "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names",
-    "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder", "score_grids", "score_run",
-    "select", "server_options", "shared_settings", "shown_unit", "slice_grids", "sorted_tag_values", "split_options",
-    "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
-    "untouched", "whole_lines", "with_flag", "without_model", "world", "write_saved_edit",
+    "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
+    "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases", "count_failures",
+    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
+    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "first_difference",
+    "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form", "is_saved_edit", "json_option",
+    "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run", "judge_warnings", "literal",
+    "load_model", "load_report", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of",
+    "missing_answers", "model_choice", "name_conflict", "naming_files", "normalize_statement", "observed_values",
+    "one_line", "one_line_reason", "open_judge", "open_session", "open_writer", "opened_edit", "options", "out",
+    "parse_lines", "plain_table", "plan_words", "print_json", "progress", "queries_of", "read_catalog", "read_edits",
+    "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice", "recorded_run", "records_of",
+    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "report_page", "resolve_component",
+    "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names", "run_summary", "runs_in", "sanitize",
+    "save_check", "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options",
+    "shared_settings", "shown_unit", "slice_grids", "sorted_tag_values", "split_options", "stages", "table_row",
+    "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "untouched", "whole_lines",
+    "with_flag", "without_model", "world", "write_saved_edit",
 ]  # fmt: skip

@@ -251,7 +251,7 @@ sys.exit(status)
     done = python(code)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
-    assert "interrupted" in done.stderr
+    assert "Interrupted" in done.stderr
 
 
 def test_the_shell_can_complete_command_lines():

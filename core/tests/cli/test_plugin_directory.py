@@ -98,7 +98,7 @@ def test_search_reads_a_newer_list_behind_an_address(ke, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[]", "[] stands where an object should"),
+        ("[]", "[] is not an object"),
         ("{", "Expecting property name"),
         ('{"editor": {"a": ["--index-url=x", "s"]}}', "editor a is"),
         ('{"editor": {"a": ["ke-plugin-a"]}}', "editor a is"),

@@ -97,34 +97,19 @@ def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, 
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        (lambda raw: {"lr": 0.1}, "is not the description of a run"),
-        (lambda raw: {**raw, "spec": {**raw["spec"], "schema": 2}}, "was written by a newer ke"),
-        (lambda raw: {**raw, "id": "0"}, "was changed after the run was started"),
+        lambda raw: {"lr": 0.1},
+        lambda raw: {**raw, "spec": {**raw["spec"], "schema": 2}},
+        lambda raw: {**raw, "id": "0"},
     ],
 )
-def test_prune_leaves_what_is_no_run_to_this_ke_unless_it_is_named(ke, evaluated, change, said):
+def test_prune_keeps_a_run_that_cannot_be_read(ke, evaluated, change):
     file = evaluated / "run.json"
     file.write_text(json.dumps(change(json.loads(file.read_text()))))
     there = sorted(evaluated.iterdir())
-    status, _out, err = ke("runs", "prune", ".", "--yes")
-    assert status == 0
-    assert err.startswith("left, and removed only by --run: done/run.json ")
-    assert said in err
+    assert ke("runs", "prune", ".", "--yes")[0] == 0
     assert sorted(evaluated.iterdir()) == there
-    assert ke("runs", "prune", "--run", "done", "--yes")[0] == 0
-    assert not evaluated.exists()
-
-
-def test_prune_removes_a_finished_run_only_if_it_is_named(ke, evaluated):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
-    assert ke("runs", "prune", "--run", "done", "--yes")[0] == 0
-    assert not evaluated.exists()
-    assert Path("begun").exists()
-    status, _out, err = ke("runs", "prune", "--run", "cache", "--yes")
-    assert status == 2
-    assert err.startswith("error: cache is not a run folder")
 
 
 def test_prune_leaves_the_files_that_ke_has_not_written(ke):
@@ -231,6 +216,4 @@ def test_one_damaged_run_is_listed_and_stops_neither_the_list_nor_prune(ke, eval
         status, out, err = ke(*words)
         assert status in (0, 2), err
         assert "Traceback" not in out + err
-    assert ke("runs", "prune", "--run", "harmed", "--yes")[0] == 0
-    assert not Path("harmed").exists()
     assert Path("done").exists()

@@ -261,3 +261,24 @@ def test_ke_disable_plugins_leaves_plugins_out(point, monkeypatch):
     points = [point("bad", "raise ValueError"), point("worse", "raise ValueError"), good(point, "fine")]
     plugins = discover(points)
     assert list(plugins.installed) == ["fine"]
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("import os\nimport nowhere_at_all\n", "line 2: import nowhere_at_all"),
+        ("import time\ntime.sleep(60)\n", "line 2: time.sleep(60)"),
+        ("x =\n", "line 1"),
+    ],
+    ids=["missing", "hangs", "syntax"],
+)
+def test_a_broken_plugin_keeps_the_line_that_failed(point, monkeypatch, source, line):
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    found = discover([point("ill", source)], disabled=frozenset())
+    assert found.broken["ill"].place.endswith(f"toy_plugin_ill.py, {line}")
+
+
+def test_an_error_of_the_core_about_a_plugin_has_no_line(point):
+    plugins = discover([good(point, "swap"), point("other", GOOD.format(name="swap"))], disabled=frozenset())
+    read_catalog(plugins)
+    assert plugins.broken["other"].place == ""

@@ -106,12 +106,9 @@ def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[HealthFinding]:
             continue  # pip has refused it, or will
         found = _installed(needed.name) if holds else ""
         if holds and not (found and needed.specifier.contains(found, prereleases=True)):
-            yield HealthFinding(
-                area="versions",
-                what=f"{whose} needs {needed.name}{needed.specifier}, and {found or 'none'} is installed",
-                state="wrong",
-                advice=f"pip install '{needed.name}{needed.specifier}'",
-            )
+            wanted = f"{needed.name}{needed.specifier}"
+            what = f"{whose} needs {wanted}, and {found or 'none'} is installed"
+            yield _wrong("versions", what, f"pip install '{wanted}'")
 
 
 def _installed(name: str) -> str:
@@ -127,13 +124,10 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
     for plugin in installed.values():
         if plugin.broken:
             place = f" ({plugin.place})" if plugin.place else ""
-            yield HealthFinding(
-                area="plugins",
-                what=f"{plugin.name} {plugin.version} is broken: {plugin.broken}{place}",
-                state="wrong",
-                advice=f"pip install --force-reinstall {plugin.distribution or plugin.name}, or tell its author"
-                + (f": {plugin.step}" if plugin.step else ""),
-            )
+            what = f"{plugin.name} {plugin.version} is broken: {plugin.broken}{place}"
+            step = f": {plugin.step}" if plugin.step else ""
+            reinstall = f"pip install --force-reinstall {plugin.distribution or plugin.name}"
+            yield _wrong("plugins", what, f"{reinstall}, or tell its author{step}")
             continue
         yield from _unmet_of(plugin.distribution or plugin.name, plugin.requires)
         if plugin.printed:
@@ -151,7 +145,7 @@ def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:
             yield from found
         except Exception as error:  # noqa: BLE001  a plugin may fail in any way
             what = f"{impl.plugin_name} could not be checked: {type(error).__name__}: {' '.join(str(error).split())}"
-            yield HealthFinding(area="plugins", what=what, state="wrong", advice=f"reinstall {impl.plugin_name}")
+            yield _wrong("plugins", what, f"reinstall {impl.plugin_name}")
 
 
 def _caches() -> Iterator[HealthFinding]:
@@ -189,12 +183,7 @@ def _folders() -> Iterator[HealthFinding]:
     yield _writable("folders", Path(tempfile.gettempdir()), "set TMPDIR to a folder that you may write to")
     own = os.environ.get(DATA)
     if own and not _readable(Path(own).expanduser()):
-        yield HealthFinding(
-            area="folders",
-            what=f"{DATA} is {own}, which is no folder that can be read",
-            state="wrong",
-            advice=f"correct or unset {DATA}",
-        )
+        yield _wrong("folders", f"{DATA} is {own}, which is no folder that can be read", f"correct or unset {DATA}")
 
 
 def _settings() -> Iterator[HealthFinding]:
@@ -214,11 +203,15 @@ def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
             free = shutil.disk_usage(there).free
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return HealthFinding(area=area, what=f"{folder} cannot be written: {why}", state="wrong", advice=advice)
+        return _wrong(area, f"{folder} cannot be written: {why}", advice)
     what = f"{folder} can be written, {free / GIB:.1f} GiB free"
     if free < LITTLE_DISK:
         return HealthFinding(area=area, what=what, state="note", advice="free some space, or take another disk")
     return HealthFinding(area=area, what=what)
+
+
+def _wrong(area: str, what: str, advice: str) -> HealthFinding:
+    return HealthFinding(area=area, what=what, state="wrong", advice=advice)
 
 
 def _readable(folder: Path) -> bool:

@@ -24,9 +24,9 @@ component_options = click.option(
 )  # fmt: skip
 data_dir = click.option(
     "--data-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER",
-    help="Where published data files lie (else KE_DATA_DIR, else the cache).",
+    help="The folder of published data files (else KE_DATA_DIR, else the cache).",
 )  # fmt: skip
-device = click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
+device = click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ... [default: found automatically]")
 device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto.")
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
@@ -34,7 +34,7 @@ run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="R
 
 
 def model_options(command: C) -> C:
-    """``--model`` and how to load it."""
+    """``--model`` and the options for loading it."""
     return _apply(
         command,
         click.option("--model", default=DEFAULT_MODEL, show_default=True, metavar="[SOURCE:]ID[@REVISION]",
@@ -44,24 +44,24 @@ def model_options(command: C) -> C:
 
 
 def judge_model_options(command: C) -> C:
-    """``--judge-model``, which no judge has by default, how to load it, and what its server takes."""
+    """``--judge-model``, the options for loading it, and the prices of its server."""
     return _apply(
         command,
         click.option("--judge-model", "model", default="", metavar="[SOURCE:]ID[@REVISION]",
-                     help="The model that the judge asks, if it asks one: as after ke eval's --model."),
+                     help="The model that the judge asks, in the same form as --model of ke eval."),
         loading_options,
         price_options,
     )  # fmt: skip
 
 
 def loading_options(command: C) -> C:
-    """How a model is loaded, or asked where it is behind a server."""
+    """Options for loading a model, or for asking it behind a server."""
     return _apply(
         command,
         click.option("--revision", default="", metavar="NAME", help="Branch, tag or commit of the model."),
         click.option("--dtype", default="float32", show_default=True,
                      type=click.Choice(["float32", "bfloat16", "float16", "nf4"]),
-                     help="Numbers the weights are held in; nf4 is 4-bit, for qlora (pip install bitsandbytes)."),
+                     help="Data type of the weights; nf4 is 4-bit, for qlora (pip install bitsandbytes)."),
         device,
         device_map,
         click.option("--chat/--no-chat", default=False, show_default=True,
@@ -72,14 +72,14 @@ def loading_options(command: C) -> C:
 
 
 def server_options(command: C) -> C:
-    """How a model behind a server (``openai:ID``) is asked."""
+    """Options for a model behind a server (``openai:ID``)."""
     return _apply(
         command,
         click.option("--base-url", default="", metavar="URL", help="openai: the server, such as http://HOST:PORT/v1."),
         click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, metavar="N",
                      help="openai: requests sent at once."),
         click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True,
-                     metavar="SECONDS", help="openai: how long the server may be silent."),
+                     metavar="SECONDS", help="openai: the longest wait for the server."),
         click.option("--api-key-env", default="OPENAI_API_KEY", show_default=True, metavar="NAME",
                      help="openai: the environment variable that holds the key."),
     )  # fmt: skip
@@ -89,7 +89,7 @@ def run_options(command: C) -> C:
     """Options of the run folder, the seed and the prices."""
     return _apply(
         command,
-        click.option("--seed", default=0, show_default=True, help="Draws cases, orders, sampled tokens, intervals."),
+        click.option("--seed", default=0, show_default=True, help="Seed of cases, orders, tokens and intervals."),
         click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
                      help="The run folder; of several editors, the folder of their run folders. "
                           "[default: runs/EDITOR-DATASET-ID]"),
@@ -102,20 +102,20 @@ def price_options(command: C) -> C:
     return _apply(
         command,
         click.option("--price-in", type=click.FloatRange(0), default=0.0, metavar="PRICE",
-                     help="openai: what a million prompt tokens cost, to say at the end what all of it has cost."),
+                     help="openai: the price of a million prompt tokens, for the total cost at the end."),
         click.option("--price-out", type=click.FloatRange(0), default=0.0, metavar="PRICE",
-                     help="openai: what a million generated tokens cost."),
+                     help="openai: the price of a million generated tokens."),
     )  # fmt: skip
 
 
 def require(app: App, kind: str, given: object) -> None:
-    """Refuse a command line without a component, naming what is installed and what brings more."""
+    """Raise UsageError if no component is given. The message lists what is installed and how to install more."""
     if not given:
         raise click.UsageError(f"which {kind}? say --{kind} NAME\n{_offers(app, kind)}")
 
 
 def require_some(app: App, kind: str) -> None:
-    """Refuse to go on where no component of that kind is installed, naming what brings one."""
+    """Raise UsageError if no component of that kind is installed. The message lists how to install one."""
     if not app.catalog.names(kind):
         raise click.UsageError(f"no {kind} is installed\n{_offers(app, kind)}")
 

@@ -83,7 +83,7 @@ def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) 
 def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     """Install known plugins with pip, for the Python that runs ke. Shows the command first, and asks.
 
-    NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Where nobody can be asked,
+    NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Without a terminal,
     nothing is installed unless --yes is said, and the exit status is 2. What is not known to ke is installed with
     pip itself.
 

@@ -21,7 +21,7 @@ class ListsByDefault(click.Group):
     """``ke runs`` and ``ke runs FOLDER`` mean ``ke runs list [FOLDER]``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``list`` where no command of the group and none of its options stands."""
+        """Insert ``list`` if the first word is no command and no option of the group."""
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -93,48 +93,37 @@ def show(app: App, *, run: Path) -> None:
 
 @command.command("prune")
 @folder_argument
-@click.option("--run", "named", multiple=True, type=click.Path(path_type=Path), metavar="RUN",
-              help="Remove this run, finished or not, and no other (repeatable).")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
-def prune(*, folder: Path, named: tuple[Path, ...], yes: bool) -> None:
-    """Remove the runs in a folder that are unfinished or damaged. Only lists them, unless --yes is said.
+def prune(*, folder: Path, yes: bool) -> None:
+    """Remove the runs in a folder that are unfinished or damaged. Only lists them without --yes.
 
-    An unfinished run is not lost: the same command resumes it. One that was finished once, or
-    whose run.json this ke cannot read, is removed only if --run names it; one that a process is at work on never. Files
-    that ke has not written stay.
+    An unfinished run is not lost: the same command resumes it. Finished runs, runs that a process is writing to, and
+    files of other programs are kept.
 
     \b
     Examples:
       ke runs prune runs
       ke runs prune runs --yes
-      ke runs prune --run runs/none-atlas-5e6f7a8b --yes
     """  # fmt: skip
     from ke_core.cli.console import err, out  # noqa: PLC0415  as above
-    from ke_core.results.formatting import (  # noqa: PLC0415
-        count_noun,
-        literal,
-        plain_table,
-    )
-    from ke_core.results.pruning import named_runs, removable, unreadable  # noqa: PLC0415
+    from ke_core.results.formatting import count_noun, literal, plain_table  # noqa: PLC0415
+    from ke_core.results.pruning import removable  # noqa: PLC0415
     from ke_core.spec.errors import BadRun  # noqa: PLC0415
 
-    if not (named or folder.is_dir()):
+    if not folder.is_dir():
         raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks elsewhere")
-    found = list(named_runs(named) if named else removable(folder))
-    for error in () if named else unreadable(folder):
-        err().print(literal(f"left, and removed only by --run: {error.message}"), soft_wrap=True)
     table = plain_table("run", "why", "MB")
-    for each in found:
+    for each in removable(folder):
         left = each.remove() if yes else ""
         why = f"{each.why} (left: {left})" if left else each.why
         table.add_row(literal(each.path), literal(why), f"{each.size / 1e6:,.2f}")
-    if not found:
+    if not table.row_count:
         err().print(literal(f"nothing to remove: no run in {folder} is unfinished"))
         return
     out().print(table)
     if not yes:
-        what = " ".join(f"--run {path}" for path in named) or str(folder)
-        err().print(literal(f"{count_noun(len(found), 'run')} would go: ke runs prune {what} --yes"), soft_wrap=True)
+        words = f"{count_noun(table.row_count, 'run')} would go: ke runs prune {folder} --yes"
+        err().print(literal(words), soft_wrap=True)
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:

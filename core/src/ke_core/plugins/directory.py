@@ -104,12 +104,12 @@ def _entries(raw: Any) -> tuple[Known, ...]:
 
 def _object(raw: Any) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
-        raise ValueError(f"{json.dumps(raw)[:40]} stands where an object should")  # noqa: TRY004  of a file's content
+        raise ValueError(f"{json.dumps(raw)[:40]} is not an object")  # noqa: TRY004  of a file's content
     return raw
 
 
 def _behind(url: str) -> bytes:
-    from http.client import HTTPException  # noqa: PLC0415  only who asks for it pays for it
+    from http.client import HTTPException  # noqa: PLC0415  imported only if it is used
     from urllib.request import urlopen  # noqa: PLC0415  as above
 
     if not url.startswith("https://"):

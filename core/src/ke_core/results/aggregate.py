@@ -34,18 +34,6 @@ class _Group:
     batches: bool = False
 
 
-@frozen(kw_only=True)
-class Observation:
-    """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
-    bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
-    """
-
-    case: str
-    own: str
-    value: Value
-    unit: str
-
-
 @define
 class Population:
     """What is known of all records together once they have passed by."""
@@ -95,16 +83,16 @@ class Values:
         return cls(metric=metric, spec=spec, columns=Columns(by=kept, names=names))
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
-        """Add the metric's values of a case. ``tags``: in place of its own and its queries'. Raises PluginBroken."""
+        """Add the metric's values of a case. ``tags`` replace its own and its queries'. Raises PluginBroken."""
         if isinstance(self.metric, Metric):
             if tags is None:
                 self.columns.by |= _query_tag_names(record)
-            for own, value in _observed(self.metric, self.spec.name, record):
+            for own, value in observed_values(self.metric, self.spec.name, record):
                 kept = value.tags if tags is None else tags
                 self.columns.add(value, unit=own, batch=record.batch, tags=kept, word="unit")
 
     def add_models(self, models: Iterable[ModelRecord]) -> None:
-        """What it says of models. Raises PluginBroken."""
+        """Add the metric's values of models. Raises PluginBroken."""
         if not isinstance(self.metric, ModelMetric):
             return
         for record in models:
@@ -201,28 +189,10 @@ def aggregate(
     return [*values.scores(by, shares=population.shares(), seed=seed)]
 
 
-def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
-    """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
-
-    Raises PluginBroken for a value of NaN and for a missing value without a reason.
-    """
-    population = Population()
-    for record in cases:
-        population.add(record)
-    shares = population.shares()
-    for record in cases:
-        for own, value in _observed(metric, name, record):
-            batch = shares and value.phase == "after"
-            unit = record.batch if batch else own
-            yield Observation(
-                case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
-            )
-
-
-def _observed(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
+def observed_values(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
     """Each value with its own unit, and with the tags of its case and of its query.
 
-    Where two have a tag of one name, the query's is used rather than the case's, and the value's own before both.
+    If several have a tag of the same name, the value's own tag comes first, then the query's, then the case's.
     """
     of_case = {PART_TAG: "edited" if record.edited else "control", **record.case.tags}
     of_queries = record.case.tags_by_query

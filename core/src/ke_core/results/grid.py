@@ -93,7 +93,7 @@ class Grid:
         return ASKED in self.names and not self.of_costs
 
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
-        """Each line with its names as they are printed: those that stand in the line above are left out."""
+        """Yield each line with its printed names: names that repeat the line above are left out."""
         above: tuple[str, ...] = ()
         for line in self.lines:
             same = [line.names[: at + 1] == above[: at + 1] for at in range(len(line.names) - 1)]
@@ -103,7 +103,7 @@ class Grid:
 
 
 def score_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """The main tables, one a metric, then those under them. The unedited model stands first, once if all runs found
+    """The main tables, one a metric, then those under them. The unedited model comes first, once if all runs found
     the same of it.
     """
     return [_score_grid(runs, group) for group in columns_by_table(metric_columns(runs))] or [_score_grid(runs, [])]

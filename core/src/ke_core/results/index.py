@@ -34,7 +34,7 @@ DECLINED = "LikelihoodDeclined"
 
 @define
 class Index:
-    """Made by ``of``. ``batches`` are without their ``details``. ``judges`` go by ``key_of`` and stand in the order of
+    """Made by ``of``. ``batches`` are without their ``details``. ``judges`` are keyed by ``key_of``, in the order of
     their last line. Of all other lines it holds the place alone: ``_probed`` by batch and metric, ``_judged`` by judge.
     """
 

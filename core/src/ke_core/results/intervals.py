@@ -1,7 +1,7 @@
 """Confidence intervals over units that are independent of one another: the percentile bootstrap.
 
 Of a share it cannot say anything where all units are alike: every resample is the same, and an interval without width
-says more than a few observations do. There the exact binomial interval stands (Clopper and Pearson 1934), of the units.
+says more than a few observations do. The exact binomial interval of the units is used there (Clopper and Pearson 1934).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Sample = tuple[Sequence[float], Sequence[str]]
 def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False) -> Interval | None:
     """A 95 % interval of the mean of ``values``; None where all share one unit.
 
-    Observations of one unit (the questions of a case, the cases of a batch) stand and fall together, so
-    whole units are drawn with replacement, 1,000 times, and each time the mean is taken over all
+    Observations of one unit (the questions of a case, the cases of a batch) depend on one another, so
+    whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
     observations drawn (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
     same interval. ``share``: the mean is a share of 1; all 0 or all 1, the interval is the exact one.
     """

@@ -56,7 +56,7 @@ def from_line(line: bytes, *, of: str) -> Record:
 
 
 def json_line(line: bytes, *, of: str) -> dict[str, Any]:
-    """The same as JSON, of a known kind and of this schema; its fields are as they stand."""
+    """Parse a line as JSON of a known kind and of this schema, without converting its fields."""
     raw = parse_json(line, of, error=BadRun, hint=AGAIN, surrogates=True)
     if not isinstance(raw, dict) or not isinstance(kind := raw.get("kind"), str) or kind not in KINDS:
         raise BadRun(f"{of} is not a record", hint=MEND)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
@@ -18,23 +18,22 @@ from ke_core.spec.records import Batch, Replied
 from ke_core.storage.files import file_errors
 
 OURS = (SCORES, SEAL, DAMAGED, PART.format(rank="*"), RECORDS, LOG, RUN)
-"""``run.json`` goes last: a folder that is left half-way is still one that can be removed."""
+"""``run.json`` is deleted last, so that an interrupted removal can be repeated."""
 
 
 @frozen(kw_only=True)
 class Removable:
-    """A run folder, why it may go, and the bytes that go with it. ``named``: whatever it is."""
+    """A run folder, the reason to remove it, and its bytes."""
 
     path: Path
     why: str
     size: int
-    named: bool = False
 
     def remove(self) -> str:
-        """Delete our files, and the folder if nothing else is in it; if it is left, why.
+        """Delete the files of the run, and the folder if it is empty then. Return the reason if the run is kept.
 
-        It is left where a process is writing to it, or has finished it meanwhile. Raises KEError where a file cannot
-        be deleted.
+        It is kept if a process is writing to it, or has finished it meanwhile. Raises KEError if a file cannot be
+        deleted.
         """
         with ExitStack() as held:
             try:
@@ -42,12 +41,12 @@ class Removable:
                     held.enter_context(open_writer(file))
             except BadRun:
                 return "in use"
-            if not (self.named or _why(self.path)):
+            if not _why(self.path):
                 return "finished meanwhile"
             with file_errors(f"cannot remove {self.path}"):
                 for file in _files(self.path):
                     file.unlink(missing_ok=True)
-        with suppress(OSError):  # somebody's own files are in it: they stay
+        with suppress(OSError):  # it holds other files, which are kept
             self.path.rmdir()
         return ""
 
@@ -56,23 +55,7 @@ def removable(root: Path) -> Iterator[Removable]:
     """The runs under ``root`` that are unfinished, or whose records are damaged."""
     for path, _found in runs_in(root):
         if why := _why(path):
-            yield _made(path, why)
-
-
-def unreadable(root: Path) -> Iterator[BadRun]:
-    """Yield the errors of each ``run.json`` under ``root`` that cannot be read.
-
-    Another program may have written it, and the run may be finished, so it is removed only by name.
-    """
-    yield from (found for _path, found in runs_in(root) if isinstance(found, BadRun))
-
-
-def named_runs(paths: Iterable[Path]) -> Iterator[Removable]:
-    """Yield the runs that the user names, finished or not. Raises BadRun for a folder without a run."""
-    for path in paths:
-        if not RunFolder.is_one(path):
-            raise BadRun(f"{path} is not a run folder: it has no {RUN}", hint="ke runs lists the runs there are")
-        yield _made(path, "named", named=True)
+            yield Removable(path=path, why=why, size=sum(file.stat().st_size for file in _files(path)))
 
 
 def unfinished(folder: RunFolder) -> str:
@@ -93,18 +76,14 @@ def unfinished(folder: RunFolder) -> str:
 
 
 def _why(path: Path) -> str:
-    """Why a run may go, as it is now; empty if it may not, or cannot be told to be one."""
+    """Return why a run may be removed. Empty if it may not, or if it cannot be read."""
     try:
         return unfinished(RunFolder.open(path))
     except BadRun:
         return ""
 
 
-def _made(path: Path, why: str, *, named: bool = False) -> Removable:
-    return Removable(path=path, why=why, size=sum(file.stat().st_size for file in _files(path)), named=named)
-
-
 def _files(path: Path) -> list[Path]:
-    """Our own, in the order in which they go, and first what a process killed while it wrote one left behind."""
+    """Return the files of the run in the order of their deletion, after partial files of killed processes."""
     torn = [file for name in OURS for file in path.glob(f".{name}.*")]
     return [file for file in (*torn, *(file for name in OURS for file in path.glob(name))) if file.is_file()]

@@ -89,7 +89,7 @@ def metric_columns(runs: Sequence[Reported]) -> list[MetricColumn]:
 
 
 def headings(run: Reported) -> Mapping[tuple[str, str], str]:
-    """What stands over each column of the run's tables, measured or not, by metric and aspect.
+    """Return the headings of all columns of the run's tables, by metric and aspect.
 
     Where two are headed alike, with the title of their table (or the name of their metric) before it.
     """

@@ -67,7 +67,7 @@ class Seal:
         return not records.exists() or records.stat().st_size < self.size
 
     def outgrown(self, records: Path) -> bool:
-        """Whether edits or replies stand behind what was scored. A line that cannot be read may be one."""
+        """Return whether edits or replies were recorded after the scores. A line that cannot be read counts as one."""
         with records.open("rb") as stream:
             stream.seek(self.size)
             return any(line.endswith(b"\n") and _is_answer(line) for line in stream)

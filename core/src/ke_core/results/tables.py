@@ -15,7 +15,7 @@ from ke_core.results.reported import Reported
 from ke_core.spec.results import MetricScore
 
 NARROW = 9
-"""Characters of an interval, and so of a column: seven of them fit beside their labels in 100."""
+"""Characters of an interval, and so of a column: seven of them fit next to their labels in 100."""
 
 
 def score_tables(runs: Sequence[Reported]) -> list[Group]:
@@ -65,7 +65,7 @@ def _short_cell(score: MetricScore | None, *, joint: str) -> Text:
 
 
 def _add_numbers(table: Table, head: ColumnHeader) -> None:
-    """A column as narrow as its numbers: its heading stands word under word, a long one cut at its hyphens."""
+    """Add a column as narrow as its numbers. Its heading has one word on each line; long words break at hyphens."""
     words = [word if len(word) <= NARROW else word.replace("-", "-\n") for word in head.words.split()]
     under = [f"[{head.measure}]" if head.measure else "", f"n {head.n:,}" if head.n is not None else ""]
     heading = "\n".join([*words, *filter(None, under)])

@@ -26,7 +26,7 @@ class Tally:
     answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
     where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` holds
     each batch's time per edit; ``answers`` are the edited model's, and so are ``efforts``, by style; ``cost`` is of
-    all answers, the unedited model's among them. ``spent``: what a server was asked. ``judge``: the last on record.
+    all answers, the unedited model's among them. ``spent``: what a server was asked. ``judge``: the last one.
     """
 
     total: int = 0
@@ -52,7 +52,7 @@ class Tally:
 
 
 def tally_of(folder: RunFolder) -> Tally:
-    """Count what ``folder`` has on record; of what was asked again (its server had failed) the last reply."""
+    """Count the records of ``folder``. For what was asked again after a server failed, the last reply counts."""
     return tally(Index.of(folder.path / RECORDS).records())
 
 

@@ -49,7 +49,7 @@ class Writer:
             full = error.errno in FULL
             raise KEError(
                 f"cannot write {self._path}: {(error.strerror or str(error)).lower()}",
-                hint=f"{'free some space and ' if full else ''}start the same run again: it goes on where it stopped",
+                hint=f"{'free some space and ' if full else ''}start the same run again: it resumes",
             ) from error
 
     def set_aside(self, to: Path) -> int:

@@ -234,7 +234,7 @@ def refuse_gaps(planned: Planned, folder: RunFolder) -> None:
         raise BadRun(
             f"{folder.path / RECORDS} does not hold all that was to be asked: {len(gaps)} are not there, the first of "
             f"them {', '.join(gaps[0])}",
-            hint="start the same run again, with any number of processes: it goes on",
+            hint="start the same run again, with any number of processes: it resumes",
         )
 
 

@@ -100,7 +100,7 @@ def choose_styles(spec: DatasetSpec, wanted: tuple[str, ...]) -> tuple[str, ...]
 
 
 def refuse(run: ResolvedRun) -> None:
-    """Raise for what can be known to go wrong before anything is asked."""
+    """Raise for everything that is known to fail before anything is asked."""
     refuse_weightless(run.editor_spec, run.session.model)
     if run.hides and not run.editor_spec.masks:
         dataset, editor = run.spec.dataset.component.name, run.spec.editor.name
@@ -113,7 +113,7 @@ def refuse(run: ResolvedRun) -> None:
 
 
 def refuse_weightless(spec: EditorSpec, model: LanguageModel) -> None:
-    """Raise NeedsWeights for an editor that changes weights, of a model that has none here."""
+    """Raise NeedsWeights if the editor changes weights and the model is remote."""
     if spec.needs_weights and not hasattr(model, "patch"):
         raise NeedsWeights(
             f"{spec.name} changes weights, and {model.id} has none here",
@@ -122,9 +122,9 @@ def refuse_weightless(spec: EditorSpec, model: LanguageModel) -> None:
 
 
 def _refuse_unscored(run: ResolvedRun) -> None:
-    """Raise NoLikelihood where log-probabilities are needed of a server that gives none, ServerFailed for a sick one.
+    """Raise NoLikelihood if the run needs log-probabilities and the server has none, ServerFailed if it fails.
 
-    Some servers ignore the wish without a word, so one is asked for. It comes out of the cache when the run goes on.
+    Some servers ignore the option silently, so one request is sent. A resumed run gets its reply from the cache.
     """
     model, wanting = run.session.model, _wanting_scores(run)
     if not (wanting and isinstance(model, RemoteModel)):
@@ -144,7 +144,7 @@ def _refuse_unscored(run: ResolvedRun) -> None:
 
 
 def _wanting_scores(run: ResolvedRun) -> str:
-    """What of the run needs log-probabilities, in words; empty if nothing does."""
+    """Return the name of what needs log-probabilities. Empty if nothing does."""
     for measure in run.asking:
         if any(isinstance(ask, Likelihood) for ask in measure.asks):
             return f"metric {measure.component.name}"

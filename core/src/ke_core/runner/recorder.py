@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import define, evolve, field
 
@@ -112,17 +112,8 @@ class Recorder:
         clean = 0  # groups before the failures in a row
         for unit in units:
             found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
-            records.append(
-                Replied(
-                    batch=batch,
-                    case=unit.case,
-                    phase=unit.phase,
-                    style=unit.style,
-                    replies=found,
-                    seconds=round(each * len(found), 4),
-                    memory=memory,
-                )
-            )
+            took = round(each * len(found), 4)
+            records.append(_replied(batch, unit, found, seconds=took, memory=memory))
             for reply in found.values():
                 self._count(reply)
                 if self._replies.length == LIMIT:
@@ -153,16 +144,7 @@ class Recorder:
         ``probed``: the records of the metrics' own requests, with the same reply.
         """
         self._append(
-            [
-                Replied(
-                    batch=batch,
-                    case=unit.case,
-                    phase=unit.phase,
-                    style=unit.style,
-                    replies={question.query: failure for question in unit.questions},
-                )
-                for unit in units
-            ]
+            [_replied(batch, unit, {question.query: failure for question in unit.questions}) for unit in units]
         )
         self._append(probed)
 
@@ -195,6 +177,20 @@ class Recorder:
 
     def _add_reason(self, failure: Failure) -> None:
         self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
+
+
+def _replied(
+    batch: str, unit: RequestGroup, replies: Mapping[str, Reply], *, seconds: float = 0.0, memory: Peak = NO_PEAK
+) -> Replied:
+    return Replied(
+        batch=batch,
+        case=unit.case,
+        phase=unit.phase,
+        style=unit.style,
+        replies=replies,
+        seconds=seconds,
+        memory=memory,
+    )
 
 
 def count_failures(records: Iterable[Record]) -> int:

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.protocols import Ask, Dataset, Likelihood, Question
-from ke_core.spec.queries import CONDITION, Case, Form, Phase, Query
+from ke_core.spec.queries import Case, Form, Phase, Query
 from ke_core.spec.records import OWN
 from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import EditorSpec
@@ -153,14 +153,3 @@ def in_form(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Q
     if phase == "before" or not edited:
         return query
     return evolve(query, form="cloze", texts=(query.cloze,))
-
-
-def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
-    """Each query of that phase to the aspects that it is asked for; ``condition`` for what is a probe's condition."""
-    found: dict[str, dict[str, None]] = {}
-    for probe in case.probes:
-        for query in probe.queries if probe.asked(phase) else ():
-            found.setdefault(query.id, {})[probe.aspect] = None
-        for query in probe.given if phase == "before" else ():
-            found.setdefault(query.id, {})[CONDITION] = None
-    return {query: tuple(aspects) for query, aspects in found.items()}

@@ -64,7 +64,7 @@ class PendingBatch:
 class Runner:
     """The state of a run in this process.
 
-    ``blinder`` stands between the run and the editor's code. ``before`` is the state of the unedited model. ``share``
+    ``blinder`` is between the run and the editor's code. ``before`` is the state of the unedited model. ``share``
     are the cases of edited models that this process asks, ``base`` those of the unedited model. ``leads``: this is the
     first process. ``total``: the number of cases. ``done``: how many are finished, by label. ``edited``: an edit has
     been applied.

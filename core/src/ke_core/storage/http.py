@@ -102,7 +102,7 @@ def _open(url: str, have: int) -> Any:
 
 
 def _host(url: str) -> str:
-    """Of an address what a user needs: the whole of it stands in the hint."""
+    """Return the host of an address, or the address."""
     return urlsplit(url).netloc or url
 
 
@@ -136,7 +136,7 @@ def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
 
 
 def read_error_body(error: HTTPError) -> bytes:
-    """As much as can be had of the body of an error, which is only there to be quoted."""
+    """Return what can be read of the body of an error, to quote it."""
     from http.client import HTTPException  # noqa: PLC0415  see _open
 
     try:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from ke_core.app import observations
 from ke_core.plugin import CaseRecord, MetricSpec, Value
+from ke_plugin_analysis.observations import observations
 from ke_plugin_analysis.pairs import corrected, differences, holm, mcnemar, paired_styles
 from ke_testing.toy import Toy, ToyConfig
 

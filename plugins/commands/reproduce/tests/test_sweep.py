@@ -160,7 +160,7 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
         (HEAD + "seeds = ['a']\n", "words.toml: seeds is no list of whole numbers", "docs/sweeps.md"),
         (HEAD + "limit = 'few'\n", "words.toml: limit is no number from 1 on: 'few'", "docs/sweeps.md"),
         (HEAD + "sequential = 1\n", "words.toml: sequential is neither true nor false: 1", "docs/sweeps.md"),
-        (HEAD + "eval_every = 'each'\n", "words.toml: eval_every belongs to sequential = true", "docs/sweeps.md"),
+        (HEAD + "eval_every = 2\n", "words.toml: eval_every belongs to sequential = true", "docs/sweeps.md"),
         (HEAD + "sequential = true\neval_every = 'often'\n", "words.toml: eval_every is neither", "docs/sweeps.md"),
         (HEAD + "protocol = 'part'\n", "words.toml: protocol cannot be 'part'", "one of: partition, sample"),
         (HEAD + "protocol = 'sample'\n", "words.toml: k is missing", "k = [1, 100]"),

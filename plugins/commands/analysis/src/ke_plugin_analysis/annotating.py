@@ -10,19 +10,10 @@ from types import MappingProxyType
 
 from attrs import evolve, frozen
 
-from ke_core.app import (
-    Agreement,
-    Catalog,
-    Component,
-    Options,
-    RunFolder,
-    aspects_of,
-    gold_of,
-    recorded_run,
-    records_of,
-)
+from ke_core.app import Agreement, Catalog, Component, Options, RunFolder, gold_of, recorded_run, records_of
 from ke_core.plugin import PHASES, Answer, BadData, BadRun, CaseRecord, Gold, Phase, Reply, Verdict, digest, to_json
 from ke_plugin_analysis.kappa import measure_agreement
+from ke_plugin_analysis.observations import aspects_of
 from ke_plugin_analysis.sheets import read_sheet, write_sheet
 from ke_plugin_analysis.sorting import LabelComparison, Place, choose_labeling_metric, compare_labels, labels_of, sort
 

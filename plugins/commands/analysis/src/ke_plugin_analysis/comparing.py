@@ -17,7 +17,6 @@ from ke_core.app import (
     first_difference,
     groups,
     measures_of,
-    observations,
     recorded_run,
     records_of,
     select,
@@ -37,6 +36,7 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_plugin_analysis.common import SharedScores, shared_scores
+from ke_plugin_analysis.observations import observations
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 

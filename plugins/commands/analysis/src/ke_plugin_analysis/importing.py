@@ -29,7 +29,6 @@ from ke_core.app import (
     RunFolder,
     RunSpec,
     StoredCases,
-    aspects_of,
     build_metrics,
     judge_and_metrics,
     judge_run,
@@ -42,6 +41,7 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.plugin import Answer, BadData, Case, DatasetSpec, Failure, Form, Phase, Reply, distinct, sha256_of
+from ke_plugin_analysis.observations import aspects_of
 from ke_plugin_analysis.predictions import Prediction, read_predictions
 
 MISSING = "Missing"

@@ -13,8 +13,9 @@ from fractions import Fraction
 
 from attrs import evolve, frozen
 
-from ke_core.app import Observation, bootstrap, bootstrap_average
+from ke_core.app import bootstrap, bootstrap_average
 from ke_core.plugin import QUERY_TAG, SHARE, Interval, MetricSpec, Phase
+from ke_plugin_analysis.observations import Observation
 
 
 @frozen(kw_only=True)

@@ -1,0 +1,51 @@
+"""The values of a metric on recorded cases, and the aspects of a case's queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from ke_core.app import Population, observed_values
+from ke_core.plugin import CONDITION, Case, CaseRecord, Metric, Phase, Value
+
+
+@frozen(kw_only=True)
+class Observation:
+    """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
+    bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
+    """
+
+    case: str
+    own: str
+    value: Value
+    unit: str
+
+
+def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
+    """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
+
+    Raises PluginBroken for a value of NaN and for a missing value without a reason.
+    """
+    population = Population()
+    for record in cases:
+        population.add(record)
+    shares = population.shares()
+    for record in cases:
+        for own, value in observed_values(metric, name, record):
+            batch = shares and value.phase == "after"
+            unit = record.batch if batch else own
+            yield Observation(
+                case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
+            )
+
+
+def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
+    """Each query of that phase to the aspects that it is asked for; ``condition`` for what is a probe's condition."""
+    found: dict[str, dict[str, None]] = {}
+    for probe in case.probes:
+        for query in probe.queries if probe.asked(phase) else ():
+            found.setdefault(query.id, {})[probe.aspect] = None
+        for query in probe.given if phase == "before" else ():
+            found.setdefault(query.id, {})[CONDITION] = None
+    return {query: tuple(aspects) for query, aspects in found.items()}
