@@ -239,8 +239,8 @@ class ModelRecord:
 class Value:
     """One observation of a metric: a number, or none and the reason.
 
-    ``unit`` is what the bootstrap resamples: observations that depend on one another share it. The core adds to
-    ``tags`` those of the case and of the query that ``QUERY_TAG`` names. A value of a whole probe has ``Probe.tags``.
+    ``unit`` is what the bootstrap resamples: observations that depend on one another share it. The core adds the tags
+    of the case, and of the query that ``QUERY_TAG`` names. A value of a whole probe is given ``Probe.tags``.
     """
 
     aspect: str

@@ -7,12 +7,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from attrs import frozen
 
-from ke_core.plugin import BadConfig, BadData, KEError, UnsupportedEdit
+from ke_core.plugin import BadConfig, BadData, EditorSpec, KEError, UnsupportedEdit
 from ke_plugin_serve import app, client
 from ke_plugin_serve import startup as opening
 from ke_plugin_serve.active_edits import kept_from
 from ke_plugin_serve.client import ServeClient
+from ke_testing.examples import MOVE_TOWER
 
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
 
@@ -228,10 +230,15 @@ def test_a_bad_file_is_refused_before_anything_is_served(tmp_path, start, lines,
 def test_where_nothing_is_added_the_editor_is_not_asked_whether_it_can():
     """A removal goes through, though a file that an option names is gone by now."""
 
+    @frozen
+    class BareConfig:
+        pass
+
     class Broken:
         def check(self, _session, _edits):
             raise BadConfig("prompts are gone")
 
-    opening.check(Broken(), None, [], name="broken")
+    spec = EditorSpec(name="broken", summary="s", config=BareConfig, build=lambda _config: Broken())
+    opening.check(spec, Broken(), None, [])
     with pytest.raises(BadConfig, match="gone"):
-        opening.check(Broken(), None, [object()], name="broken")
+        opening.check(spec, Broken(), None, [MOVE_TOWER])

@@ -15,6 +15,7 @@ from ke_core.plugin import (
     Fact,
     Failure,
     Finding,
+    FreeForm,
     Gold,
     Judgement,
     Peak,
@@ -44,7 +45,8 @@ relations = st.builds(
 )
 facts = st.builds(Fact, subject=entities, relation=relations, objects=few(entities), text=words)
 clozes = st.builds(Cloze, template=templates, subject=names)
-edits = st.builds(
+free_forms = st.builds(FreeForm, prompt=names, target=names, old=words)
+edits = st.builds(Edit, id=names, statement=names, free_form=free_forms) | st.builds(
     Edit,
     id=names,
     statement=names,
@@ -65,6 +67,7 @@ plain_queries = st.builds(
     edit=st.none() | names,
     relation=st.none() | names,
     continuations=few(names.map(lambda name: f" {name.strip()}")),
+    tags=st.dictionaries(names, words, max_size=2),
 )
 queries = st.builds(
     Query, id=names, texts=few(names, 1), gold=golds, hops=few(plain_queries), hops_before=few(plain_queries)

@@ -172,7 +172,9 @@ def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     if query.stale is not None and probe.phase != "before":
         made["stale"] = _names(query.stale)
     if query.continuations:
-        made["continuations"] = [sanitize(text) for text in query.continuations]
+        contexts = query.contexts or ("",) * len(query.continuations)
+        pairs = zip(contexts, query.continuations, strict=True)
+        made["continuations"] = [sanitize(context + text) for context, text in pairs]
     return made
 
 

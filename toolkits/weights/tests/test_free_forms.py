@@ -1,0 +1,48 @@
+"""Edits of free form in `ke verify`, and answers of several lines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ke_weights.answers import Prompted, ask
+
+from ke_core.plugin import BadData, Generate
+from ke_testing.fakes import ScriptedModel, make_session
+from ke_weights.verify import read_suite
+
+PROMPT, TARGET = "How do bees find flowers?", "By color.\nBy scent."
+
+
+def suite(path: Path, **fields: str) -> Path:
+    path.write_text(json.dumps(fields))
+    return path
+
+
+def test_an_edit_without_a_subject_is_a_check_of_its_prompt(tmp_path: Path) -> None:
+    fields = {"prompt": PROMPT, "target_new": TARGET, "target_old": "They do not."}
+    (found,) = read_suite(suite(tmp_path / "e.jsonl", **fields))
+    assert (found.kind, found.prompt, found.expect, found.wrong) == ("changed", PROMPT, (TARGET,), ("They do not.",))
+
+
+def test_a_bare_statement_cannot_be_checked(tmp_path: Path) -> None:
+    with pytest.raises(BadData, match="statement alone cannot be checked"):
+        read_suite(suite(tmp_path / "e.jsonl", statement="Water is dry"))
+
+
+def asked(*expect: str) -> tuple[Generate, str]:
+    model = ScriptedModel([" By color.\nBy scent."])
+    said = ask(make_session(model), [Prompted(id="1", prompt=PROMPT, expect=expect)])["1"]
+    (request,) = model.requests
+    return request, said.text
+
+
+def test_an_expected_answer_of_several_lines_is_read_whole() -> None:
+    request, text = asked(TARGET)
+    assert (request.max_tokens, request.stop, text) == (512, (), TARGET)
+
+
+def test_a_name_is_asked_for_with_a_few_tokens_and_one_line() -> None:
+    request, _text = asked("By color.")
+    assert (request.max_tokens, request.stop) == (12, ("\n",))
