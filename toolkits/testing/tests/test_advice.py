@@ -11,12 +11,15 @@ import pytest
 
 from ke_testing.advice import advice, advice_for, in_words
 
-MODULES = ("contract", "dataset", "editor", "judge", "locating", "metric", "opening", "pitfalls", "weights")
+MODULES = (
+    *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "metric", "pitfalls")),
+    *(f"ke_weights.testing.{name}" for name in ("adaptor", "locating", "opening", "weights")),
+)
 TESTS = {
     name
     for module in MODULES
-    for found in vars(importlib.import_module(f"ke_testing.{module}")).values()
-    if isinstance(found, type) and found.__module__.startswith("ke_testing")
+    for found in vars(importlib.import_module(module)).values()
+    if isinstance(found, type) and found.__module__ in MODULES
     for name in vars(found)
     if name.startswith("test_")
 }
