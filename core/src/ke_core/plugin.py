@@ -8,7 +8,7 @@ from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, p
 from ke_core.engine.passthrough import PassthroughModel, put
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_core.spec.codec import canonical, digest, from_json, json_type_only, noun, refuse_other_types, to_json
-from ke_core.spec.dataset_info import DataFile, PublishedAudit, Victims
+from ke_core.spec.dataset_info import DataFile, DatasetInfo, PublishedAudit, Victims
 from ke_core.spec.errors import (
     BadConfig,
     BadData,
@@ -47,25 +47,11 @@ from ke_core.spec.facts import (
     one_slot,
 )
 from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, NoValue, Observed, observed
-from ke_core.spec.probes import (
-    COUNTERFACTUALS_PERPLEXITY,
-    FACTS_PERPLEXITY,
-    FLUENCY,
-    LOCALITY,
-    PARAPHRASE,
-    PORTABILITY,
-    PROBABILITY,
-    QUESTION_ENTITIES,
-    SINGLE_ASPECTS,
-    SUB_QUESTIONS,
-    SubQuestion,
-)
 from ke_core.spec.prompts import Decoding, Parse, Prompt, across_lines, with_room
 from ke_core.spec.protocols import (
     Artifacts,
     Ask,
     Dataset,
-    DatasetInfo,
     Edited,
     Editor,
     Engine,
@@ -83,12 +69,30 @@ from ke_core.spec.protocols import (
     Session,
     SupportsConcurrentSolve,
     SupportsSave,
-    Trainer,
-    Training,
-    TrainingExample,
-    TrainStep,
 )
-from ke_core.spec.queries import CONDITION, EFFICACY, PHASES, Case, Form, Gold, Phase, Probe, Query, expected
+from ke_core.spec.queries import (
+    CONDITION,
+    COUNTERFACTUALS_PERPLEXITY,
+    EFFICACY,
+    FACTS_PERPLEXITY,
+    FLUENCY,
+    LOCALITY,
+    PARAPHRASE,
+    PHASES,
+    PORTABILITY,
+    PROBABILITY,
+    QUESTION_ENTITIES,
+    SINGLE_ASPECTS,
+    SUB_QUESTIONS,
+    Case,
+    Form,
+    Gold,
+    Phase,
+    Probe,
+    Query,
+    SubQuestion,
+    expected,
+)
 from ke_core.spec.records import Usage
 from ke_core.spec.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
 from ke_core.spec.results import (
@@ -114,6 +118,7 @@ from ke_core.spec.results import (
     Value,
     Verdict,
 )
+from ke_core.spec.settings import ModelFacts, Setting, Settings, Shape, Trace
 from ke_core.spec.specs import (
     NAME_PATTERN,
     DatasetSpec,
@@ -125,15 +130,10 @@ from ke_core.spec.specs import (
     JudgeSpec,
     KnownModel,
     MetricSpec,
-    ModelFacts,
     ModelRequest,
     ModelSpec,
     ReportFormat,
-    Setting,
-    Settings,
-    Shape,
     Spec,
-    Trace,
     TrainerSpec,
 )
 from ke_core.spec.texts import (
@@ -153,22 +153,21 @@ from ke_core.spec.texts import (
     thoughts_of,
     words,
 )
-from ke_core.storage.artifacts import (
-    ArtifactStore,
-    read_value,
-    warn,
-    write_value,
-)
+from ke_core.spec.training import Trainer, Training, TrainingExample, TrainStep
 from ke_core.storage.files import (
     CHOOSE_WRITABLE,
+    ArtifactStore,
     cache_dir,
     data_places,
     file_errors,
     flush,
     hidden_sibling,
     locked,
+    read_value,
     sha256_of,
+    warn,
     write_atomic,
+    write_value,
 )
 from ke_core.storage.http import find_data, read_at_most, read_error_body
 from ke_core.storage.json_reading import (

@@ -6,8 +6,7 @@ from attrs import evolve
 
 from ke_benchmarks import sub_questions
 from ke_core.spec.facts import Entity
-from ke_core.spec.probes import SubQuestion
-from ke_core.spec.queries import Case, Gold, Probe, Query
+from ke_core.spec.queries import Case, Gold, Probe, Query, SubQuestion
 
 
 def gold(name):

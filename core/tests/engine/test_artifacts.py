@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ke_core.spec.errors import KEError
-from ke_core.storage.artifacts import ArtifactStore
+from ke_core.storage.files import ArtifactStore
 
 KEY = {"model": "d1", "layers": [4, 5], "tokens": 100_000, "corpus": "é"}
 
@@ -40,7 +40,7 @@ def test_e7_corpus_sample_count_and_dtype_are_part_of_the_key(tmp_path):
 
 def test_the_name_does_not_depend_on_the_hash_seed(tmp_path):
     code = (
-        "import sys, pathlib, ke_core.storage.artifacts as a; "
+        "import sys, pathlib, ke_core.storage.files as a; "
         "print(a.ArtifactStore(pathlib.Path(sys.argv[1])).path('k', {'b': 1, 'a': [2]}, '.x').name)"
     )
     names = {

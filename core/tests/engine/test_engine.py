@@ -2,8 +2,9 @@
 
 import pytest
 
-from ke_core.engine.batching import BatchingEngine, call_seed
+from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache
+from ke_core.engine.procedures import call_seed
 from ke_core.spec.errors import ContextOverflow, WeightsNotRestored
 from ke_core.spec.protocols import Likelihood
 from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Score

@@ -19,10 +19,11 @@ from ke_core.runner.plan import groups
 from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.run import Measure, OpenJudge, ResolvedRun
 from ke_core.spec.codec import digest
+from ke_core.spec.dataset_info import DatasetInfo
 from ke_core.spec.errors import EditFailed
 from ke_core.spec.facts import Entity
 from ke_core.spec.prompts import Decoding, Prompt
-from ke_core.spec.protocols import DatasetInfo, Material
+from ke_core.spec.protocols import Material
 from ke_core.spec.queries import EFFICACY, Case, Gold, Probe, Query
 from ke_core.spec.requests import Generate
 from ke_core.spec.results import Answer, Failure, Judgement, Value, Verdict

@@ -11,19 +11,10 @@ import pytest
 
 from ke_testing.advice import advice, advice_for, in_words
 
-<<<<<<< ours
-MODULES = (
-    *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "metric", "pitfalls")),
-    *(f"ke_weights.testing.{name}" for name in ("locating", "opening", "weights")),
-)
-||||||| base
-MODULES = ("contract", "dataset", "editor", "judge", "locating", "metric", "opening", "pitfalls", "weights")
-=======
 MODULES = (
     *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "metric", "pitfalls")),
     *(f"ke_weights.testing.{name}" for name in ("adaptor", "locating", "opening", "weights")),
 )
->>>>>>> theirs
 TESTS = {
     name
     for module in MODULES

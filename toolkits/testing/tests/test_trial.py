@@ -115,16 +115,8 @@ def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
 
 
 def test_the_line_of_the_plugins_own_code_is_named():
-<<<<<<< ours
     (result,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
     assert result.where.startswith("tests/test_trial.py:")
-||||||| base
-    (kept,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
-    assert kept.where.startswith("testing/test_trial.py:")
-=======
-    (kept,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
-    assert kept.where.startswith("tests/test_trial.py:")
->>>>>>> theirs
 
 
 def test_a_model_source_is_not_built():

@@ -21,7 +21,8 @@ from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.errors import BadConfig, KEError, NeedsWeights
 from ke_core.spec.protocols import Editor, Progress, Session
-from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelFacts, ModelSpec, Settings, Spec
+from ke_core.spec.settings import ModelFacts, Settings
+from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 
 @click.command("show")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
-from ke_core.spec.codec import canonical
-from ke_core.spec.errors import TooManyFailures, WeightsNotRestored
+from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
 from ke_core.spec.protocols import Ask, LanguageModel, Progress, RemoteModel
-from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Procedure, Request, Score
-from ke_core.spec.results import Answer, Cost, Failure, Reply, Scored
+from ke_core.spec.requests import Embed, Generate, Nearest, Procedure, Request, Score
+from ke_core.spec.results import Answer, Failure, Reply, Scored
 
 T = TypeVar("T")
-NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures)
-"""Errors that end the run: what was asked after them would mean nothing."""
 SLICE = 512
 """Requests given to the model at once: what a killed run loses is at most this many completions of a local model."""
 
@@ -235,84 +231,3 @@ def _with_cost(each: Running[Reply]) -> Reply:
     reply = each.result
     assert reply is not None, f"procedure {each.id} returned nothing"
     return evolve(reply, cost=each.cost) if isinstance(reply, Answer) else reply
-
-
-@define
-class Running(Generic[T]):
-    """A procedure under way, the request it waits for, and what it has cost so far."""
-
-    id: str
-    procedure: Procedure[T]
-    seed: int
-    request: Request | None = None
-    result: T | Failure | Any = None
-    done: bool = False
-    calls: int = 0
-    cost: Cost = field(factory=Cost)
-
-    def start(self) -> None:
-        """Run up to the first request."""
-        self._take(None)
-
-    def resume(self, outcome: object) -> None:
-        """Send the result of the pending request, or raise the exception that came in its place."""
-        if isinstance(self.request, Generate | Score):
-            self.cost = _add(self.cost, outcome)
-        self._take(outcome)
-
-    def _take(self, outcome: object) -> None:
-        try:
-            if isinstance(outcome, Exception):
-                asked: object = self.procedure.throw(outcome)
-            else:
-                asked = self.procedure.send(outcome)
-            while not isinstance(asked, Generate | Score | Embed | Nearest):
-                asked = self.procedure.throw(TypeError(f"a procedure yielded {asked!r}, which is not a request"))
-            self.request = self._seeded(asked)
-        except StopIteration as end:
-            self.result, self.request, self.done = end.value, None, True
-        except NOT_AN_ANSWER:
-            raise
-        except Exception as error:  # noqa: BLE001  one procedure's trouble is one reply's trouble
-            self.result, self.request, self.done = failure(error), None, True
-
-    def _seeded(self, request: Request) -> Request:
-        if not isinstance(request, Generate):
-            return request
-        number, self.calls = self.calls, self.calls + 1
-        if request.temperature > 0 and request.seed is None:
-            return evolve(request, seed=call_seed(self.seed, self.id, number))
-        return request
-
-
-def call_seed(seed: int, procedure: str, call: int) -> int:
-    """Seed of a sampled request: 64 bits that depend on nothing else in the batch."""
-    return int.from_bytes(hashlib.sha256(canonical([seed, procedure, call]).encode()).digest()[:8], "big")
-
-
-def failure(error: Exception) -> Failure:
-    """An exception as a reply: its class, and its message in one line."""
-    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
-
-
-def begin(procedures: Mapping[str, Procedure[T]], seed: int) -> list[Running[T]]:
-    """Every procedure, run up to its first request."""
-    running = [Running(id=name, procedure=procedure, seed=seed) for name, procedure in procedures.items()]
-    for each in running:
-        each.start()
-    return running
-
-
-def waiting(running: Sequence[Running[Any]]) -> list[Running[Any]]:
-    """Those whose requests are served next.
-
-    Look-ups go first, because what they unblock will want the model: so that the model is asked by as many
-    as possible at once.
-    """
-    live = [each for each in running if not each.done]
-    return [each for each in live if isinstance(each.request, Embed | Nearest)] or live
-
-
-def _add(cost: Cost, outcome: object) -> Cost:
-    written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
-    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)

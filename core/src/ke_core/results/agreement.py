@@ -16,8 +16,7 @@ from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import BadData
 from ke_core.spec.results import Interval
 from ke_core.spec.runspec import Component
-from ke_core.storage.artifacts import ArtifactStore, read_value, warn, write_value
-from ke_core.storage.files import cache_dir
+from ke_core.storage.files import ArtifactStore, cache_dir, read_value, warn, write_value
 
 KIND = "judge-checks"
 LEAST = 0.6

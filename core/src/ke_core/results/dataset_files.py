@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ke_core.results.formatting import count_noun, literal
-from ke_core.spec.dataset_info import DataFile
+from ke_core.spec.dataset_info import DataFile, DatasetInfo
 from ke_core.spec.facts import Entity
-from ke_core.spec.protocols import Dataset, DatasetInfo
+from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case, Probe, Query
 from ke_core.storage.files import data_places, git_blob_id, sha256_of
 from ke_core.storage.http import find_data

@@ -18,8 +18,7 @@ from ke_core.spec.protocols import LanguageModel, Material, Progress, Session
 from ke_core.spec.requests import Encoder
 from ke_core.spec.runspec import ModelRef
 from ke_core.spec.specs import EncoderRequest, ModelRequest
-from ke_core.storage.artifacts import ArtifactStore
-from ke_core.storage.files import cache_dir
+from ke_core.storage.files import ArtifactStore, cache_dir
 
 
 @frozen(kw_only=True)

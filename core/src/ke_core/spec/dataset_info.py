@@ -48,3 +48,23 @@ class PublishedAudit:
     on_edited: Mapping[int, Victims] = field(factory=dict)
     missing: int | None = None
     duplicates: int | None = None
+
+
+@frozen(kw_only=True)
+class DatasetInfo:
+    """Where a dataset comes from, and what its publisher says it holds.
+
+    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
+    what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
+    others found wrong with it. ``known_flaws``: rules of ``ke datasets validate`` that are warnings for this dataset.
+    """
+
+    title: str
+    licence: str
+    source: str
+    cite: str = ""
+    sha256: str = ""
+    published: Mapping[str, int] = field(factory=dict)
+    files: tuple[DataFile, ...] = ()
+    audit: PublishedAudit | None = None
+    known_flaws: frozenset[str] = frozenset()

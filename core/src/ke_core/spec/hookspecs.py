@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import click
 
     from ke_core.spec.protocols import Session
+    from ke_core.spec.settings import ModelFacts
     from ke_core.spec.specs import (
         DatasetSpec,
         EditorSpec,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         HealthFinding,
         JudgeSpec,
         MetricSpec,
-        ModelFacts,
         ModelSpec,
         ReportFormat,
     )

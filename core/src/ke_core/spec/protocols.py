@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from attrs import evolve, field, frozen
 
-from ke_core.spec.dataset_info import DataFile, PublishedAudit
+from ke_core.spec.dataset_info import DatasetInfo
 from ke_core.spec.errors import ContentRefused
 from ke_core.spec.facts import OMITTED, Edit
 from ke_core.spec.prompts import Prompt
@@ -248,26 +248,6 @@ class Editor(Protocol):
 # --- datasets, judges, metrics ---------------------------------------------------------------------------
 
 
-@frozen(kw_only=True)
-class DatasetInfo:
-    """Where a dataset comes from, and what its publisher says it holds.
-
-    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
-    what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
-    others found wrong with it. ``known_flaws``: rules of ``ke datasets validate`` that are warnings for this dataset.
-    """
-
-    title: str
-    licence: str
-    source: str
-    cite: str = ""
-    sha256: str = ""
-    published: Mapping[str, int] = field(factory=dict)
-    files: tuple[DataFile, ...] = ()
-    audit: PublishedAudit | None = None
-    known_flaws: frozenset[str] = frozenset()
-
-
 @runtime_checkable
 class Dataset(Protocol):
     """A benchmark: cases, how they are asked, and which edits each must not see."""
@@ -355,65 +335,3 @@ class HasDependencies(Protocol):
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """Digests by name, part of a run's specification: a run does not go on with others."""
         ...
-
-
-@frozen(kw_only=True)
-class TrainStep:
-    """One step of an optimiser. ``step`` counts from 1, resumed trainings included; ``loss`` is what is minimised.
-
-    ``numbers``: what else is worth a curve, by name.
-    """
-
-    step: int
-    loss: float
-    numbers: Mapping[str, float] = field(factory=dict)
-
-
-class Training(Protocol):
-    """A training between two steps. Equal recipes, examples and seeds give equal steps, also after a resumption."""
-
-    def advance(self) -> TrainStep:
-        """Take one step. Raises EditFailed where the numbers go wrong."""
-        ...
-
-    def tensors(self) -> Mapping[str, Any]:
-        """NumPy arrays by name: all that the next step and an editor need, optimisers' states included."""
-        ...
-
-    def finished(self) -> bool:
-        """Whether it has had its own number of steps, if it has one: then it ends before the time does."""
-        ...
-
-
-@runtime_checkable
-class Trainer(Protocol):
-    """Trains what an editor needs before it can edit: a hypernetwork, a scope detector.
-
-    The core keeps the time, draws the curve and writes the checkpoints (``ke train``).
-    """
-
-    def place(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Whom the result fits, as JSON values, e.g. ``{"model": digest}``: one folder each, unless told otherwise."""
-        ...
-
-    def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Every setting that the result depends on, as JSON values, defaults resolved."""
-        ...
-
-    def start(
-        self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
-    ) -> Training:
-        """Begin, or go on from the arrays that ``tensors`` gave. Raises BadData where the examples do not do."""
-        ...
-
-
-@frozen(kw_only=True)
-class TrainingExample:
-    """An edit, other wordings of what it answers, and prompts whose answers it must leave alone.
-
-    ``paraphrases`` may be questions. An edit that was read as a bare statement has no cloze.
-    """
-
-    edit: Edit
-    paraphrases: tuple[str, ...] = ()
-    locality: tuple[str, ...] = ()

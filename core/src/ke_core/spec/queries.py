@@ -156,3 +156,27 @@ def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query
     if probe.phase == "before" or (phase == "after" and edited) or query.stale is None:
         return query
     return evolve(query, gold=query.stale, stale=query.gold)
+
+
+PARAPHRASE, LOCALITY = "paraphrase", "locality"
+PORTABILITY, FLUENCY = "portability", "fluency"
+"""Questions that follow from the edit (answered after); openings about its subject that are continued (both phases)."""
+PROBABILITY = "-probability"
+SINGLE_ASPECTS = tuple(name + how for name in (EFFICACY, PARAPHRASE, LOCALITY) for how in ("", PROBABILITY))
+FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY = "perplexity-facts", "perplexity-counterfactuals"
+QUESTION_ENTITIES = "question-entities"
+"""The name of the material. Its value: the text of a question to what is said of its key entity."""
+SUB_QUESTIONS = "sub-questions"
+"""The name of the material. Its value: ``case/query`` to ``{phase: sub-questions in order}``."""
+
+
+@frozen(kw_only=True)
+class SubQuestion:
+    """A single-hop question, and the answer of a model that knows every fact as it was before the edits.
+
+    ``statement``: that answer as a sentence without full stop, where the question has a cloze; else the answer alone.
+    """
+
+    question: str
+    answer: str
+    statement: str
