@@ -26,8 +26,7 @@ from published import add_data_dir
 from together import Prepared, prepared
 
 from ke_core.engine.batching import BatchingEngine
-from ke_core.spec.protocols import Ask, Question
-from ke_core.spec.requests import Encoder
+from ke_core.spec.requests import Ask, Encoder, Question
 from ke_core.spec.results import Answer, Reply
 from ke_memory.plugin import MemoryEditedModel, sentence
 from ke_plugin_hf.model import HFModel

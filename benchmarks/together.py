@@ -32,8 +32,9 @@ from ke_core.runner.requests import RequestBuilder
 from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
 from ke_core.runner.session import allowed
 from ke_core.spec.facts import Edit, distinct
-from ke_core.spec.protocols import Ask, Editor, Session
+from ke_core.spec.protocols import Editor, Session
 from ke_core.spec.queries import Case
+from ke_core.spec.requests import Ask
 from ke_core.spec.results import Answer, Cost, Reply
 from ke_core.spec.specs import DatasetSpec, EditorSpec
 from ke_memory.plugin import MemoryEditedModel, load_encoder

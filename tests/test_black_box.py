@@ -18,8 +18,7 @@ from attrs import evolve
 pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-plugin-openai")
 
 from ke_core.runner.requests import RequestBuilder
-from ke_core.spec.protocols import Ask
-from ke_core.spec.requests import Generate, Generated
+from ke_core.spec.requests import Ask, Generate, Generated
 from ke_core.spec.results import Answer
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas

@@ -18,8 +18,7 @@ from ke_core.plugins.manager import discover, empty_manager
 from ke_core.plugins.options import configure, describe
 from ke_core.spec import hookspecs
 from ke_core.spec.errors import NoLikelihood
-from ke_core.spec.protocols import Question
-from ke_core.spec.requests import Generate, Score
+from ke_core.spec.requests import Generate, Question, Score
 from ke_core.spec.results import CaseRecord, Outcome
 from ke_core.spec.specs import ModelRequest
 from ke_plugin_reproduce.sweep import cells_of

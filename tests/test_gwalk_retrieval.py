@@ -13,8 +13,8 @@ import pytest
 
 from ke_core.plugin import Answer, Edit, Query, distinct
 from ke_core.spec.facts import EditBank, contradicting
-from ke_core.spec.protocols import Question
 from ke_core.spec.queries import Case
+from ke_core.spec.requests import Question
 from ke_core.spec.results import CaseRecord, Judgement, Outcome, Verdict
 from ke_plugin_atlas.cases import cases
 from ke_plugin_gwalk import GwalkConfig

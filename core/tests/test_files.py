@@ -16,14 +16,7 @@ import pytest
 
 from ke_core.spec.errors import BadData, BadRun, KEError
 from ke_core.storage import files
-from ke_core.storage.files import (
-    cache_dir,
-    data_dirs,
-    hidden_sibling,
-    locked,
-    sha256_of,
-    write_atomic,
-)
+from ke_core.storage.files import cache_dir, data_dirs, hidden_sibling, locked, sha256_of, write_atomic
 from ke_core.storage.http import fetch, find_data
 
 CONTENT = bytes(range(256)) * 4096

@@ -45,6 +45,4 @@ def build(_config: FirstWordConfig) -> Judge:
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
     """Offer the judge."""
-    return [
-        JudgeSpec(name="first-word", summary="compare first words", config=FirstWordConfig, build=build),
-    ]
+    return [JudgeSpec(name="first-word", summary="compare first words", config=FirstWordConfig, build=build)]

@@ -88,22 +88,8 @@ from ke_core.runner.edit_files import (
     read_edits,
     read_rows,
 )
-from ke_core.runner.evaluate import (
-    LoadedRuns,
-    evaluate,
-    judge_folder,
-    load_report,
-    score_folder,
-)
-from ke_core.runner.judging import (
-    JudgeModel,
-    gold_of,
-    judge_items,
-    judge_run,
-    metrics_of,
-    open_judge,
-    resolve_judge,
-)
+from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, score_folder
+from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge, resolve_judge
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.prepare import load_model, refuse_weightless, resolve_run
 from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run

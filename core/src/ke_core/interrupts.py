@@ -167,9 +167,7 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
 _signals.unfinished |= {UninterruptibleContext._enter.__code__, UninterruptibleContext.__exit__.__code__}  # noqa: SLF001  its own
 
 
-def uninterruptible_context(
-    function: Callable[P, Iterator[T]],
-) -> Callable[P, contextlib.AbstractContextManager[T]]:
+def uninterruptible_context(function: Callable[P, Iterator[T]]) -> Callable[P, contextlib.AbstractContextManager[T]]:
     """``contextlib.contextmanager`` for a short context that changes the model: it opens and closes without interrupt.
 
     Do not do long work before or after the ``yield``: Ctrl-C waits for it.

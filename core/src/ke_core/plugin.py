@@ -46,11 +46,11 @@ from ke_core.spec.facts import (
     distinct,
     one_slot,
 )
+from ke_core.spec.hookspecs import HealthFinding, ReportFormat
 from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, NoValue, Observed, observed
 from ke_core.spec.prompts import Decoding, Parse, Prompt, across_lines, with_room
 from ke_core.spec.protocols import (
     Artifacts,
-    Ask,
     Dataset,
     Edited,
     Editor,
@@ -58,12 +58,10 @@ from ke_core.spec.protocols import (
     HasDependencies,
     Judge,
     LanguageModel,
-    Likelihood,
     Material,
     Metric,
     ModelMetric,
     Progress,
-    Question,
     RemoteModel,
     SaveReply,
     Session,
@@ -94,7 +92,20 @@ from ke_core.spec.queries import (
     expected,
 )
 from ke_core.spec.records import Usage
-from ke_core.spec.requests import Embed, Encoder, Generate, Generated, Hit, Nearest, Procedure, Request, Score
+from ke_core.spec.requests import (
+    Ask,
+    Embed,
+    Encoder,
+    Generate,
+    Generated,
+    Hit,
+    Likelihood,
+    Nearest,
+    Procedure,
+    Question,
+    Request,
+    Score,
+)
 from ke_core.spec.results import (
     QUERY_TAG,
     SHARE,
@@ -126,13 +137,11 @@ from ke_core.spec.specs import (
     EditorSpec,
     EncoderRequest,
     EncoderSpec,
-    HealthFinding,
     JudgeSpec,
     KnownModel,
     MetricSpec,
     ModelRequest,
     ModelSpec,
-    ReportFormat,
     Spec,
     TrainerSpec,
 )

@@ -280,10 +280,7 @@ def test_validate_as_json(ke, spoilt):
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [
-        ("nowhere.jsonl", "cannot read nowhere.jsonl: no such file or directory"),
-        ("toi", "no dataset called 'toi'"),
-    ],
+    [("nowhere.jsonl", "cannot read nowhere.jsonl: no such file or directory"), ("toi", "no dataset called 'toi'")],
 )
 def test_validate_of_what_is_not_there_is_one_line(ke, name, error):
     status, out, err = ke("datasets", "validate", name)

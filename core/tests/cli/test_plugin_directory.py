@@ -41,10 +41,7 @@ def test_search_finds_what_has_all_words_and_says_how_to_install_it(ke):
 
 @pytest.mark.parametrize(
     ("word", "names"),
-    [
-        ("memory", {"mello", "pokemqa", "gwalk", "deepedit", "ice", "ike"}),
-        ("in-context", {"ice", "ike", "input-aug"}),
-    ],
+    [("memory", {"mello", "pokemqa", "gwalk", "deepedit", "ice", "ike"}), ("in-context", {"ice", "ike", "input-aug"})],
 )
 def test_search_finds_the_editors_beside_the_model_by_what_one_calls_them(word, names):
     assert {entry.name for entry in matching([word], kind="editor")} == names

@@ -7,9 +7,8 @@ import pytest
 from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.facts import Entity
 from ke_core.spec.observed import observed
-from ke_core.spec.protocols import Likelihood
 from ke_core.spec.queries import Case, Gold, Probe, Query
-from ke_core.spec.requests import Score
+from ke_core.spec.requests import Likelihood, Score
 from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Scored, Verdict
 
 NAMES = (Entity(label="Rome"), Entity(label="Oslo"))

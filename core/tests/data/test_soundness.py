@@ -61,10 +61,7 @@ def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:
         (evolve(CASE, probes=CASE.probes + CASE.probes[-1:]), "two probes of the case share an id"),
         (evolve(CASE, edits=()), "asks for edit 'eiffel-tower-rome', which the case does not make"),
         (with_gold(Gold()), "query 'hop-1' has no right answer"),
-        (
-            with_gold(Gold(entities=(Entity(label="Rome", aliases=(" ",)),))),
-            "query 'hop-1' has a blank name",
-        ),
+        (with_gold(Gold(entities=(Entity(label="Rome", aliases=(" ",)),))), "query 'hop-1' has a blank name"),
         (
             with_gold(Gold(entities=(ROME,)), Gold(entities=(ROME,))),
             "query 'hop-1' has the same answer before and after the edit",

@@ -36,10 +36,7 @@ PARIS = SubQuestion(question="In which city?", answer="Paris", statement="It is 
 
 def test_tentative_answers_are_those_of_the_old_world() -> None:
     hops = sub_questions([CASE])["1/multi"]
-    assert hops["after"] == (
-        PARIS,
-        SubQuestion(question="Who rules Rome?", answer="Gualtieri", statement="Gualtieri"),
-    )
+    assert hops["after"] == (PARIS, SubQuestion(question="Who rules Rome?", answer="Gualtieri", statement="Gualtieri"))
     assert hops["before"] == (
         PARIS,
         SubQuestion(question="Who rules Paris?", answer="Hidalgo", statement="Paris is ruled by Hidalgo"),

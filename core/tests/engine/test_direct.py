@@ -7,8 +7,8 @@ from ke_core.plugin import PassthroughModel
 from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import ContextOverflow, UnsupportedChange
 from ke_core.spec.prompts import Decoding, Parse, Prompt
-from ke_core.spec.protocols import Edited, Likelihood, Question
-from ke_core.spec.requests import Generated
+from ke_core.spec.protocols import Edited
+from ke_core.spec.requests import Generated, Likelihood, Question
 from ke_core.spec.results import Answer, Cost, Failure, Scored
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
 

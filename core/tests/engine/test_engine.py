@@ -6,8 +6,7 @@ from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache
 from ke_core.engine.procedures import call_seed
 from ke_core.spec.errors import ContextOverflow, WeightsNotRestored
-from ke_core.spec.protocols import Likelihood
-from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Score
+from ke_core.spec.requests import Embed, Generate, Generated, Likelihood, Nearest, Score
 from ke_core.spec.results import Answer, Cost, Failure, Scored
 from ke_memory.plugin import FactMemory
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
@@ -124,11 +123,7 @@ def test_a_request_that_fails_is_raised_inside_its_procedure_alone():
         return ContextOverflow("too\nlong") if prompt == "long" else "fine"
 
     found = BatchingEngine(ScriptedModel(answer)).run({"a": careful(), "b": careless(), "c": hops("short", 1)})
-    assert found == {
-        "a": "caught: too\nlong",
-        "b": Failure(error="ContextOverflow", message="too long"),
-        "c": "fine",
-    }
+    assert found == {"a": "caught: too\nlong", "b": Failure(error="ContextOverflow", message="too long"), "c": "fine"}
 
 
 def test_a_server_that_is_down_fails_each_of_its_requests():

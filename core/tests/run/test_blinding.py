@@ -16,8 +16,9 @@ from ke_core.runner.blinding import Blinder
 from ke_core.runner.evaluate import evaluate
 from ke_core.runner.requests import RequestBuilder
 from ke_core.spec.errors import PluginBroken
-from ke_core.spec.protocols import Likelihood, Material
+from ke_core.spec.protocols import Material
 from ke_core.spec.queries import Probe, Query
+from ke_core.spec.requests import Likelihood
 from ke_core.spec.results import Answer, Failure, Scored
 from ke_core.spec.runspec import Plan
 

@@ -13,8 +13,8 @@ from ke_core.runner.prepare import refuse
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.spec.errors import BadConfig, KEError, NeedsWeights, PluginBroken, TooManyFailures, WeightsNotRestored
 from ke_core.spec.facts import NO_SUBJECT, Edit, FreeForm
-from ke_core.spec.protocols import Question
 from ke_core.spec.records import Batch, Replied
+from ke_core.spec.requests import Question
 from ke_core.spec.results import Answer, Failure, Peak
 from ke_core.spec.runspec import Plan
 

@@ -20,9 +20,9 @@ from ke_core.runner.tables import Counts, highest, models, read
 from ke_core.runner.usage import Meter, resident
 from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import NoLikelihood, PluginBroken, TooManyFailures
-from ke_core.spec.protocols import Likelihood
 from ke_core.spec.queries import Probe
 from ke_core.spec.records import Batch, Judged, Probed, Replied
+from ke_core.spec.requests import Likelihood
 from ke_core.spec.results import Answer, Failure, ForwardCalls, Peak, Scored, Value, Verdict
 from ke_core.spec.runspec import DataRef, Plan, RunSpec
 from ke_core.spec.specs import MetricSpec

@@ -290,8 +290,7 @@ def test_the_ids_of_a_target_continue_those_of_its_prompt(tokenizer: Any, target
 
 
 @pytest.mark.parametrize(
-    ("kind", "holds"),
-    [("bytes", True), ("tiktoken", True), ("metaspace", False), ("llama", False)],
+    ("kind", "holds"), [("bytes", True), ("tiktoken", True), ("metaspace", False), ("llama", False)]
 )
 def test_text_decoded_from_all_but_the_last_id_is_another_text_for_word_marking_tokenizers(
     kind: str, *, holds: bool

@@ -14,7 +14,7 @@ from ke_core.spec.errors import PluginBroken
 
 if TYPE_CHECKING:
     from ke_core.plugins.catalog import Catalog
-    from ke_core.spec.specs import ReportFormat
+    from ke_core.spec.hookspecs import ReportFormat
 
 
 class App:
@@ -35,7 +35,7 @@ class App:
     def report_formats(self) -> dict[str, ReportFormat]:
         """The file formats of ``ke report`` by name; on a name clash the first one wins."""
         from ke_core.plugins.catalog import registered_specs  # noqa: PLC0415  as above
-        from ke_core.spec.specs import ReportFormat  # noqa: PLC0415  as above
+        from ke_core.spec.hookspecs import ReportFormat  # noqa: PLC0415  as above
 
         found: dict[str, ReportFormat] = {}
         for _plugin, formats in registered_specs(self.plugins, "ke_report_formats", ReportFormat):

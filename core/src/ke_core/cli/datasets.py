@@ -60,11 +60,7 @@ def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -
     \b
     Example: ke datasets info mquake-cf-3k --data-dir ~/data
     """
-    from ke_core.results.dataset_files import (  # noqa: PLC0415
-        about,
-        file_sheet,
-        here,
-    )
+    from ke_core.results.dataset_files import about, file_sheet, here  # noqa: PLC0415
     from ke_core.storage.files import data_places  # noqa: PLC0415
 
     source = resolve_dataset(app, name, options, data_dir)
@@ -156,11 +152,7 @@ def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
     \b
     Example: ke datasets fetch mquake-cf-3k
     """
-    from ke_core.results.dataset_files import (  # noqa: PLC0415  only here
-        fetched,
-        get,
-        here,
-    )
+    from ke_core.results.dataset_files import fetched, get, here  # noqa: PLC0415  only here
 
     status = DONE
     for name in names:

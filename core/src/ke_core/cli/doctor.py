@@ -22,7 +22,7 @@ from ke_core.cli.options import json_option, print_json
 from ke_core.plugins.manager import DISABLE, Installed, Plugins, disabled_by_environment
 from ke_core.results.folder import environment
 from ke_core.results.redaction import SECRET
-from ke_core.spec.specs import HealthFinding
+from ke_core.spec.hookspecs import HealthFinding
 from ke_core.storage.files import CACHE, DATA, cache_dir
 
 COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
@@ -44,11 +44,7 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
       ke doctor --json > doctor.json
     """  # fmt: skip
     from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.results.formatting import (  # noqa: PLC0415
-        count_noun,
-        literal,
-        plain_table,
-    )
+    from ke_core.results.formatting import count_noun, literal, plain_table  # noqa: PLC0415
     from ke_core.spec.codec import to_json  # noqa: PLC0415  the data model
 
     _ = app.catalog  # reading it may mark more plugins as broken

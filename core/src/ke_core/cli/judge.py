@@ -39,11 +39,7 @@ def command(
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
     from ke_core.results.formatting import count_noun  # noqa: PLC0415
     from ke_core.results.tables import report_page  # noqa: PLC0415
-    from ke_core.runner.evaluate import (  # noqa: PLC0415
-        judge_folder,
-        load_report,
-        score_folder,
-    )
+    from ke_core.runner.evaluate import judge_folder, load_report, score_folder  # noqa: PLC0415
     from ke_core.runner.recorded import recorded_run  # noqa: PLC0415
     from ke_core.runner.scoring import measures_of  # noqa: PLC0415
 

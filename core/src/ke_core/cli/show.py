@@ -57,11 +57,7 @@ def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) 
     reject_unused(given, [editor.spec])
     with progress(err()) as shown:
         found = settings_for(
-            editor,
-            ModelChoice(reference=model),
-            app.catalog,
-            shown,
-            facts_of=app.plugins.manager.hook.ke_model_facts,
+            editor, ModelChoice(reference=model), app.catalog, shown, facts_of=app.plugins.manager.hook.ke_model_facts
         )
     table = plain_table("hyperparameter", "value", "why")
     for option, setting in found.settings.items():
@@ -180,9 +176,7 @@ def settings_for(
         facts = opened()
     else:
         facts = ModelFacts(
-            shape=source.shape(request),
-            scale=lambda layer: opened().scale(layer),
-            trace=lambda: opened().trace(),
+            shape=source.shape(request), scale=lambda layer: opened().scale(layer), trace=lambda: opened().trace()
         )
     found = spec.settings(editor.config, facts)
     read = bool(session.cache_info().currsize)

@@ -11,8 +11,8 @@ from attrs import define, evolve
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
-from ke_core.spec.protocols import Ask, LanguageModel, Progress, RemoteModel
-from ke_core.spec.requests import Embed, Generate, Nearest, Procedure, Request, Score
+from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel
+from ke_core.spec.requests import Ask, Embed, Generate, Nearest, Procedure, Request, Score
 from ke_core.spec.results import Answer, Failure, Reply, Scored
 
 T = TypeVar("T")
@@ -32,11 +32,6 @@ class Stats:
     waves: int = 0
     hits: int = 0
     shared: int = 0
-
-    @property
-    def mean_wave(self) -> float:
-        """Requests served together, on average; 0 before the first."""
-        return self.requests / self.waves if self.waves else 0.0
 
 
 @define(kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any
 from ke_core.spec.errors import UnsupportedChange
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Parse
-from ke_core.spec.protocols import Ask, Edited, Likelihood, Question, Session
-from ke_core.spec.requests import Generate, Generated, Procedure, Score
+from ke_core.spec.protocols import Edited, Session
+from ke_core.spec.requests import Ask, Generate, Generated, Likelihood, Procedure, Question, Score
 from ke_core.spec.results import Answer, Details, Reply, Scored
 
 

@@ -160,8 +160,7 @@ def _look_at_options(spec: Spec[Any]) -> None:
     for option in fields(spec.config):
         if option.name not in hints:
             raise PluginBroken(
-                f"option {option.name} of {spec.name} has no type",
-                hint=f"annotate {owner}.{option.name}: {READABLE}",
+                f"option {option.name} of {spec.name} has no type", hint=f"annotate {owner}.{option.name}: {READABLE}"
             )
         _no_mutable_default(option, spec)
         _readable(option.name, hints[option.name], spec)

@@ -202,10 +202,7 @@ def _slice_grid(
         names=(tag, "editor", ASKED),
         heads=tuple(ColumnHeader(words=column.heading, measure=_measure(rows, column)) for column in shown),
         lines=tuple(
-            Line(
-                names=(value, row.label, row.style),
-                scores=tuple(row.score(column, (tag, value)) for column in shown),
-            )
+            Line(names=(value, row.label, row.style), scores=tuple(row.score(column, (tag, value)) for column in shown))
             for value in sorted_tag_values({score.tags[tag] for score in sliced})
             for row in rows
             if any(row.score(column, (tag, value)) for column in shown)

@@ -25,10 +25,7 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
-        scores=(
-            *found.scores,
-            *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts)),
-        ),
+        scores=(*found.scores, *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts))),
         columns={name: columns_of(name, catalog) for name in found.metrics},
         tables={name: tables_of(name, catalog) for name in found.metrics},
         less=frozenset(_less_is_better(found.scores, catalog)),

@@ -21,8 +21,8 @@ from ke_core.runner.requests import RequestGroup
 from ke_core.runner.steps import CHUNK, PendingBatch, Runner
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import EditFailed, PluginBroken
-from ke_core.spec.protocols import Ask, SupportsConcurrentSolve
-from ke_core.spec.requests import Procedure
+from ke_core.spec.protocols import SupportsConcurrentSolve
+from ke_core.spec.requests import Ask, Procedure
 from ke_core.spec.results import Reply
 
 ENOUGH = CHUNK

@@ -164,11 +164,7 @@ def _is_open(record: Record) -> bool:
 
 def _place(record: Record, batches: dict[str, int], cases: dict[str, int]) -> tuple[int, int, int]:
     batch, case = getattr(record, "batch", None), getattr(record, "case", None)
-    return (
-        batches.get(str(batch), len(batches)),
-        KINDS.index(type(record)),
-        cases.get(str(case), len(cases)),
-    )
+    return (batches.get(str(batch), len(batches)), KINDS.index(type(record)), cases.get(str(case), len(cases)))
 
 
 Place = tuple[str, ...]

@@ -134,9 +134,7 @@ def _edit(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     about = _about_subject(flat, new, old, place) if "subject" in flat else _free_form(flat, new, old, place)
     return SourcedEdit(
         edit=evolve(
-            about,
-            id=text_field(flat, "id", place) or about.id,
-            question=text_field(flat, "question", place) or None,
+            about, id=text_field(flat, "id", place) or about.id, question=text_field(flat, "question", place) or None
         ),
         source=text_field(flat, "source", place) or str(place),
         date=_date(text_field(flat, "date", place), place),

@@ -17,8 +17,8 @@ from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import build_metrics, judge_and_metrics
 from ke_core.runner.session import allowed, open_session
 from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
-from ke_core.spec.protocols import HasDependencies, LanguageModel, Likelihood, Progress, RemoteModel
-from ke_core.spec.requests import Procedure, Score
+from ke_core.spec.protocols import HasDependencies, LanguageModel, Progress, RemoteModel
+from ke_core.spec.requests import Likelihood, Procedure, Score
 from ke_core.spec.results import Failure, Scored
 from ke_core.spec.runspec import DataRef, RunSpec
 from ke_core.spec.specs import DatasetSpec, EditorSpec

@@ -11,9 +11,9 @@ from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.run import Measure
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import PluginBroken
-from ke_core.spec.protocols import Ask, Likelihood
 from ke_core.spec.queries import Phase
 from ke_core.spec.records import Probed
+from ke_core.spec.requests import Ask, Likelihood
 from ke_core.spec.results import Failure, Reply
 from ke_core.spec.runspec import DataRef
 from ke_core.spec.specs import MetricSpec

@@ -183,13 +183,7 @@ def _replied(
     batch: str, unit: RequestGroup, replies: Mapping[str, Reply], *, seconds: float = 0.0, memory: Peak = NO_PEAK
 ) -> Replied:
     return Replied(
-        batch=batch,
-        case=unit.case,
-        phase=unit.phase,
-        style=unit.style,
-        replies=replies,
-        seconds=seconds,
-        memory=memory,
+        batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=replies, seconds=seconds, memory=memory
     )
 
 

@@ -8,9 +8,10 @@ from attrs import evolve, frozen
 
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
-from ke_core.spec.protocols import Ask, Dataset, Likelihood, Question
+from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case, Form, Phase, Query
 from ke_core.spec.records import OWN
+from ke_core.spec.requests import Ask, Likelihood, Question
 from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import EditorSpec
 
@@ -39,11 +40,7 @@ class RequestBuilder:
     def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> RequestBuilder:
         """Create it for the run of that specification."""
         return cls(
-            dataset=dataset,
-            styles=spec.styles,
-            edited_form=spec.edited_form,
-            own_prompt=editor.own_prompt,
-            hides=hides,
+            dataset=dataset, styles=spec.styles, edited_form=spec.edited_form, own_prompt=editor.own_prompt, hides=hides
         )
 
     def before(self, case: Case) -> list[RequestGroup]:

@@ -11,8 +11,9 @@ from ke_core.runner.plan import Group
 from ke_core.runner.resolve import Options, ResolvedComponent
 from ke_core.runner.session import ModelChoice
 from ke_core.runner.usage import Phase
-from ke_core.spec.protocols import Ask, Dataset, Editor, Judge, Metric, ModelMetric, Session
+from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric, Session
 from ke_core.spec.queries import Case, Form
+from ke_core.spec.requests import Ask
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Component, Plan, RunSpec
 from ke_core.spec.specs import EditorSpec, MetricSpec

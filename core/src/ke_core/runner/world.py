@@ -44,8 +44,7 @@ class World:
             self._meet()
         except RuntimeError as error:
             raise ProcessLost(
-                f"another of the {self.size} processes of this run has died (this is process {self.rank})",
-                hint=RESUME,
+                f"another of the {self.size} processes of this run has died (this is process {self.rank})", hint=RESUME
             ) from error
 
 
@@ -73,10 +72,7 @@ def world() -> World:
         )
     signal.signal(signal.SIGTERM, _ended)  # sent by a launcher to the other processes when one has died
     return World(
-        rank=state.process_index,
-        size=size,
-        local_rank=state.local_process_index,
-        meet=state.wait_for_everyone,
+        rank=state.process_index, size=size, local_rank=state.local_process_index, meet=state.wait_for_everyone
     )
 
 

@@ -33,8 +33,7 @@ def converter() -> JsonConverter:
     made = make_converter(forbid_extra_keys=True)
     refuse_other_types(made)
     made.register_unstructure_hook_factory(
-        lambda cls: has(cls) and bool(_omitted(cls)),
-        lambda cls: make_dict_unstructure_fn(cls, made, **_omitted(cls)),
+        lambda cls: has(cls) and bool(_omitted(cls)), lambda cls: make_dict_unstructure_fn(cls, made, **_omitted(cls))
     )
     configure_tagged_union(Answer | Scored | Failure, made, tag_name="kind", tag_generator=tag_of)
     return made
@@ -96,8 +95,7 @@ def refuse_other_types(made: Converter) -> None:
     made.register_structure_hook(float, _number)
     made.register_structure_hook_factory(is_sequence, lambda hint: json_type_only(list, _sequence(hint, made)))
     made.register_structure_hook_factory(
-        _is_mapping,
-        lambda hint: json_type_only(dict, make_mapping_structure_fn(hint, made)),
+        _is_mapping, lambda hint: json_type_only(dict, make_mapping_structure_fn(hint, made))
     )
 
 

@@ -5,26 +5,22 @@ Each is called once, at start-up: return specs, import nothing heavy, print noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import pluggy
+from attrs import field, frozen, validators
+
+from ke_core.spec.protocols import Session
+from ke_core.spec.settings import ModelFacts
+from ke_core.spec.specs import NAME_PATTERN
 
 if TYPE_CHECKING:
     import click
 
     from ke_core.spec.protocols import Session
     from ke_core.spec.settings import ModelFacts
-    from ke_core.spec.specs import (
-        DatasetSpec,
-        EditorSpec,
-        EncoderSpec,
-        HealthFinding,
-        JudgeSpec,
-        MetricSpec,
-        ModelSpec,
-        ReportFormat,
-    )
+    from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec
 
 hookspec = pluggy.HookspecMarker("ke")
 
@@ -128,3 +124,26 @@ def ke_commands(group: click.Group) -> None:
     :param group: the root command; add to it with ``group.add_command``. The core's own commands come
         through this hook too.
     """
+
+
+@frozen(kw_only=True)
+class HealthFinding:
+    """One thing that ``ke doctor`` checked. ``note``: it works but may cause trouble. ``advice``: what to do."""
+
+    area: str
+    what: str
+    state: Literal["ok", "note", "wrong"] = "ok"
+    advice: str = ""
+
+
+@frozen(kw_only=True)
+class ReportFormat:
+    """A file format of ``ke report``, chosen with ``--NAME FILE``.
+
+    ``render`` gets the loaded runs, the catalog, the folder with published data files ("" for the default) and whether
+    to include the breakdowns by tag; it returns the text of the file.
+    """
+
+    name: str = field(validator=validators.matches_re(NAME_PATTERN))
+    help: str
+    render: Callable[[Any, Any, str, bool], str]

@@ -76,8 +76,5 @@ def across_lines(prompt: Prompt, *, until: str = "") -> Prompt:
     kept = (text for text in prompt.decoding.stop if text.strip())
     stop = tuple(dict.fromkeys((*kept, *filter(None, [until]))))
     return evolve(
-        prompt,
-        decoding=evolve(prompt.decoding, stop=stop),
-        parse=evolve(prompt.parse, until=until),
-        several_lines=True,
+        prompt, decoding=evolve(prompt.decoding, stop=stop), parse=evolve(prompt.parse, until=until), several_lines=True
     )

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from ke_core.spec.dataset_info import DatasetInfo
 from ke_core.spec.errors import ContentRefused
-from ke_core.spec.facts import OMITTED, Edit
+from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
-from ke_core.spec.queries import Case, Form, Query
-from ke_core.spec.requests import Encoder, Generate, Generated, Procedure, Score, one_for_each
+from ke_core.spec.queries import Case, Query
+from ke_core.spec.requests import Ask, Encoder, Generate, Generated, Procedure, Score
 from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
 
 T = TypeVar("T")
@@ -22,69 +22,6 @@ SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
 
 
 # --- asks: what an edited model is given; never gold, hops or aliases (docs/concepts.md) --------------
-
-
-@frozen(kw_only=True)
-class Question:
-    """A question put to an edited model.
-
-    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt`` is the benchmark's way to ask it
-    (few-shot text and question); a method with prompts of its own reads ``texts``. ``own`` are the case's own edits, in
-    order; empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
-    """
-
-    id: str
-    case: str
-    query: str
-    texts: tuple[str, ...]
-    form: Form
-    prompt: Prompt
-    own: tuple[str, ...] = ()
-    hidden: frozenset[str] = frozenset()
-
-
-@frozen(kw_only=True)
-class Likelihood:
-    """Score each of ``continuations`` after ``prompt``; the reply is ``Scored``.
-
-    A continuation begins with one space. After an empty prompt, a text is scored as a whole (rolling likelihood).
-    ``prompts``: one for each continuation, in place of ``prompt``; ``texts`` then holds one wording for each. An editor
-    never gets these: it gets one request for each of them. It gets continuations in random order. The other fields are
-    those of a ``Question``.
-
-    A method without log-probabilities raises ``NoLikelihood``, or replies with a ``Failure`` of that name ("not
-    measured"). If it replies so to some requests only, these count as wrong.
-    """
-
-    id: str
-    case: str
-    query: str = ""
-    texts: tuple[str, ...] = ()
-    form: Form = "question"
-    prompt: str = ""
-    continuations: tuple[str, ...]
-    prompts: tuple[str, ...] = field(default=(), validator=one_for_each, metadata=OMITTED)
-    own: tuple[str, ...] = ()
-    hidden: frozenset[str] = frozenset()
-
-    def parts(self) -> tuple[Likelihood, ...]:
-        """Return one request for each continuation where each has its own prompt, else the request itself."""
-        if not self.prompts:
-            return (self,)
-        return tuple(
-            evolve(
-                self,
-                id=f"{self.id}/{place}",
-                texts=self.texts[place : place + 1] or (prompt,),
-                prompt=prompt,
-                continuations=(text,),
-                prompts=(),
-            )
-            for place, (prompt, text) in enumerate(zip(self.prompts, self.continuations, strict=True))
-        )
-
-
-Ask = Question | Likelihood
 
 
 # --- models and the engine -----------------------------------------------------------------------------

@@ -25,7 +25,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from attrs import Attribute, field, frozen, validators
+from attrs import Attribute, evolve, field, frozen, validators
+
+from ke_core.spec.facts import OMITTED
+from ke_core.spec.prompts import Prompt
+from ke_core.spec.queries import Form
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,3 +141,66 @@ class Nearest:
 
 
 Request = Generate | Score | Embed | Nearest
+
+
+@frozen(kw_only=True)
+class Question:
+    """A question put to an edited model.
+
+    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt`` is the benchmark's way to ask it
+    (few-shot text and question); a method with prompts of its own reads ``texts``. ``own`` are the case's own edits, in
+    order; empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
+    """
+
+    id: str
+    case: str
+    query: str
+    texts: tuple[str, ...]
+    form: Form
+    prompt: Prompt
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+
+@frozen(kw_only=True)
+class Likelihood:
+    """Score each of ``continuations`` after ``prompt``; the reply is ``Scored``.
+
+    A continuation begins with one space. After an empty prompt, a text is scored as a whole (rolling likelihood).
+    ``prompts``: one for each continuation, in place of ``prompt``; ``texts`` then holds one wording for each. An editor
+    never gets these: it gets one request for each of them. It gets continuations in random order. The other fields are
+    those of a ``Question``.
+
+    A method without log-probabilities raises ``NoLikelihood``, or replies with a ``Failure`` of that name ("not
+    measured"). If it replies so to some requests only, these count as wrong.
+    """
+
+    id: str
+    case: str
+    query: str = ""
+    texts: tuple[str, ...] = ()
+    form: Form = "question"
+    prompt: str = ""
+    continuations: tuple[str, ...]
+    prompts: tuple[str, ...] = field(default=(), validator=one_for_each, metadata=OMITTED)
+    own: tuple[str, ...] = ()
+    hidden: frozenset[str] = frozenset()
+
+    def parts(self) -> tuple[Likelihood, ...]:
+        """Return one request for each continuation where each has its own prompt, else the request itself."""
+        if not self.prompts:
+            return (self,)
+        return tuple(
+            evolve(
+                self,
+                id=f"{self.id}/{place}",
+                texts=self.texts[place : place + 1] or (prompt,),
+                prompt=prompt,
+                continuations=(text,),
+                prompts=(),
+            )
+            for place, (prompt, text) in enumerate(zip(self.prompts, self.continuations, strict=True))
+        )
+
+
+Ask = Question | Likelihood

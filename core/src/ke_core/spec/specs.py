@@ -14,20 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from attrs import evolve, field, frozen, has, validators
 
 from ke_core.spec.facts import NO_SUBJECT, Edit
-from ke_core.spec.protocols import (
-    Ask,
-    Dataset,
-    Edited,
-    Editor,
-    Judge,
-    LanguageModel,
-    Metric,
-    ModelMetric,
-    Progress,
-    Session,
-)
+from ke_core.spec.protocols import Dataset, Edited, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Session
 from ke_core.spec.queries import Form
-from ke_core.spec.requests import Encoder
+from ke_core.spec.requests import Ask, Encoder
 from ke_core.spec.results import no_percentage
 from ke_core.spec.settings import ModelFacts, Setting, Shape
 from ke_core.spec.training import Trainer
@@ -285,33 +274,3 @@ class EncoderRequest:
 @frozen(kw_only=True)
 class EncoderSpec(Spec[Encoder]):
     """A source of sentence encoders. ``build`` gets an ``EncoderRequest`` and may import torch."""
-
-
-@frozen(kw_only=True)
-class ReportFormat:
-    """A file format of ``ke report``, chosen with ``--NAME FILE``.
-
-    ``render`` gets the loaded runs, the catalog, the folder with published data files ("" for the default) and whether
-    to include the breakdowns by tag; it returns the text of the file.
-    """
-
-    name: str = field(validator=validators.matches_re(NAME_PATTERN))
-    help: str
-    render: Callable[[Any, Any, str, bool], str]
-
-
-@frozen(kw_only=True)
-class HealthFinding:
-    """One thing that ``ke doctor`` checked. ``note``: it works but may cause trouble. ``advice``: what to do."""
-
-    area: str
-    what: str
-    state: Literal["ok", "note", "wrong"] = "ok"
-    advice: str = ""
-
-
-__all__ = [
-    "NAME_PATTERN", "DatasetSpec", "Defaults", "EditorKind", "EditorSpec", "EncoderRequest", "EncoderSpec",
-    "HealthFinding", "JudgeSpec", "KnownModel", "MetricSpec", "ModelRequest", "ModelSpec", "ReportFormat", "Spec",
-    "TrainerSpec", "no_oracle",
-]  # fmt: skip

@@ -206,11 +206,7 @@ def test_edits_change_while_others_ask(site):
     [
         ('{"statement": "The moon is made of cheese"}', UnsupportedEdit, "1 of 1 edits"),
         ('{"statement": "x"', BadData, "line 1 is cut off"),
-        (
-            '{"prompt": "{} is", "subject": "x", "object": "y", "relation": NaN}',
-            BadData,
-            "line 1 is not JSON: NaN",
-        ),
+        ('{"prompt": "{} is", "subject": "x", "object": "y", "relation": NaN}', BadData, "line 1 is not JSON: NaN"),
         (
             '{"prompt": "{} is", "subject": "x", "object": "y", "relation": "\\ud800"}',
             BadData,

@@ -34,8 +34,7 @@ def test_an_editor_of_weights_is_served_where_there_are_some(start):
 
 
 @pytest.mark.parametrize(
-    ("reply", "tries"),
-    [((429, BUSY, {"Retry-After": "60"}), 1), ((429, BUSY, {}), 2), ((500, BUSY, {}), 2)],
+    ("reply", "tries"), [((429, BUSY, {"Retry-After": "60"}), 1), ((429, BUSY, {}), 2), ((500, BUSY, {}), 2)]
 )
 def test_a_server_that_puts_a_question_off_holds_up_nobody_for_long(start, behind, facts, reply, tries):
     with behind(reply) as (server, how), start(edits=facts, model="openai:m", how=how) as site:

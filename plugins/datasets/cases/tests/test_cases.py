@@ -13,16 +13,7 @@ from attrs import evolve
 from ke_benchmarks import CaseHeader, read_cases, write_cases
 from ke_benchmarks.soundness import problems
 from ke_core.app import configure
-from ke_core.plugin import (
-    EFFICACY,
-    BadConfig,
-    BadData,
-    Dataset,
-    Entity,
-    FreeForm,
-    Gold,
-    distinct,
-)
+from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, Entity, FreeForm, Gold, distinct
 from ke_plugin_cases.dataset import DEMONSTRATIONS, SHOWN
 from ke_testing.toy import Toy
 

@@ -38,11 +38,7 @@ def test_the_pinned_checksum_is_of_the_file_as_git_has_it(raw) -> None:
 
 def test_published_versions_are_known_by_their_git_blob_ids() -> None:
     known = {variant.name: set(variant.blobs) for variant in VARIANTS if variant.blobs}
-    assert known == {
-        "mquake-cf-3k-v2": {"6cf09043"},
-        "mquake-cf": {"86f8c0d3"},
-        "mquake-t": {"afd89d0c", "b0266d90"},
-    }
+    assert known == {"mquake-cf-3k-v2": {"6cf09043"}, "mquake-cf": {"86f8c0d3"}, "mquake-t": {"afd89d0c", "b0266d90"}}
     versions = next(variant.blobs for variant in VARIANTS if variant.name == "mquake-t")
     assert versions["afd89d0c"] == "princeton-nlp/MQuAKE"
     assert "DeepEdit and PokeMQA" in versions["b0266d90"]

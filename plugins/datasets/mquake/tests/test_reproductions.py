@@ -126,10 +126,7 @@ def specs() -> list[ReproductionSpec]:
 
 
 def test_each_cell_is_what_its_run_gives(
-    specs: list[ReproductionSpec],
-    says: Callable[[str, Ask], str],
-    unedited: Callable[[str], str],
-    tmp_path: Path,
+    specs: list[ReproductionSpec], says: Callable[[str, Ask], str], unedited: Callable[[str], str], tmp_path: Path
 ) -> None:
     filled = tried(specs, says, root=tmp_path / "runs", limit=12, fallback="mquake-atlas", model=unedited)
     picked = {"after": "multi-hop.multi-hop", "before": "multi-hop.pre-edit-multi-hop"}

@@ -53,11 +53,7 @@ def test_judges_are_given_every_fact_and_masking_the_functional_ones(read: Read,
     assert (
         held(case, "after", edited=True)
         == case.sentences_after
-        == (
-            "Ada Reed sold two million records.",
-            "Mia Stone sold nine million records and won the Kelp Prize.",
-            won,
-        )
+        == ("Ada Reed sold two million records.", "Mia Stone sold nine million records and won the Kelp Prize.", won)
     )
     assert held(case, "before", edited=True) == (
         "Ada Reed sold nine million records and won the Kelp Prize.",

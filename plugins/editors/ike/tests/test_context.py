@@ -214,9 +214,7 @@ def test_hidden_edits_bar_no_demonstration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("edits", "changes"),
-    [((), {}), ((MOVE_TOWER,), {"hidden": frozenset({MOVE_TOWER.id})})],
-    ids=["empty", "hidden"],
+    ("edits", "changes"), [((), {}), ((MOVE_TOWER,), {"hidden": frozenset({MOVE_TOWER.id})})], ids=["empty", "hidden"]
 )
 def test_without_a_fact_the_question_is_asked_as_the_benchmark_asks_it(edits, changes) -> None:
     for facts in ("retrieved", "own"):

@@ -162,10 +162,7 @@ def test_prompts_of_ones_own(tmp_path, mode) -> None:
 def test_unusable_prompts_are_refused(tmp_path, mode, content) -> None:
     if content is not None:
         (tmp_path / f"{mode}.txt").write_bytes(content)
-    with (
-        pytest.raises(BadConfig, match=rf"{mode}\.txt"),
-        editing(ScriptedModel([]), mode=mode, prompts=str(tmp_path)),
-    ):
+    with pytest.raises(BadConfig, match=rf"{mode}\.txt"), editing(ScriptedModel([]), mode=mode, prompts=str(tmp_path)):
         pass
 
 

@@ -6,16 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.app import discover, read_catalog
-from ke_core.plugin import (
-    Answer,
-    BadConfig,
-    Entity,
-    Gold,
-    Item,
-    KEError,
-    Query,
-    Verdict,
-)
+from ke_core.plugin import Answer, BadConfig, Entity, Gold, Item, KEError, Query, Verdict
 from ke_plugin_llm import LLMConfig, build, items
 from ke_testing.contract import ComponentContract
 from ke_testing.fakes import ScriptedModel, make_session

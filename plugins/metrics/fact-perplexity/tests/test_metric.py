@@ -129,8 +129,7 @@ def test_each_token_counts_once_within_a_sentence_and_each_sentence_once() -> No
 
 def test_v9_a_missing_number_has_its_reason() -> None:
     words = Outcome(
-        reply=Failure(error="NoLikelihood", message="it answers in words"),
-        judgement=Judgement(verdict=Verdict.UNSURE),
+        reply=Failure(error="NoLikelihood", message="it answers in words"), judgement=Judgement(verdict=Verdict.UNSURE)
     )
     full = record()
     silent = {**full.outcomes, ("after", "direct", "perplexity-facts-2"): words}

@@ -8,13 +8,7 @@ from statistics import mean
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import (
-    EDITS_WITHHELD,
-    Answer,
-    CaseRecord,
-    Failure,
-    Verdict,
-)
+from ke_core.plugin import EDITS_WITHHELD, Answer, CaseRecord, Failure, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.metric import MultiHop
 
@@ -94,8 +88,7 @@ def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "new", "old"),
-    [([R, W, W], 0, 1), ([S, W, W], 1, 0), ([R, S, W], 1, 0), ([W, W, W], 0, 0)],
+    ("before", "new", "old"), [([R, W, W], 0, 1), ([S, W, W], 1, 0), ([R, S, W], 1, 0), ([W, W, W], 0, 0)]
 )
 def test_the_unedited_model_is_compared_with_the_new_answers_as_an_editor_without_effect_is(
     before, new, old, case, record

@@ -7,18 +7,7 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import (
-    Answer,
-    CaseRecord,
-    Entity,
-    Failure,
-    Gold,
-    Judgement,
-    Outcome,
-    Query,
-    Step,
-    Verdict,
-)
+from ke_core.plugin import Answer, CaseRecord, Entity, Failure, Gold, Judgement, Outcome, Query, Step, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.retrieval import NOT_ALL, Retrieval
 

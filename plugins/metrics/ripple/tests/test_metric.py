@@ -159,14 +159,7 @@ def aliased(met: Verdict) -> CaseRecord:
 
 @pytest.mark.parametrize(
     ("aliasing", "met", "why"),
-    [
-        ("file", R, ""),
-        ("file", S, NOT_MET),
-        ("old", S, ""),
-        ("old", R, NO_OLD),
-        ("old", W, NO_OLD),
-        ("none", W, ""),
-    ],
+    [("file", R, ""), ("file", S, NOT_MET), ("old", S, ""), ("old", R, NO_OLD), ("old", W, NO_OLD), ("none", W, "")],
 )
 def test_the_condition_of_aliasing_is_an_option(aliasing: Any, met: Verdict, why: str) -> None:
     (one,) = found(aliased(met), SA, aliasing=aliasing)

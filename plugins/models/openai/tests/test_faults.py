@@ -201,10 +201,7 @@ def test_an_error_with_status_200_is_what_its_code_or_its_words_say(serve, ask, 
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("HTTPS_PROXY", "foo://bar"), ("SSL_CERT_FILE", "/nowhere/ca.pem")],
-)
+@pytest.mark.parametrize(("name", "value"), [("HTTPS_PROXY", "foo://bar"), ("SSL_CERT_FILE", "/nowhere/ca.pem")])
 def test_a_proxy_or_certificates_that_cannot_be_used_are_one_line(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     with pytest.raises(ModelUnavailable, match="the environment's proxy or certificates: ") as caught:

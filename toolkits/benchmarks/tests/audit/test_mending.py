@@ -50,10 +50,7 @@ def test_the_minority_takes_the_target_of_the_majority_and_what_follows_from_it(
 
 def test_a_mended_case_is_sound_and_takes_over_the_edit_that_its_chain_now_meets(make):
     longer = make(
-        "9",
-        [("Ship", "country", "Spain"), *MAYOR[1:]],
-        [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")],
-        0,
+        "9", [("Ship", "country", "Spain"), *MAYOR[1:]], [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")], 0
     )
     ships = [make(n, [("Ship", "country", "Spain")], [("Ship", "country", "Italy")], 0) for n in ("7", "8")]
     other = make("6", MAYOR, [("Tower", "country", "Italy"), ("Italy", "mayor", "Bruno")], 0, 1)

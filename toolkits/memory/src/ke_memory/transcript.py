@@ -108,12 +108,7 @@ def without_period(text: str) -> str:
 
 def lookup_step(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:
     """What was asked of the memory, and what it gave, best first."""
-    return Step(
-        kind=kind,
-        text=text,
-        retrieved=tuple(hit.id for hit in hits),
-        scores=tuple(hit.score for hit in hits),
-    )
+    return Step(kind=kind, text=text, retrieved=tuple(hit.id for hit in hits), scores=tuple(hit.score for hit in hits))
 
 
 def with_answer(steps: Sequence[Step], answer: str) -> list[Step]:

@@ -18,9 +18,7 @@ from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import BadConfig, Spec, from_json, loads, to_json
 
 HEAVY = ("torch", "transformers", "numpy")
-MACHINE = re.compile(
-    r"cuda:\d|\.cuda\(|CUDA[_]VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""",
-)
+MACHINE = re.compile(r"cuda:\d|\.cuda\(|CUDA[_]VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""")
 """A device by its number (X1), or a path that is somebody's (X2)."""
 
 

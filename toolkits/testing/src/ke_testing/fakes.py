@@ -141,12 +141,7 @@ def cut(text: str, request: Generate) -> Generated:
     words = text.split(" ")
     if len(words) > request.max_tokens:
         text, finish = " ".join(words[: request.max_tokens]), "length"
-    return Generated(
-        text=text,
-        finish=finish,
-        prompt_tokens=len(request.prompt.split()),
-        tokens=len(text.split()),
-    )
+    return Generated(text=text, finish=finish, prompt_tokens=len(request.prompt.split()), tokens=len(text.split()))
 
 
 class WordEncoder:

@@ -154,22 +154,11 @@ batches = st.builds(
     failed=words,
     details=st.dictionaries(names, words | counts | st.none(), max_size=2),
 )
-_key = {
-    "step": counts,
-    "batch": names,
-    "case": names,
-    "phase": st.sampled_from(("before", "after")),
-    "style": names,
-}
+_key = {"step": counts, "batch": names, "case": names, "phase": st.sampled_from(("before", "after")), "style": names}
 records = (
     batches
     | st.builds(Replied, **_key, seconds=numbers, replies=st.dictionaries(names, replies, max_size=3))
-    | st.builds(
-        Judged,
-        **_key,
-        judge=components,
-        judgements=st.dictionaries(names, judgements, max_size=3),
-    )
+    | st.builds(Judged, **_key, judge=components, judgements=st.dictionaries(names, judgements, max_size=3))
     | st.builds(
         Probed,
         step=counts,

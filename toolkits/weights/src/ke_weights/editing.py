@@ -162,9 +162,7 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
         )
         many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(request.edits)} edits"
         raise UnsupportedEdit(
-            f"{request.editor} cannot make {many}",
-            details=lines,
-            hint="fix or leave out these edits; nothing was done",
+            f"{request.editor} cannot make {many}", details=lines, hint="fix or leave out these edits; nothing was done"
         )
     return EditJob(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
 
@@ -244,12 +242,7 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
     if not deltas:
         raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show editor {name}")
     return build_patch(
-        model.module,
-        deltas,
-        base=work.loaded.base,
-        editor=work.chosen.component,
-        edits=work.edits,
-        details=details,
+        model.module, deltas, base=work.loaded.base, editor=work.chosen.component, edits=work.edits, details=details
     )
 
 

@@ -14,9 +14,7 @@ def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
     """Facts of the session's model, as it is now."""
     tokenizer = session.model.tokenizer
     return ModelFacts(
-        shape=shape_of(modules),
-        scale=lambda layer: state_rms(modules, tokenizer, layer),
-        trace=lambda: _trace(session),
+        shape=shape_of(modules), scale=lambda layer: state_rms(modules, tokenizer, layer), trace=lambda: _trace(session)
     )
 
 

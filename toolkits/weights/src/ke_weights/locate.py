@@ -135,9 +135,7 @@ class LocateContextCache:
     def __attrs_post_init__(self) -> None:
         self.covariance_cache = CovarianceCache(
             CovarianceSettings(
-                corpus=self.config.corpus,
-                tokens=self.config.tokens,
-                document_length=self.config.document_length,
+                corpus=self.config.corpus, tokens=self.config.tokens, document_length=self.config.document_length
             )
         )
 

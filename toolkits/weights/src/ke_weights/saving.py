@@ -154,13 +154,7 @@ def revert_patch(
     ``how`` it is loaded counts but for what is on record. The ids that were taken away, and the digest of what was
     written. Raises BadPatch where ``folder`` remembers no such patch, BadConfig where something is in the way.
     """
-    from ke_weights.patches import (  # noqa: PLC0415
-        read_history,
-        reverted,
-        weights_digest,
-        whole_folder,
-        write_checkpoint,
-    )
+    from ke_weights.patches import read_history, reverted, weights_digest, whole_folder, write_checkpoint  # noqa: PLC0415
 
     past = read_history(folder)
     if past is None:

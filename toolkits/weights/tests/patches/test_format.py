@@ -62,11 +62,7 @@ def test_a_patch_comes_back_as_it_was_written(stored, file):
 
 def test_any_safetensors_reader_can_open_it(file):
     with safe_open(file, framework="np") as stream:
-        assert set(stream.keys()) == {
-            f"left/{DOWN}",
-            f"right/{DOWN}",
-            "dense/model.layers.2.mlp.down_proj.weight",
-        }
+        assert set(stream.keys()) == {f"left/{DOWN}", f"right/{DOWN}", "dense/model.layers.2.mlp.down_proj.weight"}
         assert stream.metadata()["format"] == "ke-patch"
 
 

@@ -93,13 +93,7 @@ def write_labels(
 
 
 def read_labels(
-    folder: RunFolder,
-    catalog: Catalog,
-    sheet: Path,
-    *,
-    judge: str = "",
-    options: Options = NONE,
-    data_dir: str = "",
+    folder: RunFolder, catalog: Catalog, sheet: Path, *, judge: str = "", options: Options = NONE, data_dir: str = ""
 ) -> LabelSheet:
     """The labels of a sheet against the judge's verdicts, and against what metrics sorted the answers into.
 

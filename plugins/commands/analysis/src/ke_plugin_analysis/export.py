@@ -37,11 +37,7 @@ def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedR
         judged = read_answers(folder, run.tally.judge)
         found.append(
             BrowsedRun(
-                label=label,
-                same=same,
-                edited_form=folder.spec.edited_form,
-                answers=judged,
-                material=known[same],
+                label=label, same=same, edited_form=folder.spec.edited_form, answers=judged, material=known[same]
             )
         )
     return found

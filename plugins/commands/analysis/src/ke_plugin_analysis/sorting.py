@@ -11,15 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.app import (
-    Agreement,
-    Catalog,
-    Options,
-    ResolvedComponent,
-    bootstrap,
-    reject_unused,
-    resolve_component,
-)
+from ke_core.app import Agreement, Catalog, Options, ResolvedComponent, bootstrap, reject_unused, resolve_component
 from ke_core.plugin import CaseRecord, Interval, Phase
 from ke_plugin_analysis.kappa import measure_agreement
 

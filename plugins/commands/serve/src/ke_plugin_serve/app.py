@@ -208,12 +208,7 @@ def build_app(routes: Routes, token: str) -> Starlette:
             Route("/edits/remove", routes.remove, methods=["POST"]),
         ],
         middleware=[Middleware(Gate, token=token)],
-        exception_handlers={
-            BadRequest: _bad_request,
-            KEError: _mendable,
-            HTTPException: _no_route,
-            Exception: _bug,
-        },
+        exception_handlers={BadRequest: _bad_request, KEError: _mendable, HTTPException: _no_route, Exception: _bug},
     )
 
 

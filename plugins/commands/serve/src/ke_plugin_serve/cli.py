@@ -44,10 +44,7 @@ url_option = click.option(
 @shared.model_options
 @shared.component_options
 @click.option(
-    "--edits",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Edits to start with. The file is only read.",
+    "--edits", type=click.Path(path_type=Path), metavar="FILE", help="Edits to start with. The file is only read."
 )
 @click.option(
     "--state",

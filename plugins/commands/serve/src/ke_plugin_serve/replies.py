@@ -35,11 +35,7 @@ def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], mod
         "created": int(time.time()),
         "model": model,
         "choices": [_choice(kind, place, answer) for place, answer in enumerate(answers)],
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": tokens,
-            "total_tokens": prompt_tokens + tokens,
-        },
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": tokens, "total_tokens": prompt_tokens + tokens},
         "ke": {
             "answers": [
                 {

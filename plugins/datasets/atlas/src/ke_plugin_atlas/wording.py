@@ -29,11 +29,7 @@ ASK = {
         "Which city is the capital of {}?",
         "What is the name of the capital of {}?",
     ),
-    CONTINENT: (
-        "On which continent is {}?",
-        "Which continent is home to {}?",
-        "What is the continent of {}?",
-    ),
+    CONTINENT: ("On which continent is {}?", "Which continent is home to {}?", "What is the continent of {}?"),
     CURRENCY: (
         "What is the currency of {}?",
         "Which currency is used in {}?",

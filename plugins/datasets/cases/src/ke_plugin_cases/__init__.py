@@ -7,16 +7,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from ke_benchmarks import folder_of, read_header
-from ke_core.plugin import (
-    EFFICACY,
-    SINGLE_ASPECTS,
-    BadConfig,
-    Dataset,
-    DatasetSpec,
-    Defaults,
-    find_data,
-    hookimpl,
-)
+from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, find_data, hookimpl
 
 MULTI_HOP = ("instance", "multi-hop")
 CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)
@@ -28,8 +19,7 @@ class CasesConfig:
 
     file: str = field(default="", metadata={"help": "the file, as `ke datasets export` writes it (JSON lines)"})
     mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict the facts its answer rests on"},
+        default=False, metadata={"help": "hide from each case the edits that contradict the facts its answer rests on"}
     )
     data_dir: str | None = field(
         default=None, metadata={"help": "folder in which the file is looked for too; else KE_DATA_DIR, cache"}

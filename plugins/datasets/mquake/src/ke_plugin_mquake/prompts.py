@@ -75,8 +75,7 @@ def load(which: str, data_dir: Path | None) -> MquakePrompts:
     for path in paths:
         if not path.is_file():
             raise BadData(
-                f"no prompt file {path}",
-                hint=f"mquake.prompts is own, published, or a folder with {', '.join(OWN)}",
+                f"no prompt file {path}", hint=f"mquake.prompts is own, published, or a folder with {', '.join(OWN)}"
             )
     return _read(paths, _own_recall)
 

@@ -7,15 +7,7 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import (
-    HIDE,
-    ReproductionSpec,
-    Variant,
-    file_option,
-    mask_option,
-    relations_option,
-    reproductions_in,
-)
+from ke_benchmarks import HIDE, ReproductionSpec, Variant, file_option, mask_option, relations_option, reproductions_in
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,

@@ -129,10 +129,7 @@ def _order(members: list[str], aliases: tuple[str, ...]) -> Gold:
     labels = {plain(member) for member in members}
     return Gold(
         entities=tuple(
-            Entity(
-                label=label,
-                aliases=tuple(dict.fromkeys(name for name in names if plain(name) not in labels)),
-            )
+            Entity(label=label, aliases=tuple(dict.fromkeys(name for name in names if plain(name) not in labels)))
             for label, *names in zip(members, *others, strict=True)
         ),
         require="ordered",

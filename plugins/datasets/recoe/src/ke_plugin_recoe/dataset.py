@@ -11,15 +11,7 @@ from typing import Any, ClassVar, cast
 
 from attrs import evolve, frozen
 
-from ke_benchmarks import (
-    EmbeddedDataset,
-    FileDataset,
-    LazyMapping,
-    digest_of,
-    digest_of_json,
-    folder_of,
-    user_file,
-)
+from ke_benchmarks import EmbeddedDataset, FileDataset, LazyMapping, digest_of, digest_of_json, folder_of, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DataFile, Material, Prompt, Query, data_places, sha256_of
 from ke_plugin_recoe import BLOBS, FILE, GROUPS, URL, WHOLE, RecoeBuild, prompts

@@ -17,17 +17,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from ke_core.plugin import (
-    Answer,
-    Ask,
-    Hit,
-    Nearest,
-    NoLikelihood,
-    Procedure,
-    Question,
-    Reply,
-    Step,
-)
+from ke_core.plugin import Answer, Ask, Hit, Nearest, NoLikelihood, Procedure, Question, Reply, Step
 from ke_memory.plugin import FactMemory, lookup_step
 from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
 from ke_plugin_deepedit.prompts import SlotTemplate

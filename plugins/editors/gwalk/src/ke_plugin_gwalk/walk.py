@@ -197,11 +197,7 @@ class Walk:
                 own = self.profile.answer(written)
             text += f"\nGenerated answer: {written.text.strip()}"
         object_ = own if fact is None else fact.object
-        return WalkStep(
-            text=text + _verdict(fact, own),
-            object=object_,
-            step=step(asked, found, object_),
-        )
+        return WalkStep(text=text + _verdict(fact, own), object=object_, step=step(asked, found, object_))
 
     def _in_words(self, found: RetrievedEdge, phrase: str) -> Procedure[str]:
         """The sub-question, written by the model: no relation of the graph is near enough to lend its own."""

@@ -151,12 +151,7 @@ def _unmarked(module: nn.Module) -> Iterator[None]:
             module.__dict__[mark] = known
 
 
-def _take_out(
-    module: nn.Module,
-    name: str,
-    found: Mapping[str, nn.Module],
-    active: Mapping[str, list[str]],
-) -> None:
+def _take_out(module: nn.Module, name: str, found: Mapping[str, nn.Module], active: Mapping[str, list[str]]) -> None:
     """Put back what was found at ``name``; of a module that held adapters already, take out the new one."""
     if name not in active:
         parent, _, leaf = name.rpartition(".")

@@ -8,16 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import (
-    Ask,
-    Details,
-    Edit,
-    Edited,
-    Procedure,
-    Reply,
-    Session,
-    prompt_text,
-)
+from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
 from ke_memory.plugin import MemoryEditedModel, MemoryEditor
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.loop import MelloLoop

@@ -24,10 +24,7 @@ class MendConfig:
 
     checkpoint: str = field(
         default="",
-        metadata={
-            "help": "folder that ke train mend wrote; empty: the one in the cache for this model",
-            "file": True,
-        },
+        metadata={"help": "folder that ke train mend wrote; empty: the one in the cache for this model", "file": True},
     )
     lr_scale: float = field(
         default=1.0,
@@ -43,8 +40,7 @@ class MendConfig:
         },
     )
     profile: Literal["small", "published"] = field(
-        default="small",
-        metadata={"help": "training: small = minutes on a processor; published = the paper's budget"},
+        default="small", metadata={"help": "training: small = minutes on a processor; published = the paper's budget"}
     )
     rank: int | None = derived("training: rank of the network's layers", positive)
     lr: float | None = derived("training: Adam's learning rate of the network", positive)

@@ -20,8 +20,7 @@ class RRomeConfig(RankOneConfig):
     """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     key: Literal["contexts", "prompt"] = field(
-        default="contexts",
-        metadata={"help": "the one key: the average over left contexts, or that of the bare prompt"},
+        default="contexts", metadata={"help": "the one key: the average over left contexts, or that of the bare prompt"}
     )
 
 

@@ -14,8 +14,7 @@ class SetConfig:
     """CompKE leaves splitting and matching open; the defaults are our choice."""
 
     match: Literal["exact", "contains"] = field(
-        default="exact",
-        metadata={"help": "a listed item is nothing but a name, or contains one between word borders"},
+        default="exact", metadata={"help": "a listed item is nothing but a name, or contains one between word borders"}
     )
     extras: bool = field(
         default=False,

@@ -37,10 +37,7 @@ def ke_metrics() -> list[MetricSpec]:
             by=("scheme",),
             columns={COHERENCE: "coherence"},
             tables={
-                "coherence by scheme, and the plain mean over schemes": {
-                    **schemes,
-                    f"{COHERENCE}-{AVERAGE}": AVERAGE,
-                },
+                "coherence by scheme, and the plain mean over schemes": {**schemes, f"{COHERENCE}-{AVERAGE}": AVERAGE}
             },
             averages={f"{COHERENCE}-{AVERAGE}": tuple(schemes)},
         )

@@ -15,12 +15,7 @@ from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.quiet import quiet
 
-DTYPES = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-    "float64": torch.float64,
-}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
 """Names of the MLP's inner size in configurations; four times the hidden size where there is none."""
 

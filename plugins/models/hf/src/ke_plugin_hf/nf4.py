@@ -30,10 +30,7 @@ def loading(device: torch.device) -> dict[str, Any]:
         )
     compute = torch.float32 if device.type == "cpu" else torch.bfloat16
     config = BitsAndBytesConfig(
-        load_in_4bit=True,
-        bnb_4bit_quant_type=NF4,
-        bnb_4bit_use_double_quant=True,
-        bnb_4bit_compute_dtype=compute,
+        load_in_4bit=True, bnb_4bit_quant_type=NF4, bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute
     )
     return {"quantization_config": config, "dtype": compute}
 

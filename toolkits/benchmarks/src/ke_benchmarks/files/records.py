@@ -18,14 +18,7 @@ from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
 from ke_benchmarks.files.strict import explain, strict_converter
-from ke_core.plugin import (
-    DECODER,
-    TOO_DEEPLY_NESTED,
-    BadData,
-    check_parsed,
-    error_line,
-    noun,
-)
+from ke_core.plugin import DECODER, TOO_DEEPLY_NESTED, BadData, check_parsed, error_line, noun
 
 PIECE = 1 << 16
 SPACE = re.compile(r"[ \t\r\n]*")

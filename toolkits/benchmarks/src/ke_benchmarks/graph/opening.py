@@ -126,10 +126,7 @@ def _used(
 def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: str) -> BadData:
     """X7: the first of them with a fact that it stands in."""
     first = nameless[0]
-    where = next(
-        (f"{s} {key} {o}" for key in keys for s, o in store.pairs(key) if first in (s, o)),
-        first,
-    )
+    where = next((f"{s} {key} {o}" for key in keys for s, o in store.pairs(key) if first in (s, o)), first)
     more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""
     return BadData(
         f"{name}: {first} has no label, only its id; it stands in {where}{more}",

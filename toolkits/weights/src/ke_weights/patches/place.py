@@ -9,14 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ke_core.plugin import (
-    CHOOSE_WRITABLE,
-    BadConfig,
-    file_errors,
-    hidden_sibling,
-    loads,
-    locked,
-)
+from ke_core.plugin import CHOOSE_WRITABLE, BadConfig, file_errors, hidden_sibling, loads, locked
 from ke_plugin_hf.folders import OLD_SUFFIX, move_folder, restore_moved
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type", "ke_edit.json": "editor"}

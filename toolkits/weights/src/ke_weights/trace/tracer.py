@@ -92,11 +92,7 @@ class Tracer:
 
     def _skipped(self, fact: TraceFact, answer: str, high: float, reason: str) -> FactTrace:
         return FactTrace(
-            **_named(fact),
-            answer=answer,
-            correct_prediction=reason == UNSURE,
-            high_score=_short(high),
-            skipped=reason,
+            **_named(fact), answer=answer, correct_prediction=reason == UNSURE, high_score=_short(high), skipped=reason
         )
 
 

@@ -25,11 +25,7 @@ def command(app: App, *, folder: Path, by: str, as_json: bool) -> None:
       ke leaderboard runs/layers
       ke leaderboard runs/layers --by multi-hop.instance
     """
-    from ke_plugin_reproduce.leaderboard import (  # noqa: PLC0415  as above
-        leaderboard,
-        leaderboard_json,
-        leaderboard_page,
-    )
+    from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_json, leaderboard_page  # noqa: PLC0415  as above
 
     found = leaderboard(folder, app.catalog, by=by)
     if as_json:

@@ -84,9 +84,7 @@ class DecodingState:
     def join(self, other: DecodingState) -> None:
         """Take in the rows of ``other``, below ours; the shorter cache is padded on its left."""
         columns = max(self.columns, other.columns)
-        self.starts = torch.cat(
-            [state.starts + (columns - state.columns) for state in (self, other)],
-        )
+        self.starts = torch.cat([state.starts + (columns - state.columns) for state in (self, other)])
         self.positions = torch.cat([self.positions, other.positions])
         self.prompts = [*self.prompts, *other.prompts]
         for mine, its in zip(self.cache.layers, other.cache.layers, strict=True):

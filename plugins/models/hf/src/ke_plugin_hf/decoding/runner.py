@@ -180,10 +180,7 @@ class LocalRunner:
         if row.written.finish is None:
             raise AssertionError("a row that never ended")
         return Generated(
-            text=row.written.text,
-            finish=row.written.finish,
-            prompt_tokens=len(row.ids),
-            tokens=len(row.written.tokens),
+            text=row.written.text, finish=row.written.finish, prompt_tokens=len(row.ids), tokens=len(row.written.tokens)
         )
 
     def _scored(self, found: Sequence[Sequence[ScoringRow]]) -> Scored | Exception:
@@ -205,10 +202,7 @@ class LocalRunner:
         )
 
     def _too_big(self, length: int, error: Exception) -> KEError:
-        failure = ModelUnavailable(
-            f"out of memory for a single prompt of {length} tokens",
-            hint=SMALLER,
-        )
+        failure = ModelUnavailable(f"out of memory for a single prompt of {length} tokens", hint=SMALLER)
         failure.__cause__ = error
         return failure
 

@@ -88,8 +88,7 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     shared = PREFIX if context is None else min(PREFIX, context - max(SUFFIXES) - STEPS)
     if shared < 1:
         raise ModelUnavailable(
-            f"a context of {context} tokens is too short to try the model",
-            hint="take a model with a longer context",
+            f"a context of {context} tokens is too short to try the model", hint="take a model with a longer context"
         )
     prefix = torch.randint(vocabulary, (shared,), generator=draw)
     rows, noise = [], 0.0
