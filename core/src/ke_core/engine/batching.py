@@ -33,6 +33,11 @@ class Stats:
     hits: int = 0
     shared: int = 0
 
+    @property
+    def mean_wave(self) -> float:
+        """Return how many requests were served together on average; 0 before the first."""
+        return self.requests / self.waves if self.waves else 0.0
+
 
 @define(kw_only=True)
 class Server:
