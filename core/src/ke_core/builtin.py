@@ -16,7 +16,7 @@ COMMANDS = {
     "runs": "List the runs in a folder, show one, remove unfinished ones.",
     "judge": "Judge the replies of a finished run again, with another judge.",
     "score": "Score a judged run again, with other metrics.",
-    "datasets": "List, fetch, check and export benchmarks, count and sample their cases.",
+    "datasets": "List benchmarks, count and sample their cases; fetch, check and export them.",
     "show": "Describe one component: its options, citation and origin.",
     "doctor": "Check this installation: plugins, device, memory, caches, folders, what is configured.",
     "plugins": "List the installed plugins, what each brings, why one is broken; find and install plugins.",

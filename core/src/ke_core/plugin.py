@@ -178,7 +178,7 @@ from ke_core.storage.files import (
     write_atomic,
     write_value,
 )
-from ke_core.storage.http import find_data, read_at_most, read_error_body
+from ke_core.storage.http import read_at_most, read_error_body
 from ke_core.storage.json_reading import (
     DECODER,
     TOO_DEEPLY_NESTED,
@@ -218,9 +218,9 @@ __all__ = [
     "UninterruptibleContext", "UnknownComponent", "UnsupportedChange", "UnsupportedEdit", "Usage", "Value", "Verdict",
     "Victims", "across_lines", "cache_dir", "canonical", "check_parsed", "continuation", "continued", "contradicting",
     "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line", "expected", "file_errors",
-    "find_data", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
-    "json_type_only", "loads", "locked", "noun", "observed", "one_slot", "parse_json", "parse_object",
-    "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most", "read_error_body", "read_json",
-    "read_object", "read_toml", "read_value", "refuse_other_types", "sentences", "sha256_of", "thoughts_of", "to_json",
-    "uninterruptible", "uninterruptible_context", "warn", "with_room", "words", "write_atomic", "write_value",
+    "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl", "json_type_only", "loads",
+    "locked", "noun", "observed", "one_slot", "parse_json", "parse_object", "parse_reference", "parse_toml", "problem",
+    "prompt_text", "put", "read_at_most", "read_error_body", "read_json", "read_object", "read_toml", "read_value",
+    "refuse_other_types", "sentences", "sha256_of", "thoughts_of", "to_json", "uninterruptible",
+    "uninterruptible_context", "warn", "with_room", "words", "write_atomic", "write_value",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``ke datasets``: list, fetch, count and sample benchmarks."""
+"""``ke datasets``: list, count and sample benchmarks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.cli.console import err, out
-from ke_core.cli.errors import DONE, FAILED
+from ke_core.cli.console import out
 from ke_core.plugins.manager import Installed
 from ke_core.plugins.options import reject_unused, split_options
 from ke_core.results.dataset_files import case_sheet
@@ -25,7 +24,7 @@ from ke_core.spec.runspec import Plan
 
 @click.group("datasets")
 def command() -> None:
-    """List, fetch, check and export benchmarks, count and sample their cases.
+    """List benchmarks, count and sample their cases; fetch, check and export them.
 
     \b
     Example: ke datasets stats atlas
@@ -60,7 +59,7 @@ def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -
     \b
     Example: ke datasets info mquake-cf-3k --data-dir ~/data
     """
-    from ke_core.results.dataset_files import about, file_sheet, here  # noqa: PLC0415
+    from ke_core.results.dataset_files import about, file_sheet, local_file  # noqa: PLC0415
     from ke_core.storage.files import data_places  # noqa: PLC0415
 
     source = resolve_dataset(app, name, options, data_dir)
@@ -68,7 +67,7 @@ def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -
     out().print(about(found), soft_wrap=True)
     for file in found.files:
         places = data_places(file.family, file.name, folder)
-        out().print(file_sheet(file, here(file, folder), places), soft_wrap=True)
+        out().print(file_sheet(file, local_file(file, folder), places), soft_wrap=True)
 
 
 @command.command("stats")
@@ -87,12 +86,12 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) 
     from ke_core.results.dataset_files import count_cases  # noqa: PLC0415  only here
 
     dataset = _build(app, name, options, data_dir)
-    here, published = count_cases(dataset.cases()), dataset.info().published
+    counts, published = count_cases(dataset.cases()), dataset.info().published
     table = plain_table("count", "here", "published", "")
     table.columns[1].justify = table.columns[2].justify = "right"
     differ = 0
-    for label in dict.fromkeys((*here, *published)):
-        found, printed = here.get(label), published.get(label)
+    for label in dict.fromkeys((*counts, *published)):
+        found, printed = counts.get(label), published.get(label)
         differs = printed is not None and found != printed
         differ += differs
         table.add_row(literal(label), _number(found), _number(printed), "differs" if differs else "")
@@ -135,37 +134,6 @@ def sample(
     styles = getattr(app.catalog.spec("dataset", name), "styles", ())
     for case in cases:
         out().print(case_sheet(case, dataset, styles if with_prompts else ()))
-
-
-@command.command("fetch")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@shared.data_dir
-@click.pass_obj
-def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
-    """Fetch the published files of datasets.
-
-    They go into the cache, unless they are on this machine already. What comes is compared with a pinned checksum.
-    If a download was interrupted, the same command resumes it. A file without a pin is not
-    fetched: it is said where it is published and where to put it.
-    Exit status 1 if a file that is here is not the published one.
-
-    \b
-    Example: ke datasets fetch mquake-cf-3k
-    """
-    from ke_core.results.dataset_files import fetched, get, here  # noqa: PLC0415  only here
-
-    status = DONE
-    for name in names:
-        files = resolve_dataset(app, name, (), None).build().info().files
-        if not files:
-            out().print(f"{name} comes with its package: there is nothing to fetch", markup=False)
-        for file in files:
-            if file.pinned and here(file, data_dir) is None:
-                err().print(f"fetching {file.url}", markup=False, soft_wrap=True)
-            found = get(file, data_dir)
-            out().print(fetched(file, found), soft_wrap=True)
-            status = FAILED if found.is_published is False else status
-    return status
 
 
 def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:

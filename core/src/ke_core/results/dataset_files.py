@@ -1,4 +1,4 @@
-"""Show and count datasets, and fetch their files, for ``ke datasets``."""
+"""Show and count datasets for ``ke datasets``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from ke_core.spec.facts import Entity
 from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case, Probe, Query
 from ke_core.storage.files import data_places, git_blob_id, sha256_of
-from ke_core.storage.http import find_data
 
 BLOB_DIGITS = 8
 """Digits of a Git blob id by which a published file is recognized."""
 
 
 @frozen(kw_only=True)
-class Here:
+class LocalFile:
     """A data file on this machine.
 
     ``is_published``: whether it is the published file; None where nothing is known of that. ``version``: who published
@@ -38,28 +37,20 @@ class Here:
     version: str = ""
 
 
-def here(file: DataFile, explicit: Path | None = None) -> Here | None:
+def local_file(file: DataFile, explicit: Path | None = None) -> LocalFile | None:
     """The file as it is on this machine; nothing is fetched."""
     path = next((path for path in data_places(file.family, file.name, explicit) if path.is_file()), None)
     if path is None:
         return None
     sha256, blob = sha256_of(path), git_blob_id(path)[:BLOB_DIGITS]
     known = file.sha256 or file.blobs
-    return Here(
+    return LocalFile(
         path=path,
         size=path.stat().st_size,
         sha256=sha256,
         is_published=sha256 == file.sha256 or blob in file.blobs if known else None,
         version=file.blobs.get(blob, ""),
     )
-
-
-def get(file: DataFile, explicit: Path | None = None) -> Here:
-    """The file, fetched into the cache if it is nowhere. Raises BadData: where it is published, where to put it."""
-    find_data(file.family, file.name, explicit=explicit, url=file.url, sha256=file.sha256)
-    found = here(file, explicit)
-    assert found is not None
-    return found
 
 
 def about(info: DatasetInfo) -> Group:
@@ -76,11 +67,11 @@ def about(info: DatasetInfo) -> Group:
     return Group(*(_line(label, text) for label, text in lines.items() if text))
 
 
-def file_sheet(file: DataFile, found: Here | None, places: Sequence[Path]) -> Group:
+def file_sheet(file: DataFile, found: LocalFile | None, places: Sequence[Path]) -> Group:
     """One file of a dataset: its size as published, where it is and its checksum, or where it is looked for."""
     size = f", {_bytes(file.size)} as published" if file.size else ""
     pin = "fetched by checksum" if file.pinned else "not fetched, since no full checksum is known"
-    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", _state(file, found))]
+    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", file_state(file, found))]
     if found is None:
         lines += [_line("" if number else "looked", str(place)) for number, place in enumerate(places)]
     else:
@@ -88,16 +79,12 @@ def file_sheet(file: DataFile, found: Here | None, places: Sequence[Path]) -> Gr
     return Group(*lines)
 
 
-def fetched(file: DataFile, found: Here) -> Text:
-    """Where a file is, and whether it is the published one."""
-    return literal(f"{file.name}: {_state(file, found)}")
-
-
 def _line(label: str, text: str) -> Text:
     return literal(f"{label:8} {text}")
 
 
-def _state(file: DataFile, found: Here | None) -> str:
+def file_state(file: DataFile, found: LocalFile | None) -> str:
+    """Return where a file is, and whether it is the published one."""
     if found is None:
         return "not on this machine"
     here = f"{found.path} ({_bytes(found.size)})"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import ReproductionSpec
+from ke_benchmarks.files import download
 from ke_core.app import Plan, configure, discover, read_catalog, select
 from ke_core.plugin import Ask, BadData, Case
 from ke_core.results import intervals
-from ke_core.storage import http
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 from ke_plugin_ripple_edits import ke_reproductions
@@ -151,7 +151,7 @@ def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) ->
         patch.setenv("KE_CACHE_DIR", str(root / "cache"))
         patch.delenv("KE_DATA_DIR", raising=False)
         patch.setattr(intervals, "RESAMPLES", 20)  # how wide intervals are is no matter here
-        patch.setattr(http, "fetch", unfetched)
+        patch.setattr(download, "fetch", unfetched)
         return tried(
             specs,
             say,

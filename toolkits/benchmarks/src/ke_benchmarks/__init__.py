@@ -5,6 +5,7 @@
 
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
+from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json
 from ke_benchmarks.files.family import (
     CaseDataset,
@@ -38,6 +39,7 @@ __all__ = [
     "digest_of",
     "digest_of_json",
     "file_option",
+    "find_data",
     "fit",
     "folder_of",
     "has_label",

@@ -15,7 +15,7 @@ def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
     group.add_command(
         LazyCommand(
-            "audit", "ke_benchmarks.cli.audit:command", "Find what is wrong with a dataset of edits, and mend it."
+            "audit", "ke_benchmarks.cli.audit:command", "Find what is wrong with a dataset of edits, and fix it."
         )
     )
     group.add_command(
@@ -24,6 +24,10 @@ def ke_commands(group: click.Group) -> None:
     group.add_command(
         LazyCommand("export", "ke_benchmarks.cli.export:command", "Write the cases of a dataset to a file."),
         "datasets export",
+    )
+    group.add_command(
+        LazyCommand("fetch", "ke_benchmarks.cli.fetch:command", "Fetch the published files of datasets."),
+        "datasets fetch",
     )
     group.add_command(
         LazyCommand("validate", "ke_benchmarks.cli.validate:command", "Check the cases of a dataset, or of a file."),

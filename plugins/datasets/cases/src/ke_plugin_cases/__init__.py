@@ -6,8 +6,8 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from ke_benchmarks import folder_of, read_header
-from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, find_data, hookimpl
+from ke_benchmarks import find_data, folder_of, read_header
+from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, hookimpl
 
 MULTI_HOP = ("instance", "multi-hop")
 CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)

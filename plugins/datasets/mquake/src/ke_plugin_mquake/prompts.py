@@ -16,8 +16,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_benchmarks import digest_of
-from ke_core.plugin import BadData, Decoding, Parse, Prompt, find_data, parse_json
+from ke_benchmarks import digest_of, find_data
+from ke_core.plugin import BadData, Decoding, Parse, Prompt, parse_json
 from ke_plugin_mquake.variants import PRINCETON
 
 OWN = ("recall.json", "multi-hop.txt", "cot.txt", "decompose.txt")

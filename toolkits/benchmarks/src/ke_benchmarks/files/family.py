@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from attrs import evolve, field, frozen
 
+from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.probes import sub_questions
 from ke_core.plugin import (
@@ -28,7 +29,6 @@ from ke_core.plugin import (
     PublishedAudit,
     Query,
     contradicting,
-    find_data,
     sha256_of,
 )
 
