@@ -111,7 +111,7 @@ def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
     ke: Callable[..., Any], model: Path, tmp_path: Path
 ) -> None:
     words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
-    words += ("--sequential", "--evaluate", "each", "--model", model)
+    words += ("--sequential", "--eval-every", "1", "--model", model)
     log = tmp_path / "learned"
 
     def run(most: int, out: str) -> int:
