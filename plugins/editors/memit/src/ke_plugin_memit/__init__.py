@@ -2,8 +2,8 @@
 
 MEMIT's hyperparameters for the model at hand: published where there is a publication, else from its shape.
 
-Layers and target are those of ``ke_weights.hyperparameters``. MEMIT's own is lambda (``mom2_weight``). The update of one
-layer moves one edit's value by the share
+Layers and target are those of ``ke_weights.hyperparameters``. MEMIT's own is lambda (``mom2_weight``). The update of
+one layer moves one edit's value by the fraction
 
     s / (lambda + s),    s = k^T C^-1 k,
 
