@@ -3,12 +3,14 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from accelerate import cpu_offload
+from torch import nn
 
 from ke_core.plugin import Generate
-from ke_plugin_hf.fingerprint import WORDS, checksum, fingerprint
+from ke_plugin_hf.fingerprint import WORDS, Checksums, checksum, fingerprint
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 
@@ -140,3 +142,16 @@ def test_weights_that_accelerate_keeps_elsewhere_are_told_apart():
         assert changed(model, before) == []
         names.append(model.digest)
     assert names[0] == names[1] != names[2]
+
+
+def test_a_new_tensor_at_the_address_of_an_old_one_has_a_checksum_of_its_own():
+    values = np.ones(4, dtype=np.float32)
+    module, sums = nn.Linear(4, 1, bias=False), Checksums()
+
+    def checksums():
+        module.weight = nn.Parameter(torch.from_numpy(values).view(1, 4))  # neither its address nor its version differs
+        return sums.of(module, fresh=False)
+
+    before = checksums()
+    values[:] = 2
+    assert checksums() != before

@@ -10,6 +10,7 @@ import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from weakref import ref
 
 import torch
 from attrs import define, field
@@ -71,26 +72,28 @@ def _words(tensor: Tensor) -> Tensor:
 
 @define
 class Checksums:
-    """Checksums by tensor, made again only where a tensor was written to.
+    """Checksums by tensor, computed again only if another tensor has the name or the tensor was written to.
 
     torch counts in-place writes (``Tensor._version``); writes through ``.data`` escape that count, which is why
-    ``fresh`` exists and the runner uses it.
+    ``fresh`` exists and the runner uses it. An adapter that is made again may get the address and the count of the one
+    before it, so the tensor itself is compared too.
     """
 
-    _known: dict[str, tuple[tuple[int, int], Checksum]] = field(factory=dict, init=False)
+    _known: dict[str, tuple[ref[Tensor], tuple[int, int], Checksum]] = field(factory=dict, init=False)
 
     def of(self, module: nn.Module, adaptors: Sequence[Adaptor] = (), *, fresh: bool) -> dict[str, Checksum]:
         """Checksum by name of every parameter and buffer, and of every tensor of the adaptors."""
         known = {} if fresh else self._known
-        made: dict[str, tuple[tuple[int, int], Checksum]] = {}
+        made: dict[str, tuple[ref[Tensor], tuple[int, int], Checksum]] = {}
         for name, tensor in (*_tensors(module), *state_tensors(adaptors)):
             stamp = (0 if tensor.is_meta else tensor.data_ptr(), tensor._version)  # noqa: SLF001  no public name
             old = (self._known if tensor.is_meta else known).get(name)  # nobody writes to what is not there
-            if old is None or old[0] != stamp:
-                old = stamp, checksum(offloaded(module, name, tensor) if tensor.is_meta else tensor)
+            if old is None or old[1] != stamp or not (tensor.is_meta or old[0]() is tensor):
+                value = checksum(offloaded(module, name, tensor) if tensor.is_meta else tensor)
+                old = ref(tensor), stamp, value
             made[name] = old
         self._known = made
-        return {name: value for name, (_stamp, value) in made.items()}
+        return {name: value for name, (_tensor, _stamp, value) in made.items()}
 
 
 def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:
