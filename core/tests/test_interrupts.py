@@ -148,6 +148,13 @@ def test_a_handler_that_raises_nothing_is_called_once_and_the_body_runs():
     assert (ran, seen, change.done) == ([["begin", "begun"]], [signal.SIGINT], WHOLE)
 
 
+def test_a_context_that_outlives_the_one_it_was_opened_in_stays_protected():
+    outer, inner = Change(), Change(closing=press)
+    with pytest.raises(KeyboardInterrupt), ExitStack() as stack, outer:
+        stack.enter_context(inner)
+    assert inner.done == WHOLE
+
+
 def test_a_context_left_open_does_not_disarm_the_next():
     left_open = Change()
     left_open.__enter__()

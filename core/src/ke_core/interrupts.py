@@ -43,37 +43,40 @@ T_co = TypeVar("T_co", covariant=True)
 Handler = Callable[[int, FrameType | None], Any]
 
 
-Replaced = dict[int, Handler]
-"""The handlers that one context has replaced, by signal number."""
+@define(eq=False, weakref_slot=True)
+class _Open:
+    """Marks a context that is open. A context that is never closed takes its mark along when it is deleted."""
 
 
 @define(eq=False, repr=False)
 class _Signals:
     """The handlers of this process. ``waiting``: signals that have not been passed on."""
 
-    previous: Replaced = field(factory=dict)
+    contexts: WeakSet[_Open] = field(factory=WeakSet)
+    previous: dict[int, Handler] = field(factory=dict)
     waiting: list[int] = field(factory=list)
     unfinished: set[CodeType] = field(factory=set)
 
-    def open(self) -> Replaced:
-        """Install the handler in front of every other one; the value is for ``close``.
+    def open(self) -> _Open:
+        """Install the handler in front of every other one, unless it is installed. The value is for ``close``.
 
-        It is empty where an outer context has installed it. Each context looks for itself, because another context may
-        have been left open or closed in another thread, and the handler replaced since.
+        Each context looks for itself, because another library may have installed a handler since the last one.
         """
-        replaced: Replaced = {}
+        mark = _Open()
         if _in_main_thread():
             for number in SIGNALS:
                 found = signal.getsignal(number)
                 if callable(found) and found != self.handle:
-                    self.previous[number] = replaced[number] = found
+                    self.previous[number] = found
                     signal.signal(number, self.handle)
-        return replaced
+            self.contexts.add(mark)
+        return mark
 
-    def close(self, replaced: Replaced) -> None:
-        """Install the replaced handlers again; a handler that came later stays."""
-        if _in_main_thread():
-            for number, handler in replaced.items():
+    def close(self, mark: _Open) -> None:
+        """Install the previous handlers again when no context is open; a handler that came later stays."""
+        self.contexts.discard(mark)
+        if _in_main_thread() and not self.contexts:
+            for number, handler in self.previous.items():
                 if signal.getsignal(number) == self.handle:
                     signal.signal(number, handler)
 
@@ -111,11 +114,11 @@ def uninterruptible(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def whole(*args: P.args, **kwargs: P.kwargs) -> R:
-        replaced = _signals.open()
+        mark = _signals.open()
         try:
             return function(*args, **kwargs)
         finally:
-            _signals.close(replaced)
+            _signals.close(mark)
             _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  the one way to know the caller
 
     _signals.unfinished.add(whole.__code__)  # type: ignore[attr-defined]  # mypy takes functools.wraps for a class
@@ -146,11 +149,11 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         return value
 
     def _enter(self) -> T_co:
-        self._replaced = _signals.open()
+        self._mark = _signals.open()
         try:
             return self._begin()
         except BaseException:
-            _signals.close(self._replaced)
+            _signals.close(self._mark)
             _signals.pass_on(sys._getframe(1).f_back)  # noqa: SLF001  as above
             raise
 
@@ -160,7 +163,7 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         try:
             return self._end(error)
         finally:
-            _signals.close(self._replaced)
+            _signals.close(self._mark)
             _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  as above
 
 
