@@ -43,7 +43,7 @@ class GraceLike:
         """Return the edits that cannot be made, with the reasons."""
         if not edits:
             self._layer(session.model)  # raises for an unknown layer before anything is asked
-        return kw.unmakeable(edits, session.model.tokenizer, session.model.context)
+        return kw.unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[kw.OpenModel], edits: Sequence[Edit]) -> Iterator["Codebook"]:
