@@ -14,7 +14,7 @@ from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
 from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.engine.batching import BatchingEngine
-from ke_core.engine.models import NO_MODEL, NoModel
+from ke_core.engine.models import NO_MODEL, NoModel, open_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
@@ -88,7 +88,7 @@ from ke_core.runner.edit_files import (
     read_edits,
     read_rows,
 )
-from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, score_folder
+from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, load_runs, score_folder
 from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge, resolve_judge
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.prepare import load_model, refuse_weightless, resolve_run
@@ -133,9 +133,9 @@ __all__ = [
     "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "file_state",
     "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
     "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
-    "judge_warnings", "literal", "load_model", "load_report", "local_file", "main", "measured_phase", "measures_of",
-    "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
-    "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_session",
+    "judge_warnings", "literal", "load_model", "load_report", "load_runs", "local_file", "main", "measured_phase",
+    "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
+    "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
     "open_writer", "opened_edit", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
     "progress", "queries_of", "read_catalog", "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores",
     "recorded_model_choice", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",

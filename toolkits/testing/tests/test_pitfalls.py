@@ -200,7 +200,7 @@ def test_what_is_left_changed_in_the_process_is_named(tries, editor, named):
 
 def test_a_check_that_changes_the_model_is_seen(tries):
     tries("test_check_changes_nothing", Right, model=tiny_model())
-    with pytest.raises(AssertionError, match="left changed"):
+    with pytest.raises(AssertionError, match="the model is not restored"):
         tries("test_check_changes_nothing", ChecksWithItsHands, model=tiny_model())
 
 

@@ -60,7 +60,7 @@ def _span(cloze: Cloze) -> tuple[int, int]:
 def as_rewrites(
     edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False
 ) -> tuple[Rewrite, ...]:
-    """What ``edits``, made together, ask of a decoder. Raises UnsupportedEdit for the first in ``unsupported_edits``."""
+    """Return ``edits`` as rewrites. Raises UnsupportedEdit for the first that ``unsupported_edits`` names."""
     for name, reason in unsupported_edits(edits, tokenizer, room, needs_subject=needs_subject).items():
         raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="leave it out")
     return tuple(rewrite(edit) for edit in edits)

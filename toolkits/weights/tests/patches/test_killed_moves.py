@@ -12,7 +12,7 @@ pytestmark = pytest.mark.integration
 SCRIPT = textwrap.dedent("""
     import json, os, shutil, sys
     from pathlib import Path
-    from ke_core.storage import folders
+    from ke_plugin_hf import folders
     from ke_weights.patches.place import whole_folder
 
     root, works = Path(sys.argv[1]), sys.argv[2] == "exchange"
