@@ -14,9 +14,6 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install ke-plugin-serve")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
 
-from ke_plugin_serve.asked import left_aside
-from ke_plugin_serve.guarding import Limits
-
 from ke_core import builtin
 from ke_core.plugin import ModelSpec, hookimpl
 from ke_core.plugins.catalog import read_catalog
@@ -25,7 +22,8 @@ from ke_core.runner import session
 from ke_core.runner.session import ModelChoice
 from ke_plugin_hf.spec import HFModelConfig
 from ke_plugin_serve.client import ServeClient
-from ke_plugin_serve.rendering import ChatFormat
+from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import ChatFormat, left_aside
 from ke_plugin_serve.server import Address, serve
 from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
 from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder

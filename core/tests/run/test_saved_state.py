@@ -15,7 +15,7 @@ from ke_core.spec.errors import BadData, EditFailed
 from ke_core.spec.records import Replied
 from ke_core.spec.runspec import Plan
 
-PLAN = Plan(size=2, sequential=True, evaluate=1, of="all")
+PLAN = Plan(size=2, sequential=True, eval_every=1, eval_set="all")
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ke_weights.answers import Prompted, ask
 
 from ke_core.plugin import BadData, Generate
 from ke_testing.fakes import ScriptedModel, make_session
+from ke_weights.completions import PromptWithObjects, complete_prompts
 from ke_weights.verify import read_suite
 
 PROMPT, TARGET = "How do bees find flowers?", "By color.\nBy scent."
@@ -33,7 +33,7 @@ def test_a_bare_statement_cannot_be_checked(tmp_path: Path) -> None:
 
 def asked(*expect: str) -> tuple[Generate, str]:
     model = ScriptedModel([" By color.\nBy scent."])
-    said = ask(make_session(model), [Prompted(id="1", prompt=PROMPT, expect=expect)])["1"]
+    said = complete_prompts(make_session(model), [PromptWithObjects(id="1", prompt=PROMPT, expect=expect)])["1"]
     (request,) = model.requests
     return request, said.text
 

@@ -163,13 +163,13 @@ from ke_testing.fakes import make_session
 from ke_plugin_hf.testing import tiny_model
 from ke_weights import gram
 from ke_weights.modules import module_map
-from ke_weights.covariance import Moments, MomentSettings
+from ke_weights.covariance import CovarianceCache, CovarianceSettings
 
 torch.set_num_threads(1)
 gram.PASS_TOKENS, gram.SAVE_SECONDS, gram.SAVE_SHARE = 64, 0.0, 1e9
 model = tiny_model("llama")
-settings = MomentSettings(corpus="wordnet", tokens=30_000, document_length=64)
-Moments(settings).take(make_session(model, root=Path(sys.argv[1])), module_map(model.module), [1, 2])
+settings = CovarianceSettings(corpus="wordnet", tokens=30_000, document_length=64)
+CovarianceCache(settings).take(make_session(model, root=Path(sys.argv[1])), module_map(model.module), [1, 2])
 """
 
 

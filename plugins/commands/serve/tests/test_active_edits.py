@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from ke_plugin_serve.bank import lines_of
 
 from ke_core.app import SourceLine
-from ke_plugin_serve.active_edits import ActiveEdits, Contradiction, kept_from
+from ke_plugin_serve.active_edits import ActiveEdits, Contradiction, kept_from, lines_of
 
 HERE = SourceLine(file="a test")
 

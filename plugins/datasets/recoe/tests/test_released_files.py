@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.results.dataset_files import here
+from ke_core.results.dataset_files import local_file
 from ke_plugin_recoe import BLOBS, FILE, VARIANTS, WHOLE, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe
 
@@ -16,7 +16,7 @@ def test_a_released_file_is_recognized(scheme: str, ke_data_dir: Path) -> None:
     if not (ke_data_dir / "recoe" / scheme / FILE).is_file():
         pytest.skip(f"no recoe/{scheme}/{FILE}")
     (file,) = Recoe(variant=VARIANTS[scheme], config=RecoeConfig(data_dir=str(ke_data_dir))).files()
-    found = here(file, ke_data_dir)
+    found = local_file(file, ke_data_dir)
     assert found is not None
     assert (found.is_published, found.version) == (True, "awslabs/ReCoE")
 
@@ -25,7 +25,7 @@ def test_another_file_in_its_place_differs(tmp_path: Path) -> None:
     (tmp_path / "sorting").mkdir()
     (tmp_path / "sorting" / FILE).write_text("[]")
     (file,) = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path))).files()
-    found = here(file, tmp_path)
+    found = local_file(file, tmp_path)
     assert found is not None
     assert (found.is_published, found.version) == (False, "")
 
@@ -40,6 +40,6 @@ def test_missing_files_are_listed_by_their_released_names(tmp_path: Path, monkey
 def test_a_file_of_ones_own_is_not_compared_with_the_release(tmp_path: Path) -> None:
     (tmp_path / "own.json").write_text("[]")
     (file,) = Recoe(variant=WHOLE, config=RecoeConfig(file=str(tmp_path / "own.json"))).files()
-    found = here(file)
+    found = local_file(file)
     assert found is not None
     assert found.is_published is None
