@@ -35,7 +35,7 @@ Victims = tuple[int, int]
 
 @frozen(kw_only=True)
 class PublishedAudit:
-    """Printed figures, to stand beside those of ``ke audit``. ``source`` says where they are printed.
+    """Printed figures, to compare with those of ``ke audit``. ``source`` says where they are printed.
 
     ``on_unedited`` and ``on_edited``: how many cases are edited to the victims among the others, and among themselves.
     ``seed``: the victims are of cases drawn with it. ``duplicates``: cases that repeat another. ``missing``: cases

@@ -236,7 +236,7 @@ Place = tuple[str, str]
 
 
 class EditBank(Mapping[str, Edit]):
-    """The edits in force by id, and by what they are about: a path meets few of them, however many there are."""
+    """The active edits by id, and by what they are about: a path meets few of them, however many there are."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
         self._edits = {edit.id: edit for edit in edits}

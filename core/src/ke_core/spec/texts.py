@@ -23,7 +23,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def holds(text: str, names: Iterable[str]) -> bool:
-    """Whether one of ``names`` stands in ``text``, word for word. A name without words stands nowhere (V4)."""
+    """Whether ``text`` contains one of ``names``, word for word. A name without words is never found (V4)."""
     said = words(text)
     return any(_within(words(name), said) for name in names)
 

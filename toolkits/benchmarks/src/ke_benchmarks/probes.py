@@ -134,7 +134,7 @@ def _about(case: Case, query: Query) -> Iterator[Entity]:
 
 
 def _named(text: str, entities: Iterable[Entity]) -> Entity | None:
-    """The one with the longest label that stands in the text: "New York City", not "New York"."""
+    """The one with the longest label in the text: "New York City", not "New York"."""
     return max((entity for entity in entities if entity.label in text), key=lambda one: len(one.label), default=None)
 
 

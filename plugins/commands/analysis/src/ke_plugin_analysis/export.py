@@ -24,7 +24,7 @@ def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "",
 
 
 def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedRun]:
-    """The runs' cases; each benchmark is read once, and one that is not at hand costs its questions, not the page."""
+    """The runs' cases; each benchmark is read once, and if one is missing, its questions are omitted from the page."""
     known: dict[str, RunDataset] = {}
     found = []
     for label, folder, run in zip(run_labels(runs.reported), runs.folders, runs.reported, strict=True):

@@ -40,7 +40,7 @@ def ke_commands(group: click.Group) -> None:
 @hookimpl
 def ke_hookspecs() -> list[object]:
     """Declare ``ke_reproductions``."""
-    from ke_plugin_reproduce import hookspecs  # noqa: PLC0415  beside its use
+    from ke_plugin_reproduce import hookspecs  # noqa: PLC0415  only here
 
     return [hookspecs]
 

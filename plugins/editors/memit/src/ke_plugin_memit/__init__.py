@@ -1,6 +1,6 @@
 """Editor ``memit``: Mass-Editing Memory in a Transformer (Meng et al., ICLR 2023).
 
-MEMIT's hyperparameters for the model at hand: published where there is a publication, else from its shape.
+MEMIT's hyperparameters for a model: the published ones, or derived from its shape.
 
 Layers and target are those of ``ke_weights.hyperparameters``. MEMIT's own is lambda (``mom2_weight``). The update of
 one layer moves one edit's value by the fraction

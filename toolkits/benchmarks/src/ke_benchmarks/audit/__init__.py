@@ -1,6 +1,6 @@
 """What is wrong with a benchmark of edits, after MQuAKE-Remastered, on any dataset in the core's own model.
 
-``Audit.of`` finds the five types of error; ``fix`` mends what can be mended by rule; ``select`` finds cases whose edits
+``Audit.of`` finds the five types of error; ``fix`` fixes what a rule can fix; ``select`` finds cases whose edits
 can all be made at once.
 """
 

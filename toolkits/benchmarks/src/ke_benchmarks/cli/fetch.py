@@ -32,10 +32,12 @@ def command(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
         if not files:
             out().print(f"{name} comes with its package: there is nothing to fetch", markup=False)
         for file in files:
-            if file.pinned and local_file(file, data_dir) is None:
-                err().print(f"fetching {file.url}", markup=False, soft_wrap=True)
-            find_data(file.family, file.name, explicit=data_dir, url=file.url, sha256=file.sha256)
             found = local_file(file, data_dir)
+            if found is None:
+                if file.pinned:
+                    err().print(f"fetching {file.url}", markup=False, soft_wrap=True)
+                find_data(file.family, file.name, explicit=data_dir, url=file.url, sha256=file.sha256)
+                found = local_file(file, data_dir)
             assert found is not None
             out().print(literal(f"{file.name}: {file_state(file, found)}"), soft_wrap=True)
             status = FAILED if found.is_published is False else status
